@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/core/matrix.hpp"
+
+namespace gpumat::formats {
+
+/// Where a matrix is: a file and, in formats that hold several, a dataset. "-" is standard input or output.
+struct Reference {
+    std::string path;
+    std::string dataset;  ///< HDF5 path such as "/A"; empty where none was named
+};
+
+/// Splits "FILE" or "FILE:/DATASET". A file whose name contains ":/" is preferred where it exists.
+Reference parse_reference(const std::string& text);
+
+/// "FILE" or "FILE:/DATASET", for messages.
+std::string to_string(const Reference& reference);
+
+/// The order in which blocks cost least. A writer that is not `any` accepts no other order.
+enum class BlockOrder {
+    any,           ///< any rectangle at any time
+    row_panels,    ///< full-width panels from the top down
+    column_panels  ///< full-height panels from left to right
+};
+
+/// What a file's header says of one matrix. Nothing of it has been allocated.
+struct Header {
+    std::string format;  ///< "hdf5" or "matrix-market"
+    Reference source;
+    Shape shape;
+    Type type = Type::f64;
+    std::string storage;  ///< in words: "coordinate, symmetric, 42943 entries"; "chunked 64x64, deflate 4"
+    std::int64_t stored_entries = 0;  ///< of a coordinate file; else rows × columns
+    std::uint64_t file_bytes = 0;     ///< 0 for standard input
+    BlockOrder order = BlockOrder::any;
+};
+
+/// How to read.
+struct ReadOptions {
+    std::optional<Type> type;  ///< the type to deliver instead of the stored one
+    int threads = 1;
+    std::optional<std::uint64_t> memory_limit;  ///< host bytes that may be taken
+};
+
+/// Reads one matrix, whole or in blocks. Sparse storage is delivered dense.
+///
+/// Every function throws Error{input} with file, line or dataset, what was found and what was expected.
+class Reader {
+  public:
+    virtual ~Reader() = default;
+    Reader() = default;
+    Reader(const Reader&) = delete;
+    Reader& operator=(const Reader&) = delete;
+
+    /// `type` is the one that will be delivered.
+    [[nodiscard]] virtual const Header& header() const = 0;
+
+    /// Fills `out`, which has the block's shape and the header's type. Blocks may overlap and come in any
+    /// order; the header's order is the cheap one.
+    virtual void read(const Block& block, const MutableMatrixView& out) = 0;
+};
+
+/// How and where to write. The file at `path` is created or truncated; replacing files safely is the
+/// caller's business.
+struct WriteTarget {
+    std::string path;   ///< the file to write, "-" for standard output
+    std::string shown;  ///< the name to use in messages (the final name of a temporary file)
+    std::string dataset;
+};
+
+struct WriteOptions {
+    int threads = 1;
+    std::optional<std::pair<std::int64_t, std::int64_t>> chunk;  ///< HDF5 chunk rows × columns
+    int deflate = 0;                                             ///< HDF5 compression 0 … 9
+    bool shuffle = false;
+    std::vector<std::pair<std::string, std::string>> attributes;  ///< text attributes or header comments
+};
+
+/// Writes one matrix, whole or in blocks. Every function throws Error{output} naming `shown` and the
+/// system's reason.
+class Writer {
+  public:
+    virtual ~Writer() = default;
+    Writer() = default;
+    Writer(const Writer&) = delete;
+    Writer& operator=(const Writer&) = delete;
+
+    [[nodiscard]] virtual BlockOrder order() const = 0;
+
+    /// `in` has the block's shape and the writer's type.
+    virtual void write(const Block& block, const MatrixView& in) = 0;
+
+    /// Completes the file and flushes it to the disk. Throws where blocks are missing. A writer that is
+    /// destroyed unfinished leaves an incomplete file.
+    virtual void finish() = 0;
+};
+
+/// A whole matrix. Memory is checked against the limit before it is allocated.
+Matrix read_whole(Reader& reader, const ReadOptions& options);
+
+}  // namespace gpumat::formats

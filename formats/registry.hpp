@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/format.hpp"
+
+namespace gpumat::formats {
+
+/// One file format: how its content is recognised and how it is read and written.
+struct Format {
+    std::string_view name;                         ///< "hdf5", "matrix-market"
+    std::span<const std::string_view> extensions;  ///< ".h5" …, for choosing on writing
+    /// Whether a file that starts with `head` (up to 4096 bytes of it) is of this format. `path` serves
+    /// formats that may start later in the file.
+    bool (*recognises)(std::string_view head, const std::string& path);
+    /// The matrices that a file holds, headers only.
+    std::vector<Header> (*list)(const std::string& path);
+    std::unique_ptr<Reader> (*open)(const Reference& reference, const ReadOptions& options);
+    std::unique_ptr<Writer> (*create)(const WriteTarget& target, const Shape& shape, Type type,
+                                      const WriteOptions& options);
+};
+
+std::span<const Format> all_formats();
+
+/// The format that the content shows. Throws Error{input} for a missing file, a directory, an empty file
+/// or content that no format recognises.
+const Format& recognise(const Reference& reference);
+
+/// The format that the name asks for, or `to` where it is given ("hdf5", "matrix-market").
+/// Throws Error{usage} listing the known extensions.
+const Format& format_for_writing(const std::string& path, std::string_view to = {});
+
+std::unique_ptr<Reader> open_reader(const Reference& reference, const ReadOptions& options);
+
+}  // namespace gpumat::formats

@@ -1,0 +1,23 @@
+// The GPU interface of a build without CUDA: no devices, and the reason.
+#include "kernels/gpu.hpp"
+#include "lib/core/error.hpp"
+
+namespace gpumat {
+
+namespace {
+constexpr const char* kWhy = "this build of gpumat has no CUDA support";
+}
+
+GpuList list_gpus() {
+    return {{}, kWhy};
+}
+
+std::unique_ptr<Gpu> Gpu::open(int) {
+    throw Error(ErrorCode::unsupported, std::string("no GPU: ") + kWhy);
+}
+
+DeviceMemory::DeviceMemory(DeviceMemory&&) noexcept = default;
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&&) noexcept = default;
+DeviceMemory::~DeviceMemory() = default;
+
+}  // namespace gpumat

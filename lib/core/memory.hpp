@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace gpumat {
+
+/// Bytes of host memory that can still be taken: what the kernel calls available, or what is left of the
+/// control group's limit where that is less.
+std::uint64_t available_memory_bytes();
+
+/// The largest resident set of this process so far, in bytes.
+std::uint64_t peak_memory_bytes();
+
+/// Throws Error{memory} where `bytes` is more than `limit`, or than what is available if there is no
+/// limit. `what` says what the memory is for.
+void require_memory(std::uint64_t bytes, std::optional<std::uint64_t> limit, const std::string& what);
+
+/// "1.50 GiB", "312 bytes".
+std::string format_bytes(std::uint64_t bytes);
+
+/// Uninitialised host memory, aligned to 64 bytes; large buffers ask for huge pages. Movable, not
+/// copyable. Throws Error{memory} where the system refuses.
+class Buffer {
+  public:
+    Buffer() = default;
+    explicit Buffer(std::size_t bytes);
+    Buffer(Buffer&& other) noexcept;
+    Buffer& operator=(Buffer&& other) noexcept;
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+    ~Buffer();
+
+    [[nodiscard]] std::byte* data() { return data_; }
+    [[nodiscard]] const std::byte* data() const { return data_; }
+    [[nodiscard]] std::size_t size() const { return size_; }
+
+  private:
+    std::byte* data_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+}  // namespace gpumat

@@ -1,0 +1,31 @@
+#include "lib/core/shape.hpp"
+
+#include <limits>
+
+#include "lib/core/error.hpp"
+
+namespace gpumat {
+
+std::string to_string(const Shape& shape) {
+    return std::to_string(shape.rows) + "x" + std::to_string(shape.cols);
+}
+
+std::size_t dense_bytes(const Shape& shape, Type type, const std::string& what) {
+    if (shape.rows < 0 || shape.cols < 0) {
+        throw Error(ErrorCode::input, what + ": the shape " + to_string(shape) + " has a negative extent");
+    }
+    const auto bytes = static_cast<unsigned __int128>(shape.rows) *
+                       static_cast<unsigned __int128>(shape.cols) * size_of(type);
+    if (bytes > static_cast<unsigned __int128>(std::numeric_limits<std::int64_t>::max())) {
+        throw Error(ErrorCode::memory, what + ": a dense " + to_string(shape) + " matrix of " +
+                                           std::string(name_of(type)) + " is larger than any address space");
+    }
+    return static_cast<std::size_t>(bytes);
+}
+
+bool Block::inside(const Shape& whole) const {
+    return row >= 0 && col >= 0 && rows >= 0 && cols >= 0 && rows <= whole.rows - row &&
+           cols <= whole.cols - col;
+}
+
+}  // namespace gpumat

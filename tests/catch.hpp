@@ -1,0 +1,13 @@
+#pragma once
+
+// Catch2 2 and 3 name their headers differently.
+#ifdef GPUMAT_CATCH2_V3
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_session.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#else
+#include <catch2/catch.hpp>
+#endif

@@ -1,0 +1,87 @@
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "lib/core/convert.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/parallel.hpp"
+#include "tests/catch.hpp"
+
+using namespace gpumat;
+
+TEST_CASE("every half converts to float and back to the same bits") {
+    for (unsigned bits = 0; bits <= 0xffff; ++bits) {
+        const auto half = Half::from_bits(static_cast<std::uint16_t>(bits));
+        const auto brain = BFloat16::from_bits(static_cast<std::uint16_t>(bits));
+        if (!std::isnan(static_cast<float>(half))) REQUIRE(Half(static_cast<double>(half)).bits == bits);
+        if (!std::isnan(static_cast<float>(brain)))
+            REQUIRE(BFloat16(static_cast<double>(brain)).bits == bits);
+    }
+}
+
+TEST_CASE("halves round to nearest, ties to even") {
+    // 2049 lies between 2048 and 2050; 2051 between 2050 and 2052; both are ties.
+    CHECK(static_cast<float>(Half(2049.0)) == 2048.0F);
+    CHECK(static_cast<float>(Half(2051.0)) == 2052.0F);
+    CHECK(static_cast<float>(Half(2049.0000000001)) == 2050.0F);
+    CHECK(std::isinf(static_cast<float>(Half(65520.0))));
+    CHECK(static_cast<float>(Half(65519.999)) == 65504.0F);
+    CHECK(Half(0x1p-25).bits == 0);
+    CHECK(Half(0x1.8p-25).bits == 1);
+    CHECK(Half(-0x1p-24).bits == 0x8001);
+    CHECK(std::isnan(static_cast<float>(Half(std::nan("")))));
+    CHECK(static_cast<float>(BFloat16(257.0)) == 256.0F);
+    CHECK(static_cast<float>(BFloat16(259.0)) == 260.0F);
+}
+
+namespace {
+
+template <class From, class To>
+To converted(From value, Type from, Type to) {
+    Matrix source({1, 1}, from);
+    Matrix target({1, 1}, to);
+    *source.as<From>() = value;
+    convert(source.view(), target.view(), "test", 1);
+    return *target.as<To>();
+}
+
+}  // namespace
+
+TEST_CASE("conversions keep values or refuse them") {
+    CHECK(converted<double, float>(0.1, Type::f64, Type::f32) == 0.1F);
+    CHECK_THROWS_AS((converted<double, float>(1e300, Type::f64, Type::f32)), Error);
+    CHECK(std::isinf(converted<double, float>(INFINITY, Type::f64, Type::f32)));
+    CHECK(converted<double, std::int8_t>(-128.0, Type::f64, Type::i8) == -128);
+    CHECK_THROWS_AS((converted<double, std::int8_t>(128.0, Type::f64, Type::i8)), Error);
+    CHECK_THROWS_AS((converted<double, std::int32_t>(0.5, Type::f64, Type::i32)), Error);
+    CHECK_THROWS_AS((converted<double, std::int64_t>(NAN, Type::f64, Type::i64)), Error);
+    CHECK_THROWS_AS((converted<double, std::int64_t>(0x1p63, Type::f64, Type::i64)), Error);
+    CHECK(converted<double, std::int64_t>(-0x1p63, Type::f64, Type::i64) ==
+          std::numeric_limits<std::int64_t>::min());
+    CHECK_THROWS_AS((converted<std::int64_t, std::uint64_t>(-1, Type::i64, Type::u64)), Error);
+    CHECK((converted<std::complex<double>, double>({2, 0}, Type::c128, Type::f64)) == 2);
+    CHECK_THROWS_AS((converted<std::complex<double>, double>({2, 1}, Type::c128, Type::f64)), Error);
+    // 2⁸ + 2⁰ + 2⁻⁵⁵-like low bits: the integer lies just above a tie of bfloat16 and must round up.
+    const std::int64_t above_tie = (std::int64_t{257} << 53) + 1;
+    CHECK(static_cast<double>(converted<std::int64_t, BFloat16>(above_tie, Type::i64, Type::bf16)) ==
+          258 * 0x1p53);
+    CHECK_THROWS_AS((converted<std::int64_t, Half>(70000, Type::i64, Type::f16)), Error);
+}
+
+TEST_CASE("sizes are checked in wide arithmetic") {
+    CHECK(dense_bytes({3, 5}, Type::c128, "x") == 240);
+    CHECK(dense_bytes({0, std::numeric_limits<std::int64_t>::max()}, Type::f64, "x") == 0);
+    CHECK_THROWS_AS(dense_bytes({std::int64_t{1} << 40, std::int64_t{1} << 40}, Type::i8, "x"), Error);
+    CHECK_THROWS_AS(dense_bytes({-1, 2}, Type::i8, "x"), Error);
+}
+
+TEST_CASE("parallel_for covers every index once and passes failures on") {
+    std::vector<int> seen(1001, 0);
+    parallel_for(1001, 7, 4, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) ++seen[static_cast<std::size_t>(i)];
+    });
+    CHECK(seen == std::vector<int>(1001, 1));
+    CHECK_THROWS_AS(
+        parallel_for(10, 1, 3, [](std::int64_t, std::int64_t) { throw Error(ErrorCode::input, "x"); }),
+        Error);
+}
