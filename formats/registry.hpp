@@ -14,6 +14,7 @@ namespace gpumat::formats {
 struct Format {
     std::string_view name;                         ///< "hdf5", "matrix-market"
     std::span<const std::string_view> extensions;  ///< ".h5" …, for choosing on writing
+    bool has_datasets;                             ///< whether a file holds several named matrices
     /// Whether a file that starts with `head` (up to 4096 bytes of it) is of this format. `path` serves
     /// formats that may start later in the file.
     bool (*recognises)(std::string_view head, const std::string& path);
