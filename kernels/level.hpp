@@ -59,7 +59,7 @@ using Reasons = std::vector<std::string>;
 struct Level {
     Operation operation;
     DeviceKind device;
-    int number;                ///< from 1, without gaps for each operation and device
+    int number;                ///< from 1, without gaps for each operation and device; 0 for a baseline
     std::string_view name;     ///< unique for each operation and device
     std::string_view summary;  ///< what it is, one line
     std::string_view removes;  ///< the bottleneck of the level before it that it removes
@@ -69,6 +69,8 @@ struct Level {
     Reasons (*unsupported)(const Problem&, const Device&) = nullptr;
     /// Null where this build does not contain the level. Throws Error{device, memory}.
     Launch (*prepare)(const Problem&, const Operands&, const Device&) = nullptr;
+    /// A baseline of the transpose whose result is its input, m×n, unchanged.
+    bool copies = false;
 };
 
 /// Every reason why `level` cannot serve `problem` on `device`: not compiled in, device kind, compute

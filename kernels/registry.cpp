@@ -3,6 +3,7 @@
 #include "kernels/multiply/cpu/levels.hpp"
 #include "kernels/multiply/gpu/levels.hpp"
 #include "kernels/transpose/cpu/levels.hpp"
+#include "kernels/transpose/gpu/baselines.hpp"
 #include "kernels/transpose/gpu/levels.hpp"
 #include "lib/core/error.hpp"
 
@@ -18,6 +19,14 @@ std::vector<Preference> preferences(const Problem& problem, const Device& device
     return on_gpu ? multiply::gpu::preference(problem, device) : multiply::cpu::preference(problem, device);
 }
 
+std::vector<const Level*> matching(const std::vector<Level>& levels, Operation operation, DeviceKind device) {
+    std::vector<const Level*> found;
+    for (const Level& level : levels) {
+        if (level.operation == operation && level.device == device) found.push_back(&level);
+    }
+    return found;
+}
+
 }  // namespace
 
 Registry Registry::standard() {
@@ -26,15 +35,16 @@ Registry Registry::standard() {
                              multiply::cpu::levels()}) {
         levels.insert(levels.end(), table.begin(), table.end());
     }
-    return Registry(std::move(levels));
+    const auto baselines = transpose::gpu::baselines();
+    return Registry(std::move(levels), {baselines.begin(), baselines.end()});
 }
 
 std::vector<const Level*> Registry::levels(Operation operation, DeviceKind device) const {
-    std::vector<const Level*> found;
-    for (const Level& level : levels_) {
-        if (level.operation == operation && level.device == device) found.push_back(&level);
-    }
-    return found;
+    return matching(levels_, operation, device);
+}
+
+std::vector<const Level*> Registry::baselines(Operation operation, DeviceKind device) const {
+    return matching(baselines_, operation, device);
 }
 
 const Level* Registry::find(Operation operation, DeviceKind device, std::string_view name_or_number) const {

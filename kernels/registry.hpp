@@ -24,10 +24,15 @@ class Registry {
     /// The levels that ship: GPU levels are listed in every build, and cannot run in one without CUDA.
     static Registry standard();
 
-    explicit Registry(std::vector<Level> levels) : levels_(std::move(levels)) {}
+    explicit Registry(std::vector<Level> levels, std::vector<Level> baselines = {})
+        : levels_(std::move(levels)), baselines_(std::move(baselines)) {}
 
     [[nodiscard]] std::span<const Level> levels() const { return levels_; }
     [[nodiscard]] std::vector<const Level*> levels(Operation operation, DeviceKind device) const;
+
+    /// What a bench runs beside the ladder: plain copies and vendor libraries. They are no rungs: their
+    /// number is 0, and neither `find` nor `choose` gives them.
+    [[nodiscard]] std::vector<const Level*> baselines(Operation operation, DeviceKind device) const;
 
     /// The level of that name or number ("tiled", "5"); null where there is none.
     [[nodiscard]] const Level* find(Operation operation, DeviceKind device,
@@ -39,6 +44,7 @@ class Registry {
 
   private:
     std::vector<Level> levels_;
+    std::vector<Level> baselines_;
 };
 
 }  // namespace gpumat
