@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/problem.hpp"
+#include "lib/verify.hpp"
+
+// The run record `gpumat.run/1`: what one run read, computed, measured and wrote. It is filled while the
+// run goes on, so that a failed run leaves the part that is known. Optional values that are absent are null
+// in JSON and empty in CSV, and so is every number that is NaN or infinite (JSON has no such numbers).
+
+namespace gpumat {
+
+struct RecordedDevice {
+    std::string kind;  ///< "cpu" or "gpu"
+    std::string name;
+    int threads = 0;                 ///< CPU threads used; 0 on a GPU
+    std::string compute_capability;  ///< "9.0"; empty on a CPU
+    std::string driver;              ///< CUDA version of the driver
+    std::string runtime;             ///< CUDA version of the runtime
+    std::optional<int> clock_mhz;
+    std::optional<int> memory_clock_mhz;
+    std::optional<double> power_w;
+};
+
+/// An input, or the output.
+struct RecordedMatrix {
+    std::string path;
+    std::string dataset;
+    std::string format;
+    std::int64_t rows = 0;
+    std::int64_t cols = 0;
+    std::string type;
+    std::uint64_t bytes = 0;  ///< of the elements in memory
+    std::string hash;         ///< content_hash; empty where it was not computed
+};
+
+/// Milliseconds on the wall clock; a stage that did not run is absent.
+struct StageTimes {
+    std::optional<double> read;
+    std::optional<double> host_to_device;
+    std::optional<double> kernel;  ///< all repetitions and warm-ups together
+    std::optional<double> device_to_host;
+    std::optional<double> verify;
+    std::optional<double> write;
+    std::optional<double> total;
+};
+
+struct RunRecord {
+    std::string time;          ///< UTC at the start, "2026-01-01T00:00:00Z"
+    std::string command_line;  ///< quoted so that a shell takes it back
+    std::string version;
+    std::string host;
+    std::string op;
+    std::string level_requested;
+    std::string level;         ///< as the level itself reports it; empty where none ran
+    std::string level_reason;  ///< why `auto` chose it; empty where it was asked for
+    RecordedDevice device;
+    std::vector<std::pair<std::string, std::string>> parameters;  ///< of the level, with Launch::details
+    std::string type;
+    std::int64_t m = 0;
+    std::int64_t n = 0;
+    std::optional<std::int64_t> k;  ///< absent for a transpose
+    std::optional<Scalar> alpha;    ///< absent for a transpose
+    std::optional<Scalar> beta;
+    std::vector<RecordedMatrix> inputs;
+    std::optional<RecordedMatrix> output;
+    StageTimes stages_ms;
+    std::vector<double> kernel_samples_ms;  ///< one a repetition, warm-ups left out
+    double kernel_bytes = 0;                ///< Problem::bytes
+    double kernel_flops = 0;                ///< Problem::flops
+    /// Rate over the bound that applies ("copy bandwidth", "roofline"), where it is known.
+    std::optional<double> fraction_of_bound;
+    std::string bound;
+    std::optional<std::uint64_t> peak_host_bytes;
+    std::optional<std::uint64_t> peak_device_bytes;
+    Verification verification;
+    std::string error;  ///< the message where the run failed
+    int exit_code = 0;
+};
+
+/// A record with time, host and version of now and here.
+RunRecord start_record();
+
+/// Middle sample (mean of the two middle ones); absent where there is none.
+std::optional<double> median(std::vector<double> samples);
+
+/// The object with the fixed names of `gpumat.run/1`. Derived here: median, min and max of the samples, and
+/// from the median the bandwidth (GB/s) and the rate (GFLOP/s; null for an operation without arithmetic).
+/// α and β are integers for integer types, [re, im] for complex ones, else numbers.
+nlohmann::ordered_json to_json(const RunRecord& record);
+
+/// Appends the record to a log, in one write, so that runs side by side never mix their lines: CSV where the
+/// name ends in ".csv" (a header row first where the file is empty), else a line of JSON; "-" is standard
+/// output, as JSON. Throws Error{output} naming the path.
+void append_record(const std::string& path, const RunRecord& record);
+
+}  // namespace gpumat
