@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Installs the distribution's packages that are missing, and nothing where all are there.
+# Usage: cmake/install-packages.sh build|test|lint …   (Debian and Ubuntu; root or sudo only where something is missing)
+set -euo pipefail
+
+missing=()
+# need PACKAGE TEST…: notes the package where the test fails.
+need() { local package=$1; shift; "$@" >/dev/null 2>&1 || missing+=("$package"); }
+command_there() { command -v "$1"; }
+shared_library_there() { /sbin/ldconfig -p | grep -q "$1"; }
+any_file_there() { local file; for file in "$@"; do [ -e "$file" ] && return; done; return 1; }
+any_python_has() {
+    local python
+    for python in python3 /usr/bin/python3; do "$python" -c "import $1" && return; done
+    return 1
+}
+
+for purpose in "$@"; do
+    case $purpose in
+    build)
+        need g++ command_there g++
+        need cmake command_there cmake
+        need ninja-build command_there ninja
+        need zlib1g-dev test -e /usr/include/zlib.h
+        need libhdf5-dev any_file_there /usr/include/hdf5/serial/hdf5.h /usr/include/hdf5.h
+        need libcli11-dev test -e /usr/include/CLI/CLI.hpp
+        need libspdlog-dev test -e /usr/include/spdlog/spdlog.h
+        need nlohmann-json3-dev test -e /usr/include/nlohmann/json.hpp
+        need libopenblas0-pthread shared_library_there libopenblas.so.0
+        ;;
+    test)
+        need catch2 any_file_there /usr/include/catch2/catch.hpp /usr/include/catch2/catch_all.hpp
+        if ! any_python_has "h5py, scipy.io, numpy" >/dev/null 2>&1; then missing+=(python3-h5py python3-scipy); fi
+        ;;
+    lint)
+        need clang-format command_there clang-format
+        need clang-tidy command_there clang-tidy
+        ;;
+    *) echo "usage: $0 build|test|lint …" >&2; exit 2 ;;
+    esac
+done
+
+[ ${#missing[@]} -eq 0 ] && exit 0
+echo "installing: ${missing[*]}" >&2
+as_root=()
+[ "$(id -u)" -eq 0 ] || as_root=(sudo)
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
