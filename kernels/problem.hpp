@@ -45,7 +45,7 @@ struct Problem {
     /// transpose: input and output are the same memory (m = n).
     bool in_place = false;
     /// The level's own parameters that were asked for by name ("tile" → 32); absent ones take their default.
-    std::map<std::string, int, std::less<>> parameters;
+    std::map<std::string, int, std::less<>> parameters = {};
 
     /// The fewest bytes that the operation moves: every input read once, the output written once.
     [[nodiscard]] double bytes() const;

@@ -1,0 +1,17 @@
+#pragma once
+
+namespace gpumat {
+
+/// A complex number in device code, laid out as std::complex<R>: the real part first.
+template <class R>
+struct alignas(2 * sizeof(R)) Complex {
+    R re;
+    R im;
+};
+
+template <class R>
+__host__ __device__ inline bool operator==(Complex<R> x, Complex<R> y) {
+    return x.re == y.re && x.im == y.im;
+}
+
+}  // namespace gpumat

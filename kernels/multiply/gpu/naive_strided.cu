@@ -1,0 +1,59 @@
+// multiply, GPU level `naive-strided`: one thread an element of C, blocks of 1×128, so that a warp walks
+// down a column of C.
+//
+// The first rung. Each thread runs the textbook loop over k. In every step the 32 lanes of a warp need 32
+// elements of one column of A, each in a memory transaction of its own, and share one element of B; in the
+// end they write 32 elements of one column of C.
+// Traffic: 2 elements for every multiply-add, which is 1/4 flop a byte in f32, and each element of A drags
+// a 32-byte sector along, so 1/16 flop a byte for what really moves unless the caches keep it.
+// Limited by: transactions; the lanes' requests do not coalesce.
+// Idea: NVIDIA, CUDA C++ Best Practices Guide, coalesced access to global memory.
+#include "kernels/multiply/gpu/arguments.cuh"
+#include "kernels/multiply/gpu/launch.cuh"
+#include "kernels/multiply/gpu/levels.hpp"
+
+namespace gpumat::multiply::gpu {
+namespace {
+
+constexpr int kRows = 128;  // rows of C a block, one a thread
+
+template <class T>
+__global__ void __launch_bounds__(kRows) naive_strided(Arguments<T> p) {
+    const std::int64_t tiles_m = divide_up<std::int64_t>(p.m, kRows);
+    for (std::int64_t tile = blockIdx.x; tile < tiles_m * p.n; tile += gridDim.x) {
+        const std::int64_t i = tile % tiles_m * kRows + threadIdx.y;
+        const std::int64_t j = tile / tiles_m;
+        if (i >= p.m) continue;
+        const T* a = p.a.at(i, 0);
+        const T* b = p.b.at(0, j);
+        Sum<T> sum{};
+        for (std::int64_t k = 0; k < p.k; ++k, a += p.a.col, b += p.b.row) {
+            sum = multiply_add(to_sum(*a), to_sum(*b), sum);
+        }
+        p.finish(i * p.n + j, sum);
+    }
+}
+
+template <class T>
+Launch prepare(const Problem& problem, const Operands& operands, const Device& device) {
+    const Arguments<T> arguments(problem, operands);
+    const dim3 block(1, kRows);
+    const std::int64_t tiles = divide_up<std::int64_t>(problem.m, kRows) * problem.n;
+    return {.level = "naive-strided",
+            .run =
+                [=, stream = stream_of(device)] {
+                    if (tiles == 0) return;
+                    naive_strided<T><<<grid_for(tiles), block, 0, stream>>>(arguments);
+                    GPUMAT_CUDA(cudaGetLastError());
+                },
+            .details = describe(naive_strided<T>, block)};
+}
+
+}  // namespace
+
+Launch prepare_naive_strided(const Problem& problem, const Operands& operands, const Device& device) {
+    return visit_device_type(problem.type,
+                             [&]<class T>(TypeTag<T>) { return prepare<T>(problem, operands, device); });
+}
+
+}  // namespace gpumat::multiply::gpu

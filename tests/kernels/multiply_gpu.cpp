@@ -1,0 +1,437 @@
+// Every multiply level of the GPU × shapes × types × transposes × scalars × alignments.
+//
+// Outputs are poisoned and guarded, so an element that is not written or a write beyond the matrix fails.
+// Whole-number inputs must give the exact result, rounded once to the type; random inputs must keep within
+// the bound of the number of roundings on the way. GPUMAT_TEST_LEVEL=name runs one level only.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+#include "kernels/multiply/arithmetic.hpp"
+#include "kernels/registry.hpp"
+#include "tests/catch.hpp"
+
+using namespace gpumat;
+
+namespace {
+
+constexpr std::array kTypes = {Type::f32, Type::f64,  Type::c64, Type::c128,
+                               Type::f16, Type::bf16, Type::i32, Type::i64};
+constexpr std::size_t kGuardBytes = 1024;
+constexpr int kPoison = 0xff;  // NaN in every floating type, −1 in integers
+
+struct Extents {
+    std::int64_t m, n, k;
+};
+
+/// The type that reference sums have: wide for floating point, wrapping for integers.
+template <class T>
+using Wide = std::conditional_t<
+    std::is_integral_v<T>, std::uint64_t,
+    std::conditional_t<std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>,
+                       std::complex<double>, double>>;
+
+template <class T>
+Wide<T> widen(T value) {
+    return static_cast<Wide<T>>(value);
+}
+
+template <class T>
+T narrow(Wide<T> value) {
+    return static_cast<T>(value);
+}
+
+template <class T>
+Wide<T> scalar(const Scalar& s) {
+    if constexpr (std::is_integral_v<T>) {
+        return static_cast<std::uint64_t>(s.integer);
+    } else if constexpr (std::is_same_v<Wide<T>, double>) {
+        return s.value.real();
+    } else {
+        return s.value;
+    }
+}
+
+/// |re| + |im|, or |x|: bounds every product of parts that goes into an element.
+double magnitude(double x) {
+    return std::abs(x);
+}
+double magnitude(std::complex<double> x) {
+    return std::abs(x.real()) + std::abs(x.imag());
+}
+double magnitude(std::uint64_t) {
+    return 0;
+}
+
+std::string text(double x) {
+    return Catch::StringMaker<double>::convert(x);
+}
+std::string text(std::complex<double> x) {
+    return text(x.real()) + " + " + text(x.imag()) + "i";
+}
+std::string text(std::uint64_t x) {
+    return std::to_string(static_cast<std::int64_t>(x));
+}
+
+/// Rounding error of one operation on sums, of one rounding to T, and half the least step of T.
+template <class T>
+struct Precision {
+    static constexpr double sum = 0x1p-24, element = 0, underflow = 0x1p-149;
+};
+template <>
+struct Precision<Half> {
+    static constexpr double sum = 0x1p-24, element = 0x1p-11, underflow = 0x1p-25;
+};
+template <>
+struct Precision<BFloat16> {
+    static constexpr double sum = 0x1p-24, element = 0x1p-8, underflow = 0x1p-134;
+};
+template <>
+struct Precision<double> {
+    static constexpr double sum = 0x1p-53, element = 0, underflow = 0x1p-1074;
+};
+template <>
+struct Precision<std::complex<double>> : Precision<double> {};
+
+std::vector<std::byte> filled(std::size_t bytes) {
+    return std::vector<std::byte>(bytes, static_cast<std::byte>(kPoison));
+}
+
+/// A matrix on the host and on the device, `offset` elements after an aligned address, with poison around.
+template <class T>
+class Guarded {
+  public:
+    Guarded(Gpu& gpu, std::int64_t count, int offset)
+        : gpu_(gpu),
+          count_(static_cast<std::size_t>(count)),
+          lead_bytes_(kGuardBytes + static_cast<std::size_t>(offset) * sizeof(T)),
+          bytes_(filled(lead_bytes_ + count_ * sizeof(T) + kGuardBytes)),
+          memory_(gpu.allocate(bytes_.size())) {}
+
+    [[nodiscard]] T* host() { return reinterpret_cast<T*>(bytes_.data() + lead_bytes_); }
+    [[nodiscard]] T* device() {
+        return reinterpret_cast<T*>(static_cast<std::byte*>(memory_.data()) + lead_bytes_);
+    }
+    [[nodiscard]] std::size_t count() const { return count_; }
+    void upload() { gpu_.upload(memory_.data(), bytes_.data(), bytes_.size()); }
+    void download() { gpu_.download(bytes_.data(), memory_.data(), bytes_.size()); }
+    void poison() { gpu_.fill(memory_.data(), kPoison, bytes_.size()); }
+    [[nodiscard]] bool guards_intact() const {
+        const auto whole = [](std::byte b) { return b == static_cast<std::byte>(kPoison); };
+        return std::all_of(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(lead_bytes_),
+                           whole) &&
+               std::all_of(bytes_.end() - kGuardBytes, bytes_.end(), whole);
+    }
+
+  private:
+    Gpu& gpu_;
+    std::size_t count_;
+    std::size_t lead_bytes_;
+    std::vector<std::byte> bytes_;
+    DeviceMemory memory_;
+};
+
+template <class T>
+T whole_number(std::mt19937& random) {
+    const auto draw = [&] { return static_cast<int>(random() % 7) - 3; };
+    if constexpr (std::is_same_v<Wide<T>, std::complex<double>>) {
+        const int re = draw();
+        return narrow<T>({static_cast<double>(re), static_cast<double>(draw())});
+    } else {
+        return narrow<T>(static_cast<Wide<T>>(draw()));
+    }
+}
+
+/// In (−1, 1), or any integer.
+template <class T>
+T any_number(std::mt19937& random) {
+    const auto draw = [&] { return std::uniform_real_distribution<double>(-1, 1)(random); };
+    if constexpr (std::is_integral_v<T>) {
+        return narrow<T>(static_cast<std::uint64_t>(random()) << 32 | random());
+    } else if constexpr (std::is_same_v<Wide<T>, std::complex<double>>) {
+        const double re = draw();
+        return narrow<T>({re, draw()});
+    } else {
+        return narrow<T>(draw());
+    }
+}
+
+/// Inputs, exact products and their magnitudes for one shape and transposition; scalars come later.
+template <class T>
+struct Case {
+    Problem problem;
+    Guarded<T> a, b, c, d;
+    std::vector<Wide<T>> sums;
+    std::vector<double> magnitudes;
+
+    Case(Gpu& gpu, const Problem& p, int offset, T (*draw)(std::mt19937&))
+        : problem(p),
+          a(gpu, p.m * p.k, offset),
+          b(gpu, p.k * p.n, offset),
+          c(gpu, p.m * p.n, offset),
+          d(gpu, p.m * p.n, offset),
+          sums(c.count()),
+          magnitudes(c.count()) {
+        std::mt19937 random(static_cast<unsigned>(p.m * 10007 + p.n * 101 + p.k));
+        for (Guarded<T>* matrix : {&a, &b, &d}) {
+            for (std::size_t i = 0; i < matrix->count(); ++i) matrix->host()[i] = draw(random);
+            matrix->upload();
+        }
+        for (std::int64_t i = 0; i < p.m; ++i) {
+            for (std::int64_t j = 0; j < p.n; ++j) add_up(i, j);
+        }
+    }
+
+    void add_up(std::int64_t i, std::int64_t j) {
+        const Problem& p = problem;
+        Wide<T> sum{};
+        double size = 0;
+        for (std::int64_t k = 0; k < p.k; ++k) {
+            const Wide<T> x = widen(a.host()[p.transpose_a ? k * p.m + i : i * p.k + k]);
+            const Wide<T> y = widen(b.host()[p.transpose_b ? j * p.k + k : k * p.n + j]);
+            sum += x * y;
+            size += magnitude(x) * magnitude(y);
+        }
+        const auto at = static_cast<std::size_t>(i * p.n + j);
+        sums[at] = sum;
+        magnitudes[at] = size;
+    }
+
+    [[nodiscard]] Operands operands() {
+        const bool reads_d = !problem.beta.is_zero(problem.type);
+        return {a.device(), b.device(), reads_d ? d.device() : nullptr, c.device()};
+    }
+
+    /// "" where C is right, else what is wrong. `exact`: the inputs are whole numbers.
+    std::string judge(bool exact) {
+        c.download();
+        if (!c.guards_intact()) return "wrote outside of C";
+        const Wide<T> alpha = scalar<T>(problem.alpha);
+        const Wide<T> beta = scalar<T>(problem.beta);
+        // A complex element is a sum of 2·k products; α and β add two products and a sum, of two parts each.
+        const double steps = static_cast<double>(is_complex(problem.type) ? 2 * problem.k : problem.k) + 6;
+        const double u = Precision<T>::sum;
+        const double gamma = steps * u / (1 - steps * u);
+        for (std::size_t at = 0; at < c.count(); ++at) {
+            Wide<T> expected = alpha * sums[at];
+            double size = magnitude(alpha) * magnitudes[at];
+            if (beta != Wide<T>{}) {
+                expected += beta * widen(d.host()[at]);
+                size += magnitude(beta) * magnitude(widen(d.host()[at]));
+            }
+            const T found = c.host()[at];
+            bool right = false;
+            if (exact || std::is_integral_v<T>) {
+                right = widen(found) == widen(narrow<T>(expected));
+            } else if constexpr (!std::is_integral_v<T>) {
+                const double error = gamma * size;
+                const double bound = error + Precision<T>::element * (magnitude(expected) + error) +
+                                     (steps + 1) * Precision<T>::underflow;
+                // The reference itself is rounded as f64 is, by as many steps.
+                const double slack = 2 * steps * 0x1p-53 * size;
+                right = magnitude(widen(found) - expected) <= bound + slack;
+            }
+            if (!right) {
+                const auto n = static_cast<std::size_t>(problem.n);
+                return "wrong at row " + std::to_string(at / n) + ", column " + std::to_string(at % n) +
+                       ": " + text(widen(found)) + " instead of " + text(expected);
+            }
+        }
+        return "";
+    }
+};
+
+std::string name_of_case(const Level& level, const Problem& p, int offset) {
+    std::string name = "multiply_" + std::string(level.name) + "_" + std::string(name_of(p.type)) + "_" +
+                       std::to_string(p.m) + "x" + std::to_string(p.n) + "x" + std::to_string(p.k);
+    if (p.transpose_a) name += "_ta";
+    if (p.transpose_b) name += "_tb";
+    if (!p.alpha.is_one(p.type)) name += "_alpha";
+    if (!p.beta.is_zero(p.type)) name += "_beta";
+    if (offset != 0) name += "_unaligned";
+    for (const auto& [parameter, value] : p.parameters) name += "_" + parameter + std::to_string(value);
+    return name;
+}
+
+std::vector<const Level*> levels_under_test(const Registry& registry) {
+    std::vector<const Level*> levels = registry.levels(Operation::multiply, DeviceKind::gpu);
+    if (const char* only = std::getenv("GPUMAT_TEST_LEVEL")) {
+        std::erase_if(levels, [&](const Level* level) { return level->name != only; });
+    }
+    return levels;
+}
+
+/// The empty choice, and every single parameter set to every one of its values.
+std::vector<std::map<std::string, int, std::less<>>> parameter_sets(const Level& level) {
+    std::vector<std::map<std::string, int, std::less<>>> sets = {{}};
+    for (const Parameter& parameter : level.parameters) {
+        for (const int choice : parameter.choices) sets.push_back({{std::string(parameter.name), choice}});
+    }
+    return sets;
+}
+
+/// Runs the level with each of its parameters; counts the runs, so that a test can prove that some ran.
+template <class T>
+void check_level(const Level& level, const Device& device, Case<T>& c, int offset, bool exact, int& runs) {
+    for (const auto& parameters : parameter_sets(level)) {
+        c.problem.parameters = parameters;
+        INFO(name_of_case(level, c.problem, offset));
+        const Reasons reasons = unsupported_reasons(level, c.problem, device);
+        if (!reasons.empty()) {
+            CHECK(!reasons.front().empty());
+            continue;
+        }
+        c.c.poison();
+        const Launch launch = level.prepare(c.problem, c.operands(), device);
+        CHECK(launch.level == level.name);
+        launch.run();
+        device.gpu->synchronize();
+        CHECK(c.judge(exact) == "");
+        ++runs;
+    }
+    c.problem.parameters.clear();
+}
+
+struct Scalars {
+    Scalar alpha, beta;
+};
+
+/// α = 1, β = 0; and both of them set, exact in every type.
+std::vector<Scalars> scalars_for(Type type) {
+    if (is_complex(type)) return {{Scalar::of(1), Scalar::of(0)}, {{{-2, 1}, 0}, {{1, 3}, 0}}};
+    return {{Scalar::of(1), Scalar::of(0)}, {Scalar::of(-2), Scalar::of(3)}, {Scalar::of(0), Scalar::of(1)}};
+}
+
+template <class Function>
+void for_each_case(Gpu& gpu, std::span<const Extents> shapes, std::span<const int> offsets, bool exact,
+                   Function&& check) {
+    for (const Type type : kTypes) {
+        multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
+            for (const Extents& e : shapes) {
+                for (int transposes = 0; transposes < 4; ++transposes) {
+                    for (const int offset : offsets) {
+                        Problem p{
+                            .operation = Operation::multiply, .type = type, .m = e.m, .n = e.n, .k = e.k};
+                        p.transpose_a = (transposes & 1) != 0;
+                        p.transpose_b = (transposes & 2) != 0;
+                        Case<T> c(gpu, p, offset, exact ? whole_number<T> : any_number<T>);
+                        for (const auto& [alpha, beta] : scalars_for(type)) {
+                            c.problem.alpha = alpha;
+                            c.problem.beta = beta;
+                            check(c, offset);
+                        }
+                    }
+                }
+            }
+        });
+    }
+}
+
+}  // namespace
+
+TEST_CASE("every GPU multiply level is exact on whole numbers") {
+    constexpr std::array kShapes = {
+        Extents{0, 5, 3},      Extents{5, 0, 3},    Extents{5, 3, 0},    Extents{1, 1, 1},
+        Extents{1, 1, 0},      Extents{1, 37, 5},   Extents{37, 1, 5},   Extents{1, 1, 257},
+        Extents{7, 9, 8},      Extents{15, 16, 17}, Extents{16, 16, 16}, Extents{31, 33, 32},
+        Extents{33, 31, 65},   Extents{63, 65, 64}, Extents{64, 64, 64}, Extents{129, 65, 33},
+        Extents{128, 256, 48}, Extents{257, 3, 40}, Extents{3, 259, 40}, Extents{61, 67, 523}};
+    constexpr std::array kOffsets = {0, 1};
+    const auto gpu = Gpu::open(0);
+    const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
+    const Registry registry = Registry::standard();
+    int runs = 0;
+    for_each_case(*gpu, kShapes, kOffsets, true, [&](auto& c, int offset) {
+        for (const Level* level : levels_under_test(registry))
+            check_level(*level, device, c, offset, true, runs);
+    });
+    WARN(runs << " exact products");
+    REQUIRE(runs > 0);
+}
+
+TEST_CASE("every GPU multiply level keeps within its rounding bound on random numbers") {
+    constexpr std::array kShapes = {Extents{19, 23, 17}, Extents{130, 200, 100}, Extents{64, 70, 1500}};
+    constexpr std::array kOffsets = {0};
+    const auto gpu = Gpu::open(0);
+    const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
+    const Registry registry = Registry::standard();
+    int runs = 0;
+    for_each_case(*gpu, kShapes, kOffsets, false, [&](auto& c, int offset) {
+        for (const Level* level : levels_under_test(registry))
+            check_level(*level, device, c, offset, false, runs);
+    });
+    WARN(runs << " random products");
+    REQUIRE(runs > 0);
+}
+
+TEST_CASE("every GPU multiply level gives the same bits again") {
+    const auto gpu = Gpu::open(0);
+    const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
+    const Registry registry = Registry::standard();
+    const Problem p{.operation = Operation::multiply, .type = Type::f32, .m = 200, .n = 300, .k = 3000};
+    Case<float> c(*gpu, p, 0, any_number<float>);
+    for (const Level* level : levels_under_test(registry)) {
+        INFO(name_of_case(*level, p, 0));
+        if (!unsupported_reasons(*level, p, device).empty()) continue;
+        const Launch launch = level->prepare(p, c.operands(), device);
+        std::vector<float> first;
+        for (int run = 0; run < 5; ++run) {
+            c.c.poison();
+            launch.run();
+            gpu->synchronize();
+            c.c.download();
+            if (run == 0) first.assign(c.c.host(), c.c.host() + c.c.count());
+            CHECK(std::memcmp(first.data(), c.c.host(), first.size() * sizeof(float)) == 0);
+        }
+    }
+}
+
+TEST_CASE("a result of more than 2^31 elements is whole") {
+    const auto gpu = Gpu::open(0);
+    const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
+    const Registry registry = Registry::standard();
+    const Problem p{.operation = Operation::multiply, .type = Type::f16, .m = 46345, .n = 46353, .k = 2};
+    const auto count = static_cast<std::size_t>(p.m * p.n);
+    static_assert(std::int64_t{46345} * 46353 > std::int64_t{1} << 31);
+    if (gpu->free_memory() < 3 * count) {
+        WARN("left out: the GPU has no room for " << count << " elements");
+        return;
+    }
+    std::mt19937 random(1);
+    std::vector<Half> a(static_cast<std::size_t>(p.m * p.k));
+    std::vector<Half> b(static_cast<std::size_t>(p.k * p.n));
+    for (auto* values : {&a, &b}) {
+        for (Half& value : *values) value = whole_number<Half>(random);
+    }
+    const DeviceMemory a_memory = gpu->allocate(a.size() * sizeof(Half));
+    const DeviceMemory b_memory = gpu->allocate(b.size() * sizeof(Half));
+    const DeviceMemory c_memory = gpu->allocate(count * sizeof(Half));
+    gpu->upload(a_memory.data(), a.data(), a_memory.bytes());
+    gpu->upload(b_memory.data(), b.data(), b_memory.bytes());
+    const Operands operands{a_memory.data(), b_memory.data(), nullptr, c_memory.data()};
+    constexpr std::size_t kWindow = 200000;  // elements looked at, at the start, at 2^31 and at the end
+    std::vector<Half> window(kWindow);
+    for (const Level* level : levels_under_test(registry)) {
+        INFO(name_of_case(*level, p, 0));
+        if (!unsupported_reasons(*level, p, device).empty()) continue;
+        gpu->fill(c_memory.data(), kPoison, c_memory.bytes());
+        level->prepare(p, operands, device).run();
+        gpu->synchronize();
+        for (const std::size_t begin :
+             {std::size_t{0}, (std::size_t{1} << 31) - kWindow / 2, count - kWindow}) {
+            gpu->download(window.data(), static_cast<const Half*>(c_memory.data()) + begin,
+                          kWindow * sizeof(Half));
+            std::size_t wrong = 0;
+            for (std::size_t at = 0; at < kWindow; ++at) {
+                const std::size_t i = (begin + at) / static_cast<std::size_t>(p.n);
+                const std::size_t j = (begin + at) % static_cast<std::size_t>(p.n);
+                const double expected = widen(a[2 * i]) * widen(b[j]) +
+                                        widen(a[2 * i + 1]) * widen(b[static_cast<std::size_t>(p.n) + j]);
+                if (!(widen(window[at]) == expected)) ++wrong;
+            }
+            CHECK(wrong == 0);
+        }
+    }
+}
