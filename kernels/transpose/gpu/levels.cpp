@@ -1,13 +1,126 @@
 #include "kernels/transpose/gpu/levels.hpp"
 
+#include <array>
+#include <string>
+
+#include "kernels/common/build.hpp"
+
 namespace gpumat::transpose::gpu {
 
 std::span<const Level> levels() {
-    return {};
+    constexpr auto op = Operation::transpose;
+    constexpr auto device = DeviceKind::gpu;
+
+    static const std::array kLevels = {
+        Level{.operation = op,
+              .device = device,
+              .number = 1,
+              .name = "serial",
+              .summary = "one thread walks the whole matrix",
+              .removes = "nothing: the plain loop, moved to the GPU",
+              .unsupported = not_in_place,
+              .prepare = GPUMAT_GPU_LEVEL(prepare_serial)},
+        Level{.operation = op,
+              .device = device,
+              .number = 2,
+              .name = "per-row",
+              .summary = "one thread a row, the grid strided over the rows",
+              .removes = "the single thread: one dimension is parallel",
+              .unsupported = not_in_place,
+              .prepare = GPUMAT_GPU_LEVEL(prepare_per_row)},
+        Level{.operation = op,
+              .device = device,
+              .number = 3,
+              .name = "per-element",
+              .summary = "one thread an element, in blocks of K×K threads",
+              .removes = "the shortage of threads: both dimensions are parallel",
+              .parameters = per_element_parameters(),
+              .unsupported = not_in_place,
+              .prepare = GPUMAT_GPU_LEVEL(prepare_per_element)},
+        Level{.operation = op,
+              .device = device,
+              .number = 4,
+              .name = "naive",
+              .summary = "32×8 threads move a 32×32 tile, without shared memory",
+              .removes = "one element a thread: index arithmetic is shared by four",
+              .unsupported = not_in_place,
+              .prepare = GPUMAT_GPU_LEVEL(prepare_naive)},
+        Level{.operation = op,
+              .device = device,
+              .number = 5,
+              .name = "tiled",
+              .summary = "the tile is staged in shared memory",
+              .removes = "scattered writes: both sides of device memory are coalesced",
+              .parameters = tile_parameters(),
+              .unsupported = GPUMAT_GPU_LEVEL(tiled_unsupported),
+              .prepare = GPUMAT_GPU_LEVEL(prepare_tiled)},
+        Level{.operation = op,
+              .device = device,
+              .number = 6,
+              .name = "padded",
+              .summary = "the rows of the shared tile are one element longer",
+              .removes = "shared-memory bank conflicts in the column reads",
+              .parameters = tile_parameters(),
+              .unsupported = GPUMAT_GPU_LEVEL(padded_unsupported),
+              .prepare = GPUMAT_GPU_LEVEL(prepare_padded)},
+        Level{.operation = op,
+              .device = device,
+              .number = 7,
+              .name = "diagonal",
+              .summary = "padded, with the blocks renumbered along diagonals",
+              .removes = "partition camping at sizes that are multiples of the memory's partitions",
+              .unsupported = not_in_place,
+              .prepare = GPUMAT_GPU_LEVEL(prepare_diagonal)},
+    };
+    return kLevels;
 }
 
 std::vector<Preference> preference(const Problem&, const Device&) {
-    return {};
+    return {{"padded", "both sides of memory are coalesced and no bank conflicts are left"}};
+}
+
+std::span<const Parameter> per_element_parameters() {
+    static constexpr std::array kTiles = {8, 16, 32};
+    static constexpr std::array kParameters = {
+        Parameter{.name = "tile", .help = "side of the block of threads", .choices = kTiles, .fallback = 16}};
+    return kParameters;
+}
+
+std::span<const Parameter> tile_parameters() {
+    static constexpr std::array kTiles = {16, 32, 48, 64};
+    static constexpr std::array kBlocks = {1, 2, 4, 8, 16, 32};
+    static constexpr std::array kParameters = {
+        Parameter{.name = "tile", .help = "side of the tile in elements", .choices = kTiles, .fallback = 32},
+        Parameter{.name = "block", .help = "rows of threads in a block", .choices = kBlocks, .fallback = 8}};
+    return kParameters;
+}
+
+Reasons tile_reasons(const Problem& problem, const Device& device, std::size_t shared_bytes) {
+    constexpr int kMaxThreads = 1024;
+    const int tile = parameter_value(tile_parameters(), problem, "tile");
+    const int block = parameter_value(tile_parameters(), problem, "block");
+    Reasons reasons;
+    if (block > tile) {
+        reasons.push_back("a tile of " + std::to_string(tile) + " rows has no work for " +
+                          std::to_string(block) + " rows of threads");
+    }
+    if (tile * block > kMaxThreads) {
+        reasons.push_back(std::to_string(tile) + "×" + std::to_string(block) + " threads are more than the " +
+                          std::to_string(kMaxThreads) + " of a block");
+    }
+    if (device.gpu != nullptr && shared_bytes > device.gpu->info().shared_bytes_per_block) {
+        reasons.push_back("a block needs " + std::to_string(shared_bytes) + " bytes of shared memory, and " +
+                          device.gpu->info().name + " has " +
+                          std::to_string(device.gpu->info().shared_bytes_per_block));
+    }
+    if (problem.in_place && problem.m != problem.n)
+        reasons.emplace_back("only a square matrix can be transposed in place");
+    return reasons;
+}
+
+Reasons not_in_place(const Problem& problem, const Device&) {
+    if (!problem.in_place) return {};
+    return {"it cannot transpose in place"};
 }
 
 }  // namespace gpumat::transpose::gpu

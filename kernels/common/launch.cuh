@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <string_view>
+
+#include "kernels/common/cuda_check.cuh"
+#include "kernels/level.hpp"
+
+namespace gpumat {
+
+/// How a kernel is started. A grid with a 0 in it stands for no work.
+struct Geometry {
+    dim3 grid;
+    dim3 block;
+    std::size_t shared_bytes = 0;  ///< dynamic shared memory a block
+};
+
+/// The facts of a launch for `Launch::details`: grid, block, registers a thread, shared memory a block
+/// (static and dynamic), blocks a multiprocessor and the share of its threads that they fill.
+std::vector<std::pair<std::string, std::string>> launch_details(const void* kernel, const Geometry& geometry);
+
+/// Lets `kernel` have that much dynamic shared memory a block, where it is more than the usual 48 KB.
+void allow_shared_memory(const void* kernel, std::size_t bytes);
+
+/// The prepared run of one kernel on the device's stream. The arguments are kept by value.
+template <class... Parameters, class... Arguments>
+Launch make_launch(std::string_view level, const Device& device, const Geometry& geometry,
+                   void (*kernel)(Parameters...), Arguments... arguments) {
+    if (geometry.grid.x == 0 || geometry.grid.y == 0 || geometry.grid.z == 0)
+        return {.level = level, .run = [] {}};
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), geometry.shared_bytes);
+    auto* stream = static_cast<cudaStream_t>(device.gpu->stream());
+    return {.level = level,
+            .run =
+                [=] {
+                    kernel<<<geometry.grid, geometry.block, geometry.shared_bytes, stream>>>(arguments...);
+                    GPUMAT_CUDA(cudaGetLastError());
+                },
+            .details = launch_details(reinterpret_cast<const void*>(kernel), geometry)};
+}
+
+}  // namespace gpumat
