@@ -1,9 +1,69 @@
 #include "kernels/transpose/gpu/baselines.hpp"
 
+#include <array>
+
+#include "kernels/common/build.hpp"
+
 namespace gpumat::transpose::gpu {
 
 std::span<const Level> baselines() {
-    return {};
+    constexpr auto op = Operation::transpose;
+    constexpr auto device = DeviceKind::gpu;
+    static constexpr std::array kVendorTypes = {Type::f32, Type::f64, Type::c64, Type::c128};
+
+    static const std::array kBaselines = {
+        Level{.operation = op,
+              .device = device,
+              .number = 0,
+              .name = "copy",
+              .summary = "a plain copy kernel, four 16-byte words a thread",
+              .removes = "nothing: the ceiling",
+              .unsupported = baseline_reasons,
+              .prepare = GPUMAT_GPU_LEVEL(prepare_copy),
+              .copies = true},
+        Level{.operation = op,
+              .device = device,
+              .number = 0,
+              .name = "copy-shared",
+              .summary = "a copy through a padded shared tile with a barrier",
+              .removes = "nothing: shows what the barrier costs",
+              .unsupported = baseline_reasons,
+              .prepare = GPUMAT_GPU_LEVEL(prepare_copy_shared),
+              .copies = true},
+        Level{.operation = op,
+              .device = device,
+              .number = 0,
+              .name = "copy-strided",
+              .summary = "a copy down the columns",
+              .removes = "nothing: shows what uncoalesced access costs",
+              .unsupported = baseline_reasons,
+              .prepare = GPUMAT_GPU_LEVEL(prepare_copy_strided),
+              .copies = true},
+        Level{.operation = op,
+              .device = device,
+              .number = 0,
+              .name = "memcpy",
+              .summary = "the driver's device-to-device copy",
+              .removes = "nothing: the ceiling",
+              .unsupported = baseline_reasons,
+              .prepare = GPUMAT_GPU_LEVEL(prepare_memcpy),
+              .copies = true},
+        Level{.operation = op,
+              .device = device,
+              .number = 0,
+              .name = "vendor",
+              .summary = "cuBLAS geam",
+              .removes = "nothing: what a user would call instead",
+              .needs = {.types = kVendorTypes},
+              .unsupported = GPUMAT_GPU_LEVEL(vendor_unsupported),
+              .prepare = GPUMAT_GPU_LEVEL(prepare_vendor)},
+    };
+    return kBaselines;
+}
+
+Reasons baseline_reasons(const Problem& problem, const Device&) {
+    if (!problem.in_place) return {};
+    return {"a baseline does not work in place"};
 }
 
 }  // namespace gpumat::transpose::gpu

@@ -8,6 +8,9 @@ namespace gpumat::transpose::gpu {
 /// the input, m×n), and the transpose of the vendor's library. All need c apart from a.
 std::span<const Level> baselines();
 
+/// The reason of every baseline that is asked to work in place.
+Reasons baseline_reasons(const Problem& problem, const Device& device);
+
 Launch prepare_copy(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_copy_shared(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_copy_strided(const Problem& problem, const Operands& operands, const Device& device);

@@ -1,0 +1,300 @@
+// Every GPU transpose of the registry × shapes × element sizes: bit for bit against the definition, into
+// poisoned memory between guard bytes.
+#include <algorithm>
+#include <array>
+#include <complex>
+#include <cstring>
+#include <iostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/registry.hpp"
+#include "lib/core/error.hpp"
+#include "tests/catch.hpp"
+
+using namespace gpumat;
+
+namespace {
+
+using Bytes = std::vector<unsigned char>;
+
+constexpr unsigned char kPoison = 0xA5;
+constexpr std::size_t kGuard_bytes = 512;
+/// One type for each element size; what the bits mean is no matter to a transpose.
+constexpr std::array kTypes = {Type::u8, Type::u16, Type::u32, Type::u64, Type::c128};
+
+struct Shape {
+    std::int64_t m;
+    std::int64_t n;
+};
+
+/// Empty, single, around the tiles, prime, tall, wide, and multiples of 16 bytes in every combination.
+const std::vector<Shape> kShapes = {
+    {0, 0},    {0, 7},    {7, 0},    {1, 1},     {1, 2},     {2, 1},     {1, 1000},  {1000, 1},  {3, 5},
+    {15, 17},  {16, 16},  {31, 33},  {32, 32},   {33, 31},   {47, 49},   {48, 48},   {63, 65},   {64, 64},
+    {65, 63},  {64, 128}, {128, 64}, {127, 251}, {251, 127}, {128, 128}, {129, 257}, {256, 192}, {192, 272},
+    {3000, 3}, {3, 3000}, {2, 2049}, {2049, 2},  {4097, 5},  {5, 4097},  {1024, 8},  {8, 1024},  {640, 16},
+    {16, 640}, {20, 700}, {700, 20}, {320, 321}, {321, 320}};
+
+Gpu& gpu() {
+    static const std::unique_ptr<Gpu> kGpu = Gpu::open(0);
+    return *kGpu;
+}
+
+Device device() {
+    return {.kind = DeviceKind::gpu, .threads = 1, .gpu = &gpu()};
+}
+
+const Registry& registry() {
+    static const Registry kRegistry = Registry::standard();
+    return kRegistry;
+}
+
+Bytes random_bytes(std::size_t count) {
+    static std::mt19937_64 generator(20260101);
+    Bytes bytes(count);
+    for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(generator());
+    return bytes;
+}
+
+/// The definition: element (i, j) of the m×n input is element (j, i) of the output.
+Bytes transposed(const Bytes& in, const Problem& problem) {
+    const std::size_t size = size_of(problem.type);
+    Bytes out(in.size());
+    for (std::int64_t i = 0; i < problem.m; ++i) {
+        for (std::int64_t j = 0; j < problem.n; ++j) {
+            std::memcpy(out.data() + static_cast<std::size_t>(j * problem.m + i) * size,
+                        in.data() + static_cast<std::size_t>(i * problem.n + j) * size, size);
+        }
+    }
+    return out;
+}
+
+std::string describe(const Level& level, const Problem& problem) {
+    std::string text = "transpose_" + std::string(level.name) + "_" + std::string(name_of(problem.type)) +
+                       "_" + std::to_string(problem.m) + "x" + std::to_string(problem.n);
+    for (const auto& [name, value] : problem.parameters) text += "_" + name + std::to_string(value);
+    if (problem.in_place) text += "_in_place";
+    return text;
+}
+
+/// Device memory for one matrix, `offset_bytes` away from the alignment of cudaMalloc, between guards.
+class Guarded {
+  public:
+    Guarded(std::size_t bytes, std::size_t offset_bytes)
+        : bytes_(bytes), before_(kGuard_bytes + offset_bytes) {
+        memory_ = gpu().allocate(before_ + bytes_ + kGuard_bytes);
+        gpu().fill(memory_.data(), kPoison, memory_.bytes());
+    }
+
+    [[nodiscard]] void* data() const { return static_cast<unsigned char*>(memory_.data()) + before_; }
+
+    void write(const Bytes& bytes) { gpu().upload(data(), bytes.data(), bytes.size()); }
+
+    /// The matrix; checks that the guards are as they were.
+    [[nodiscard]] Bytes read() const {
+        Bytes all(memory_.bytes());
+        gpu().download(all.data(), memory_.data(), all.size());
+        const auto begin = all.begin() + static_cast<std::ptrdiff_t>(before_);
+        const auto end = begin + static_cast<std::ptrdiff_t>(bytes_);
+        const auto poisoned = [](unsigned char byte) { return byte == kPoison; };
+        CHECK(std::all_of(all.begin(), begin, poisoned));
+        CHECK(std::all_of(end, all.end(), poisoned));
+        return {begin, end};
+    }
+
+  private:
+    std::size_t bytes_;
+    std::size_t before_;
+    DeviceMemory memory_;
+};
+
+/// Where the matrices lie, in elements away from the alignment of cudaMalloc.
+struct Offsets {
+    std::size_t in = 0;
+    std::size_t out = 0;
+};
+
+/// Runs the level and compares. Returns false where it says that it cannot serve the problem.
+bool serves(const Level& level, const Problem& problem, const Bytes& input, Offsets offsets = {}) {
+    INFO(describe(level, problem) << " at " << offsets.in << ", " << offsets.out);
+    if (!unsupported_reasons(level, problem, device()).empty()) return false;
+    const std::size_t size = size_of(problem.type);
+    Guarded in(input.size(), offsets.in * size);
+    Guarded out(input.size(), offsets.out * size);
+    in.write(input);
+    if (problem.in_place) out.write(input);
+    Operands operands;
+    operands.a = problem.in_place ? out.data() : in.data();
+    operands.c = out.data();
+    const Launch launch = level.prepare(problem, operands, device());
+    CHECK(launch.level == level.name);
+    launch.run();
+    gpu().synchronize();
+    CHECK((in.read() == input));
+    CHECK((out.read() == (level.copies ? input : transposed(input, problem))));
+    return true;
+}
+
+std::size_t bytes_of(const Problem& problem) {
+    return static_cast<std::size_t>(problem.m * problem.n) * size_of(problem.type);
+}
+
+/// Every combination of the level's parameters.
+std::vector<std::map<std::string, int, std::less<>>> combinations(const Level& level) {
+    std::vector<std::map<std::string, int, std::less<>>> all = {{}};
+    for (const Parameter& parameter : level.parameters) {
+        std::vector<std::map<std::string, int, std::less<>>> longer;
+        for (const auto& one : all) {
+            for (const int choice : parameter.choices) {
+                longer.push_back(one);
+                longer.back()[std::string(parameter.name)] = choice;
+            }
+        }
+        all = longer;
+    }
+    return all;
+}
+
+struct Count {
+    int ran = 0;
+    int refused = 0;
+
+    void add(bool served) { ++(served ? ran : refused); }
+    void print(const char* what) const {
+        std::cout << what << ": " << ran << " ran, " << refused << " refused with a reason\n";
+        CHECK(ran > 0);
+    }
+};
+
+}  // namespace
+
+TEST_CASE("every level transposes every shape and element size") {
+    Count count;
+    for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
+        for (const Type type : kTypes) {
+            for (const Shape shape : kShapes) {
+                const Problem problem{.type = type, .m = shape.m, .n = shape.n};
+                count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
+            }
+        }
+    }
+    count.print("shapes");
+}
+
+TEST_CASE("every level but those that say so takes memory of any alignment") {
+    Count count;
+    const std::array kOffsets = {Offsets{1, 0}, Offsets{0, 1}, Offsets{3, 5}, Offsets{2, 2}};
+    for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
+        for (const Type type : kTypes) {
+            for (const Shape shape : {Shape{128, 64}, Shape{129, 67}, Shape{3, 500}, Shape{500, 3}}) {
+                for (const Offsets offsets : kOffsets) {
+                    const Problem problem{.type = type, .m = shape.m, .n = shape.n};
+                    try {
+                        count.add(serves(*level, problem, random_bytes(bytes_of(problem)), offsets));
+                    } catch (const Error& error) {
+                        INFO(describe(*level, problem) << ": " << error.what());
+                        CHECK(error.code() == ErrorCode::unsupported);
+                        CHECK(level->name == "tma");
+                        count.add(false);
+                    }
+                }
+            }
+        }
+    }
+    count.print("alignments");
+}
+
+TEST_CASE("every combination of a level's parameters works or is refused") {
+    Count count;
+    for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
+        for (const auto& parameters : combinations(*level)) {
+            if (parameters.empty()) continue;
+            for (const Type type : kTypes) {
+                for (const Shape shape : {Shape{131, 97}, Shape{64, 192}}) {
+                    const Problem problem{.type = type, .m = shape.m, .n = shape.n, .parameters = parameters};
+                    count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
+                }
+            }
+        }
+    }
+    count.print("parameters");
+}
+
+TEST_CASE("square matrices are transposed in place or refused") {
+    Count count;
+    for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
+        for (const auto& parameters : combinations(*level)) {
+            for (const Type type : kTypes) {
+                for (const std::int64_t size : {0, 1, 17, 32, 97, 128, 200, 256}) {
+                    const Problem problem{
+                        .type = type, .m = size, .n = size, .in_place = true, .parameters = parameters};
+                    count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
+                }
+            }
+        }
+    }
+    count.print("in place");
+    for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
+        const Problem problem{.m = 3, .n = 4, .in_place = true};
+        CHECK_FALSE(unsupported_reasons(*level, problem, device()).empty());
+    }
+}
+
+TEST_CASE("auto chooses a level that serves the problem") {
+    Count count;
+    for (const Type type : kTypes) {
+        for (const Shape shape : kShapes) {
+            const Problem problem{.type = type, .m = shape.m, .n = shape.n};
+            const Choice choice = registry().choose(problem, device());
+            count.add(serves(*choice.level, choice.problem, random_bytes(bytes_of(problem))));
+        }
+        const Problem in_place{.type = type, .m = 130, .n = 130, .in_place = true};
+        const Choice choice = registry().choose(in_place, device());
+        count.add(serves(*choice.level, choice.problem, random_bytes(bytes_of(in_place))));
+    }
+    count.print("auto");
+    CHECK(count.refused == 0);
+}
+
+TEST_CASE("the baselines copy, and the vendor's library transposes") {
+    Count count;
+    for (const Level* level : registry().baselines(Operation::transpose, DeviceKind::gpu)) {
+        for (const Type type : {Type::u8, Type::u16, Type::f32, Type::f64, Type::c64, Type::c128}) {
+            for (const Shape shape : kShapes) {
+                const Problem problem{.type = type, .m = shape.m, .n = shape.n};
+                // Arithmetic need not keep the bits of NaN: no exponent of this input is all ones.
+                Bytes input = random_bytes(bytes_of(problem));
+                for (unsigned char& byte : input) byte &= 0x3F;
+                count.add(serves(*level, problem, input, level->copies ? Offsets{1, 1} : Offsets{}));
+            }
+        }
+    }
+    count.print("baselines");
+}
+
+TEST_CASE("a column taller than the grid") {
+    Count count;
+    for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
+        if (level->name == "serial") continue;  // seconds of one thread
+        for (const Shape shape :
+             {Shape{65535 * 64 + 77, 1}, Shape{1, 65535 * 64 + 77}, Shape{65536 * 32 + 5, 3}}) {
+            const Problem problem{.type = Type::u8, .m = shape.m, .n = shape.n};
+            count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
+        }
+    }
+    count.print("tall");
+}
+
+// Takes 9 GB of host and 4.3 GB of device memory and minutes: run by name or tag.
+TEST_CASE("more than 2^31 elements", "[.large]") {
+    Count count;
+    const Problem problem{.type = Type::u8, .m = 46351, .n = 46337};
+    const Bytes input = random_bytes(bytes_of(problem));
+    for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
+        if (level->name == "serial") continue;  // minutes of one thread
+        count.add(serves(*level, problem, input));
+    }
+    count.print("large");
+}
