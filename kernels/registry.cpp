@@ -2,6 +2,7 @@
 
 #include "kernels/multiply/cpu/levels.hpp"
 #include "kernels/multiply/gpu/levels.hpp"
+#include "kernels/transpose/cpu/baselines.hpp"
 #include "kernels/transpose/cpu/levels.hpp"
 #include "kernels/transpose/gpu/baselines.hpp"
 #include "kernels/transpose/gpu/levels.hpp"
@@ -35,8 +36,11 @@ Registry Registry::standard() {
                              multiply::cpu::levels()}) {
         levels.insert(levels.end(), table.begin(), table.end());
     }
-    const auto baselines = transpose::gpu::baselines();
-    return Registry(std::move(levels), {baselines.begin(), baselines.end()});
+    std::vector<Level> baselines;
+    for (const auto table : {transpose::gpu::baselines(), transpose::cpu::baselines()}) {
+        baselines.insert(baselines.end(), table.begin(), table.end());
+    }
+    return Registry(std::move(levels), std::move(baselines));
 }
 
 std::vector<const Level*> Registry::levels(Operation operation, DeviceKind device) const {

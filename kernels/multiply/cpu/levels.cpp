@@ -9,7 +9,8 @@ std::span<const Level> levels() {
     constexpr auto device = DeviceKind::cpu;
     static constexpr std::array kTypes = {Type::f32, Type::f64,  Type::c64, Type::c128,
                                           Type::f16, Type::bf16, Type::i32, Type::i64};
-    static constexpr std::array kLevels = {
+    static constexpr std::array kVendorTypes = {Type::f32, Type::f64, Type::c64, Type::c128};
+    static const std::array kLevels = {
         Level{.operation = op,
               .device = device,
               .number = 1,
@@ -18,12 +19,38 @@ std::span<const Level> levels() {
               .removes = "nothing: the textbook loop to beat",
               .needs = {.types = kTypes},
               .prepare = prepare_naive},
+        Level{.operation = op,
+              .device = device,
+              .number = 2,
+              .name = "interchanged",
+              .summary = "the same loops in i, k, j order, so that a row of the result gathers its sums",
+              .removes = "strided reads of B, and the chain of additions that each waited for the last",
+              .needs = {.types = kTypes},
+              .prepare = prepare_interchanged},
+        Level{.operation = op,
+              .device = device,
+              .number = 3,
+              .name = "tiled",
+              .summary = "tiles of A, B and C that fit the cache, shared out among all threads",
+              .removes = "all of B read from memory again for every row of A, on one core",
+              .needs = {.types = kTypes},
+              .parameters = tiled_parameters(),
+              .prepare = prepare_tiled},
+        Level{.operation = op,
+              .device = device,
+              .number = 4,
+              .name = "vendor",
+              .summary = "OpenBLAS, loaded when asked for",
+              .removes = "nothing of ours: what one would call instead",
+              .needs = {.types = kVendorTypes},
+              .unsupported = vendor_unsupported,
+              .prepare = prepare_vendor},
     };
     return kLevels;
 }
 
 std::vector<Preference> preference(const Problem&, const Device&) {
-    return {{"naive", "it is the only level"}};
+    return {{"tiled", "it is the fastest of our own levels that takes every type"}};
 }
 
 }  // namespace gpumat::multiply::cpu

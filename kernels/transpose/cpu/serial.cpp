@@ -3,23 +3,40 @@
 // Traffic: every element is read once in order and written once with a stride of m elements, so each
 // write touches another cache line, and another page once m·size passes 4 KiB. What limits it: cache and
 // TLB misses on the write side, on one core.
-#include <cstring>
+#include <utility>
 
 #include "kernels/transpose/cpu/levels.hpp"
 #include "kernels/transpose/move.hpp"
 
 namespace gpumat::transpose::cpu {
+namespace {
+
+template <class T>
+void transpose(const T* in, T* out, std::int64_t m, std::int64_t n) {
+    for (std::int64_t i = 0; i < m; ++i) {
+        for (std::int64_t j = 0; j < n; ++j) out[j * m + i] = in[i * n + j];
+    }
+}
+
+template <class T>
+void transpose_in_place(T* matrix, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) {
+        for (std::int64_t j = i + 1; j < n; ++j) std::swap(matrix[i * n + j], matrix[j * n + i]);
+    }
+}
+
+}  // namespace
 
 Launch prepare_serial(const Problem& problem, const Operands& operands, const Device&) {
     return {.level = "serial",
             .run =
                 [problem, operands] {
                     visit_element(problem.type, [&]<class T>(TypeTag<T>) {
-                        const auto* in = static_cast<const T*>(operands.a);
                         auto* out = static_cast<T*>(operands.c);
-                        for (std::int64_t i = 0; i < problem.m; ++i) {
-                            for (std::int64_t j = 0; j < problem.n; ++j)
-                                out[j * problem.m + i] = in[i * problem.n + j];
+                        if (problem.in_place) {
+                            transpose_in_place(out, problem.n);
+                        } else {
+                            transpose(static_cast<const T*>(operands.a), out, problem.m, problem.n);
                         }
                     });
                 },

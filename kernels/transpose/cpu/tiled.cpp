@@ -1,0 +1,97 @@
+// transpose, CPU level `tiled`: square tiles that fit the first-level cache, shared out among the threads.
+//
+// Since `per-row`: a tile's lines of input and output stay in the cache until all of their elements have
+// moved, so each line is fetched once. Traffic: every element read once and written once, and each line of
+// the output read before it is written. What limits it: one load and one store an element; that extra
+// read; and where rows lie a large power of two apart, the lines of a tile fall into the same few sets of
+// the cache and push each other out.
+//
+// In place, a tile above the diagonal is swapped with its mirror image; no other pair touches either.
+//
+// Source of the idea: cache blocking of a transpose, as old as caches.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "kernels/transpose/cpu/levels.hpp"
+#include "kernels/transpose/move.hpp"
+#include "lib/core/parallel.hpp"
+
+namespace gpumat::transpose::cpu {
+namespace {
+
+// A thread takes tiles of at least this many elements together at once.
+constexpr std::int64_t kElementsAtOnce = 65536;
+
+/// The rectangle [row, row_end) × [col, col_end) of the input.
+struct Tile {
+    std::int64_t row;
+    std::int64_t row_end;
+    std::int64_t col;
+    std::int64_t col_end;
+};
+
+/// The tile of that index, counted along rows of tiles.
+Tile tile_at(std::int64_t index, std::int64_t side, std::int64_t m, std::int64_t n) {
+    const std::int64_t across = (n + side - 1) / side;
+    const std::int64_t row = index / across * side;
+    const std::int64_t col = index % across * side;
+    return {row, std::min(row + side, m), col, std::min(col + side, n)};
+}
+
+template <class T>
+void move_tile(const T* in, T* out, std::int64_t m, std::int64_t n, const Tile& tile) {
+    for (std::int64_t j = tile.col; j < tile.col_end; ++j) {
+        for (std::int64_t i = tile.row; i < tile.row_end; ++i) out[j * m + i] = in[i * n + j];
+    }
+}
+
+/// Swaps a tile on or above the diagonal with its mirror image.
+template <class T>
+void swap_tile(T* matrix, std::int64_t n, const Tile& tile) {
+    for (std::int64_t i = tile.row; i < tile.row_end; ++i) {
+        for (std::int64_t j = std::max(tile.col, i + 1); j < tile.col_end; ++j) {
+            std::swap(matrix[i * n + j], matrix[j * n + i]);
+        }
+    }
+}
+
+}  // namespace
+
+std::span<const Parameter> tiled_parameters() {
+    static constexpr std::array kTiles = {8, 16, 32, 64, 128};
+    static constexpr std::array kParameters = {Parameter{.name = "tile",
+                                                         .help = "rows and columns of a tile, in elements",
+                                                         .choices = kTiles,
+                                                         .fallback = 32}};
+    return kParameters;
+}
+
+Launch prepare_tiled(const Problem& problem, const Operands& operands, const Device& device) {
+    const int side = parameter_value(tiled_parameters(), problem, "tile");
+    return {.level = "tiled",
+            .run =
+                [problem, operands, threads = device.threads, side] {
+                    const std::int64_t m = problem.m;
+                    const std::int64_t n = problem.n;
+                    const std::int64_t tiles = ((m + side - 1) / side) * ((n + side - 1) / side);
+                    visit_element(problem.type, [&]<class T>(TypeTag<T>) {
+                        const auto* in = static_cast<const T*>(operands.a);
+                        auto* out = static_cast<T*>(operands.c);
+                        parallel_for(tiles, kElementsAtOnce / (side * side), threads,
+                                     [&](std::int64_t begin, std::int64_t end) {
+                                         for (std::int64_t index = begin; index < end; ++index) {
+                                             const Tile tile = tile_at(index, side, m, n);
+                                             if (!problem.in_place) {
+                                                 move_tile(in, out, m, n, tile);
+                                             } else if (tile.col >= tile.row) {
+                                                 swap_tile(out, n, tile);
+                                             }
+                                         }
+                                     });
+                    });
+                },
+            .details = {{"tile", std::to_string(side) + "x" + std::to_string(side)}}};
+}
+
+}  // namespace gpumat::transpose::cpu

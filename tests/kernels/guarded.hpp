@@ -1,0 +1,41 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include <vector>
+
+/// Memory for a result, filled with a byte pattern that no test expects as a value (for floating-point types
+/// 0xff… is a NaN), with guard bytes before and after, and `shift` bytes past an alignment of 64.
+class Guarded {
+  public:
+    explicit Guarded(std::size_t bytes, std::size_t shift = 0, unsigned char poison = 0xff)
+        : shift_(shift), bytes_(bytes), memory_(bytes + 2 * kGuard + 2 * kAlignment, kPattern) {
+        std::fill_n(data(), bytes, static_cast<std::byte>(poison));
+    }
+
+    [[nodiscard]] std::byte* data() { return reinterpret_cast<std::byte*>(memory_.data()) + offset(); }
+
+    /// Whether no byte outside the result was written.
+    [[nodiscard]] bool intact() const {
+        for (std::size_t i = 0; i < memory_.size(); ++i) {
+            const bool inside = i >= offset() && i < offset() + bytes_;
+            if (!inside && memory_[i] != kPattern) return false;
+        }
+        return true;
+    }
+
+  private:
+    static constexpr std::size_t kAlignment = 64;
+    static constexpr std::size_t kGuard = 256;
+    static constexpr unsigned char kPattern = 0xa5;
+
+    [[nodiscard]] std::size_t offset() const {
+        const auto address = reinterpret_cast<std::size_t>(memory_.data());
+        return (kAlignment - address % kAlignment) % kAlignment + kGuard + shift_ % kAlignment;
+    }
+
+    std::size_t shift_;
+    std::size_t bytes_;
+    std::vector<unsigned char> memory_;
+};

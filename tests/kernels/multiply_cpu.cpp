@@ -1,0 +1,350 @@
+// Every CPU level of multiply, on every type and on shapes around its tiles: with integer values, which every
+// order of additions must give exactly, and with random values within a proved bound.
+#include <array>
+#include <cmath>
+#include <complex>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "kernels/multiply/arithmetic.hpp"
+#include "kernels/registry.hpp"
+#include "tests/catch.hpp"
+#include "tests/kernels/guarded.hpp"
+
+using namespace gpumat;
+
+namespace {
+
+template <class T>
+constexpr bool kIsComplex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
+template <class T>
+constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+
+template <class T>
+std::complex<double> widen(const T& value) {
+    if constexpr (kIsComplex<T>) {
+        return {value.real(), value.imag()};
+    } else {
+        return static_cast<double>(value);
+    }
+}
+
+template <class T>
+T narrow(double re, double im) {
+    if constexpr (kIsComplex<T>) {
+        return T(static_cast<typename T::value_type>(re), static_cast<typename T::value_type>(im));
+    } else {
+        return static_cast<T>(re);
+    }
+}
+
+enum class Values {
+    whole,   ///< small integers: every sum of products is exact in every type
+    random,  ///< [-1, 1] for floating point, all bits for integers (which wrap)
+};
+
+template <class T>
+std::vector<T> make(std::int64_t count, Values values, std::uint32_t seed) {
+    std::mt19937_64 random(seed);
+    std::uniform_int_distribution<int> whole(kIsHalf<T> ? -1 : -4, kIsHalf<T> ? 1 : 4);
+    std::uniform_real_distribution<double> real(-1, 1);
+    std::vector<T> result(static_cast<std::size_t>(count));
+    for (T& value : result) {
+        if (values == Values::whole) {
+            value = narrow<T>(whole(random), whole(random));
+        } else if constexpr (std::is_integral_v<T>) {
+            value = static_cast<T>(random());
+        } else {
+            value = narrow<T>(real(random), real(random));
+        }
+    }
+    return result;
+}
+
+/// A value of the reference with its absolute value.
+struct Wide {
+    long double re = 0;
+    long double im = 0;
+    long double size = 0;
+};
+
+Wide wide(const std::complex<double>& value) {
+    return {value.real(), value.imag(), std::abs(std::complex<long double>(value))};
+}
+
+/// α·A·B + β·D at one element, and in `size` the same sum of absolute values.
+Wide add_product(const Wide& x, const Wide& y, const Wide& sum) {
+    return {sum.re + x.re * y.re - x.im * y.im, sum.im + x.re * y.im + x.im * y.re,
+            sum.size + x.size * y.size};
+}
+
+/// One problem with its operands. D is full of NaN (or noise) where β = 0: it must not be read.
+template <class T>
+struct Case {
+    Problem problem;
+    std::vector<T> a;
+    std::vector<T> b;
+    std::vector<T> d;
+    std::vector<Wide> wide_a;  // op(A) by rows; empty for integers
+    std::vector<Wide> wide_b;  // op(B) by columns
+
+    Case(const Problem& p, Values values) : problem(p) {
+        a = make<T>(p.m * p.k, values, 1);
+        b = make<T>(p.k * p.n, values, 2);
+        d = make<T>(p.m * p.n, values, 3);
+        if (p.beta.is_zero(p.type) && !d.empty()) {
+            std::memset(static_cast<void*>(d.data()), 0xff, d.size() * sizeof(T));
+        }
+        if constexpr (!std::is_integral_v<T>) {
+            for (std::int64_t i = 0; i < p.m; ++i) {
+                for (std::int64_t k = 0; k < p.k; ++k) wide_a.push_back(wide(widen(op_a(i, k))));
+            }
+            for (std::int64_t j = 0; j < p.n; ++j) {
+                for (std::int64_t k = 0; k < p.k; ++k) wide_b.push_back(wide(widen(op_b(k, j))));
+            }
+        }
+    }
+
+    [[nodiscard]] const T& op_a(std::int64_t i, std::int64_t k) const {
+        return a[static_cast<std::size_t>(problem.transpose_a ? k * problem.m + i : i * problem.k + k)];
+    }
+    [[nodiscard]] const T& op_b(std::int64_t k, std::int64_t j) const {
+        return b[static_cast<std::size_t>(problem.transpose_b ? j * problem.k + k : k * problem.n + j)];
+    }
+};
+
+/// Element (i, j) of the exact result, and in `size` the sum of absolute values that its error scales with.
+template <class T>
+Wide expected(const Case<T>& c, std::int64_t i, std::int64_t j) {
+    const Wide* row = c.wide_a.data() + i * c.problem.k;
+    const Wide* column = c.wide_b.data() + j * c.problem.k;
+    Wide sum;
+    for (std::int64_t k = 0; k < c.problem.k; ++k) sum = add_product(row[k], column[k], sum);
+    sum = add_product(wide(c.problem.alpha.value), sum, {});
+    if (c.problem.beta.is_zero(c.problem.type)) return sum;
+    const T& d = c.d[static_cast<std::size_t>(i * c.problem.n + j)];
+    return add_product(wide(c.problem.beta.value), wide(widen(d)), sum);
+}
+
+/// The same for integers: exact modulo 2^64, of which the type keeps the low bits.
+template <class T>
+T expected_integer(const Case<T>& c, std::int64_t i, std::int64_t j) {
+    std::uint64_t sum = 0;
+    for (std::int64_t k = 0; k < c.problem.k; ++k) {
+        sum += static_cast<std::uint64_t>(c.op_a(i, k)) * static_cast<std::uint64_t>(c.op_b(k, j));
+    }
+    sum *= static_cast<std::uint64_t>(c.problem.alpha.integer);
+    if (c.problem.beta.integer != 0) {
+        sum += static_cast<std::uint64_t>(c.problem.beta.integer) *
+               static_cast<std::uint64_t>(c.d[static_cast<std::size_t>(i * c.problem.n + j)]);
+    }
+    return static_cast<T>(sum);
+}
+
+/// Unit roundoff of the type that sums have, and of the result.
+template <class T>
+constexpr long double kSumRoundoff =
+    std::is_same_v<T, double> || std::is_same_v<T, std::complex<double>> ? 0x1p-53L : 0x1p-24L;
+template <class T>
+constexpr long double kResultRoundoff = std::is_same_v<T, Half>       ? 0x1p-11L
+                                        : std::is_same_v<T, BFloat16> ? 0x1p-8L
+                                                                      : 0.0L;  // it is the sum itself
+
+/// What |computed − exact| may be at most. No product or term goes through more than 2·K + 7 roundings,
+/// however the sum over K is split (a complex product is two, each part of it is a sum of 2·K), so the error
+/// is at most γ of that many times the sum of absolute values (Higham, Accuracy and Stability, 3.1). √2: a
+/// complex α mixes the errors of both parts. A half rounds once more, its subnormals by 2^-25.
+template <class T>
+long double bound(const Problem& problem, const Wide& exact) {
+    const long double steps = static_cast<long double>(2 * problem.k + 7) * kSumRoundoff<T>;
+    const long double error = steps / (1 - steps) * exact.size * (kIsComplex<T> ? std::sqrt(2.0L) : 1.0L);
+    return error + kResultRoundoff<T> * (std::hypot(exact.re, exact.im) + error) +
+           (std::is_same_v<T, Half> ? 0x1p-25L : 0.0L);
+}
+
+/// The number of elements that are wrong; written so that NaN counts.
+template <class T>
+std::int64_t wrong_elements(const Case<T>& c, Values values, const T* computed) {
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < c.problem.m; ++i) {
+        for (std::int64_t j = 0; j < c.problem.n; ++j) {
+            const T& found = computed[i * c.problem.n + j];
+            if constexpr (std::is_integral_v<T>) {
+                if (found != expected_integer(c, i, j)) ++wrong;
+            } else {
+                const Wide exact = expected(c, i, j);
+                const std::complex<double> value = widen(found);
+                const long double allowed = values == Values::whole ? 0.0L : bound<T>(c.problem, exact);
+                if (!(std::abs(value.real() - exact.re) <= allowed) ||
+                    !(std::abs(value.imag() - exact.im) <= allowed)) {
+                    ++wrong;
+                }
+            }
+        }
+    }
+    return wrong;
+}
+
+struct Sizes {
+    std::int64_t m;
+    std::int64_t n;
+    std::int64_t k;
+};
+
+std::string case_name(const Level& level, Type type, const Sizes& s) {
+    return "multiply_" + std::string(level.name) + "_" + std::string(name_of(type)) + "_" +
+           std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k);
+}
+
+template <class T>
+void check(const Level& level, const Problem& problem, Values values, int threads) {
+    const Device device{.kind = DeviceKind::cpu, .threads = threads, .gpu = nullptr};
+    if (const Reasons reasons = unsupported_reasons(level, problem, device); !reasons.empty()) {
+        for (const std::string& reason : reasons) CHECK(!reason.empty());
+        return;
+    }
+    const Case<T> c(problem, values);
+    const auto elements = static_cast<std::size_t>(problem.m * problem.n);
+    Guarded out(elements * sizeof(T), sizeof(T));
+    const Launch launch =
+        level.prepare(problem, {.a = c.a.data(), .b = c.b.data(), .d = c.d.data(), .c = out.data()}, device);
+    CHECK(launch.level == level.name);
+    launch.run();
+    std::vector<T> computed(elements);
+    if (elements != 0) std::memcpy(static_cast<void*>(computed.data()), out.data(), elements * sizeof(T));
+    INFO("transpose a " << problem.transpose_a << " b " << problem.transpose_b << " alpha "
+                        << problem.alpha.value << " beta " << problem.beta.value << " values "
+                        << (values == Values::whole ? "whole" : "random"));
+    CHECK(wrong_elements(c, values, computed.data()) == 0);
+    CHECK(out.intact());
+    if (problem.beta.is_zero(problem.type)) {
+        // Not even a null D may be touched, and a prepared launch gives the same bits again.
+        Guarded again(elements * sizeof(T), sizeof(T));
+        const Launch second = level.prepare(
+            problem, {.a = c.a.data(), .b = c.b.data(), .d = nullptr, .c = again.data()}, device);
+        second.run();
+        second.run();
+        CHECK((elements == 0 || std::memcmp(out.data(), again.data(), elements * sizeof(T)) == 0));
+    }
+}
+
+/// α and β that every type represents.
+Scalar scalar(Type type, int whole, double fraction) {
+    if (is_integer(type)) return Scalar::of(whole);
+    return {.value = {whole + fraction, is_complex(type) ? 2 * fraction : 0.0}, .integer = 0};
+}
+
+/// All four storages of A and B with all four cases of α and β, paired differently from shape to shape.
+void check_all(const Level& level, Type type, const Sizes& s, Problem problem, int threads) {
+    problem.operation = Operation::multiply;
+    problem.type = type;
+    problem.m = s.m;
+    problem.n = s.n;
+    problem.k = s.k;
+    multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
+        for (const Values values : {Values::whole, Values::random}) {
+            const double fraction = values == Values::whole ? 0 : 0.25;
+            for (int storage = 0; storage < 4; ++storage) {
+                const auto scalars = (storage + s.m + s.n + s.k) % 4;
+                problem.transpose_a = (storage & 1) != 0;
+                problem.transpose_b = (storage & 2) != 0;
+                problem.alpha = scalars % 2 != 0 ? scalar(type, 2, fraction) : Scalar::of(1);
+                problem.beta = scalars / 2 != 0 ? scalar(type, -3, fraction) : Scalar::of(0);
+                check<T>(level, problem, values, threads);
+            }
+        }
+    });
+}
+
+constexpr std::array kTypes = {Type::f32, Type::f64,  Type::c64, Type::c128,
+                               Type::f16, Type::bf16, Type::i32, Type::i64};
+
+// Around the sides of the tiles, long and thin, prime, empty. Sums of 120 products of -1, 0 and 1 stay exact
+// in bf16.
+constexpr std::array kShapes = {
+    Sizes{0, 0, 0},    Sizes{0, 5, 3},    Sizes{5, 0, 3},     Sizes{5, 3, 0},    Sizes{1, 1, 1},
+    Sizes{2, 3, 4},    Sizes{13, 31, 29}, Sizes{16, 48, 7},   Sizes{63, 63, 63}, Sizes{64, 64, 64},
+    Sizes{65, 65, 65}, Sizes{67, 43, 89}, Sizes{129, 65, 33}, Sizes{1, 90, 40},  Sizes{90, 1, 40},
+    Sizes{40, 90, 1},  Sizes{1, 1, 120},  Sizes{3, 300, 5},   Sizes{300, 3, 5},
+};
+
+}  // namespace
+
+TEST_CASE("every CPU multiply is right, whatever the shape and type", "[multiply]") {
+    const Registry registry = Registry::standard();
+    for (const Level* level : registry.levels(Operation::multiply, DeviceKind::cpu)) {
+        DYNAMIC_SECTION("multiply_" << level->name) {
+            for (const Type type : kTypes) {
+                DYNAMIC_SECTION(name_of(type)) {
+                    for (const Sizes& sizes : kShapes) {
+                        DYNAMIC_SECTION(case_name(*level, type, sizes)) {
+                            check_all(*level, type, sizes, {}, 3);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("CPU multiplies take every choice of every parameter", "[multiply]") {
+    const Registry registry = Registry::standard();
+    for (const Level* level : registry.levels(Operation::multiply, DeviceKind::cpu)) {
+        for (const Parameter& parameter : level->parameters) {
+            for (const int choice : parameter.choices) {
+                for (const Type type : kTypes) {
+                    const Sizes sizes{67, 83, 71};
+                    DYNAMIC_SECTION(case_name(*level, type, sizes) << "_" << parameter.name << choice) {
+                        Problem problem;
+                        problem.parameters.emplace(parameter.name, choice);
+                        check_all(*level, type, sizes, problem, 2);
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("CPU multiplies of long sums", "[multiply]") {
+    const Registry registry = Registry::standard();
+    for (const Level* level : registry.levels(Operation::multiply, DeviceKind::cpu)) {
+        for (const Type type : {Type::f32, Type::f64, Type::c128, Type::i64}) {
+            for (const Sizes& sizes : {Sizes{19, 37, 1027}, Sizes{1, 1, 5000}, Sizes{46, 61, 517}}) {
+                DYNAMIC_SECTION(case_name(*level, type, sizes)) {
+                    check_all(*level, type, sizes, {}, 2);
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("halves are summed in f32 and rounded once", "[multiply]") {
+    // 2048 + 1 + 1: a sum kept in f16 stays at 2048, since 2049 is a tie that rounds to even.
+    const Registry registry = Registry::standard();
+    const std::vector<Half> a = {Half(2048.0), Half(1.0), Half(1.0)};
+    const std::vector<Half> b = {Half(1.0), Half(1.0), Half(1.0)};
+    const Problem problem{.operation = Operation::multiply, .type = Type::f16, .m = 1, .n = 1, .k = 3};
+    for (const Level* level : registry.levels(Operation::multiply, DeviceKind::cpu)) {
+        if (!unsupported_reasons(*level, problem, {}).empty()) continue;
+        Half c;
+        level->prepare(problem, {.a = a.data(), .b = b.data(), .d = nullptr, .c = &c}, {}).run();
+        INFO(level->name);
+        CHECK(static_cast<float>(c) == 2050.0F);
+    }
+}
+
+TEST_CASE("OpenBLAS names the types and sizes that it cannot take", "[multiply]") {
+    const Registry registry = Registry::standard();
+    const Level* vendor = registry.find(Operation::multiply, DeviceKind::cpu, "vendor");
+    REQUIRE(vendor != nullptr);
+    for (const Type type : {Type::f16, Type::bf16, Type::i32, Type::i64}) {
+        const Reasons reasons =
+            unsupported_reasons(*vendor, {.operation = Operation::multiply, .type = type}, {});
+        REQUIRE(reasons.size() == 1);
+        CHECK(reasons.front().find(name_of(type)) != std::string::npos);
+    }
+    const Problem wide{
+        .operation = Operation::multiply, .type = Type::f32, .m = 1, .n = std::int64_t{1} << 31};
+    CHECK(!unsupported_reasons(*vendor, wide, {}).empty());
+}

@@ -1,0 +1,167 @@
+// Every CPU level of transpose, on every element size and on shapes around its tiles, against a plain loop.
+#include <array>
+#include <cstring>
+#include <random>
+
+#include "kernels/registry.hpp"
+#include "tests/catch.hpp"
+#include "tests/kernels/guarded.hpp"
+
+using namespace gpumat;
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+Bytes random_bytes(std::size_t count) {
+    std::mt19937_64 random(count + 1);
+    Bytes bytes(count);
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+    return bytes;
+}
+
+Bytes plain_transpose(const Bytes& in, std::size_t m, std::size_t n, std::size_t size) {
+    Bytes out(in.size());
+    for (std::size_t i = 0; i < m; ++i) {
+        for (std::size_t j = 0; j < n; ++j) {
+            std::memcpy(out.data() + (j * m + i) * size, in.data() + (i * n + j) * size, size);
+        }
+    }
+    return out;
+}
+
+bool same(const Bytes& expected, const std::byte* found) {
+    return expected.empty() || std::memcmp(expected.data(), found, expected.size()) == 0;
+}
+
+std::string case_name(const Level& level, Type type, std::int64_t m, std::int64_t n) {
+    return "transpose_" + std::string(level.name) + "_" + std::string(name_of(type)) + "_" +
+           std::to_string(m) + "x" + std::to_string(n);
+}
+
+/// Runs the level out of place, and in place where the matrix is square.
+void check(const Level& level, Problem problem, int threads) {
+    const Device device{.kind = DeviceKind::cpu, .threads = threads, .gpu = nullptr};
+    const std::size_t size = size_of(problem.type);
+    const auto m = static_cast<std::size_t>(problem.m);
+    const auto n = static_cast<std::size_t>(problem.n);
+    const Bytes in = random_bytes(m * n * size);
+    const Bytes expected = plain_transpose(in, m, n, size);
+    if (const Reasons reasons = unsupported_reasons(level, problem, device); !reasons.empty()) {
+        for (const std::string& reason : reasons) CHECK(!reason.empty());
+        return;
+    }
+
+    // The output starts on a line in one run and off it by an element in the other.
+    for (const std::size_t shift : {std::size_t{0}, size}) {
+        Guarded out(in.size(), shift);
+        Guarded input(in.size(), 2 * shift);
+        if (!in.empty()) std::memcpy(input.data(), in.data(), in.size());
+        const Launch launch =
+            level.prepare(problem, {.a = input.data(), .b = nullptr, .d = nullptr, .c = out.data()}, device);
+        CHECK(launch.level == level.name);
+        launch.run();
+        CHECK(same(expected, out.data()));
+        CHECK(out.intact());
+        CHECK(same(in, input.data()));
+    }
+    if (m != n) return;
+
+    problem.in_place = true;
+    Guarded matrix(in.size(), size);
+    if (!in.empty()) std::memcpy(matrix.data(), in.data(), in.size());
+    level.prepare(problem, {.a = matrix.data(), .b = nullptr, .d = nullptr, .c = matrix.data()}, device)
+        .run();
+    CHECK(same(expected, matrix.data()));
+    CHECK(matrix.intact());
+}
+
+// One type of every size that elements have; a transpose knows nothing else of a type.
+constexpr std::array kTypes = {Type::u8, Type::f16, Type::f32, Type::f64, Type::c128};
+
+// Around the sides of all tiles (8 … 256), long and thin, prime, empty.
+constexpr std::array kShapes = std::to_array<std::pair<int, int>>({
+    {0, 0},     {0, 5},     {5, 0},    {1, 1},     {1, 300},   {300, 1},   {2, 2},     {7, 9},
+    {8, 8},     {15, 17},   {16, 16},  {17, 15},   {31, 33},   {32, 32},   {33, 31},   {63, 65},
+    {64, 64},   {65, 63},   {97, 101}, {127, 129}, {128, 128}, {129, 127}, {255, 257}, {256, 128},
+    {257, 255}, {257, 257}, {3, 1000}, {1000, 3},  {5, 2048},  {2048, 5},
+});
+
+}  // namespace
+
+TEST_CASE("every CPU transpose moves every element, whatever the shape", "[transpose]") {
+    const Registry registry = Registry::standard();
+    for (const Level* level : registry.levels(Operation::transpose, DeviceKind::cpu)) {
+        DYNAMIC_SECTION("transpose_" << level->name) {
+            for (const Type type : kTypes) {
+                DYNAMIC_SECTION(name_of(type)) {
+                    for (const auto& [m, n] : kShapes) {
+                        DYNAMIC_SECTION(case_name(*level, type, m, n)) {
+                            check(*level, {.type = type, .m = m, .n = n}, 3);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("CPU transposes take every choice of every parameter", "[transpose]") {
+    const Registry registry = Registry::standard();
+    for (const Level* level : registry.levels(Operation::transpose, DeviceKind::cpu)) {
+        for (const Parameter& parameter : level->parameters) {
+            for (const int choice : parameter.choices) {
+                for (const Type type : kTypes) {
+                    for (const auto& [m, n] : {std::pair{131, 67}, std::pair{259, 259}}) {
+                        DYNAMIC_SECTION(case_name(*level, type, m, n) << "_" << parameter.name << choice) {
+                            Problem problem{.type = type, .m = m, .n = n};
+                            problem.parameters.emplace(parameter.name, choice);
+                            check(*level, problem, 2);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("CPU transposes of results beyond the cache", "[transpose]") {
+    // Large enough for streaming stores; rows on lines (1024) and off them (1031).
+    const Registry registry = Registry::standard();
+    for (const Level* level : registry.levels(Operation::transpose, DeviceKind::cpu)) {
+        for (const Type type : kTypes) {
+            const auto n = static_cast<std::int64_t>((std::size_t{3} << 20) / 1024 / size_of(type)) + 3;
+            for (const std::int64_t m : {1024, 1031}) {
+                DYNAMIC_SECTION(case_name(*level, type, m, n)) {
+                    check(*level, {.type = type, .m = m, .n = n}, 2);
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("the memcpy baseline copies", "[transpose]") {
+    const Registry registry = Registry::standard();
+    const auto baselines = registry.baselines(Operation::transpose, DeviceKind::cpu);
+    REQUIRE(baselines.size() == 1);
+    REQUIRE(baselines.front()->copies);
+    const Bytes in = random_bytes(9'000'001);
+    Guarded out(in.size());
+    const Problem problem{.type = Type::u8, .m = 1, .n = static_cast<std::int64_t>(in.size())};
+    const Launch launch = baselines.front()->prepare(
+        problem, {.a = in.data(), .b = nullptr, .d = nullptr, .c = out.data()}, {.threads = 2});
+    CHECK(launch.level == baselines.front()->name);
+    launch.run();
+    CHECK(same(in, out.data()));
+    CHECK(out.intact());
+}
+
+TEST_CASE("a transpose in place needs a square matrix", "[transpose]") {
+    const Registry registry = Registry::standard();
+    const Problem problem{.type = Type::f32, .m = 3, .n = 4, .in_place = true};
+    for (const Level* level : registry.levels(Operation::transpose, DeviceKind::cpu)) {
+        const Reasons reasons = unsupported_reasons(*level, problem, {});
+        REQUIRE(reasons.size() == 1);
+        CHECK(reasons.front().find("3x4") != std::string::npos);
+    }
+}
