@@ -48,7 +48,7 @@ struct VerifyOptions {
     VerifyMode mode = VerifyMode::automatic;
     /// Replaces the derived bound of a floating-point multiply by tolerance · S (S as above). Integers and
     /// transposes stay exact.
-    std::optional<double> tolerance;
+    std::optional<double> tolerance = std::nullopt;
     int threads = 1;
     std::uint64_t seed = 0;  ///< of Freivalds' random vectors
 };

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/problem.hpp"
+
+namespace gpumat {
+
+template <class T>
+inline constexpr bool kIsComplex = false;
+template <class R>
+inline constexpr bool kIsComplex<std::complex<R>> = true;
+
+/// An element as a complex double. Exact, but for 64-bit integers of more than 53 bits.
+template <class T>
+std::complex<double> as_complex(T value) {
+    if constexpr (kIsComplex<T>) {
+        return {static_cast<double>(value.real()), static_cast<double>(value.imag())};
+    } else {
+        return {static_cast<double>(value), 0.0};
+    }
+}
+
+/// |value|, also where the squares pass the range of double.
+inline double modulus(std::complex<double> value) {
+    if (value.imag() == 0) return std::fabs(value.real());
+    const double squares = value.real() * value.real() + value.imag() * value.imag();
+    return squares > 0x1p-900 && squares < 0x1p1000 ? std::sqrt(squares) : std::abs(value);
+}
+
+/// A matrix seen through element steps, so that a transposed operand reads like a plain one.
+template <class T>
+struct Strided {
+    const T* data;
+    std::int64_t row_step;
+    std::int64_t col_step;
+
+    const T& operator()(std::int64_t i, std::int64_t j) const { return data[i * row_step + j * col_step]; }
+};
+
+/// op(A), m×k.
+template <class T>
+Strided<T> operand_a(const Problem& p, const Operands& operands) {
+    return {static_cast<const T*>(operands.a), p.transpose_a ? 1 : p.k, p.transpose_a ? p.m : 1};
+}
+
+/// op(B), k×n.
+template <class T>
+Strided<T> operand_b(const Problem& p, const Operands& operands) {
+    return {static_cast<const T*>(operands.b), p.transpose_b ? 1 : p.n, p.transpose_b ? p.k : 1};
+}
+
+}  // namespace gpumat

@@ -1,0 +1,479 @@
+#include "lib/verify.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "lib/core/error.hpp"
+#include "lib/core/parallel.hpp"
+#include "lib/elements.hpp"
+#include "lib/error_bound.hpp"
+#include "lib/freivalds.hpp"
+#include "lib/reference.hpp"
+
+namespace gpumat {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// ---- Values as text -------------------------------------------------------------------------------------
+
+std::string text_of(double value, int digits) {
+    std::array<char, 40> buffer{};
+    std::snprintf(buffer.data(), buffer.size(), "%.*g", digits, value);
+    return buffer.data();
+}
+
+/// Significant digits that tell every value of the type apart.
+int digits_of(Type type) {
+    if (type == Type::f16 || type == Type::bf16) return 5;
+    return type == Type::f64 || type == Type::c128 ? 17 : 9;
+}
+
+std::string text_of(std::complex<double> value, Type type) {
+    const int digits = digits_of(type);
+    if (!is_complex(type)) return text_of(value.real(), digits);
+    return "(" + text_of(value.real(), digits) + ", " + text_of(value.imag(), digits) + ")";
+}
+
+template <class T>
+std::string element_text(T value, Type type) {
+    if constexpr (std::is_integral_v<T>) {
+        return std::to_string(value);
+    } else {
+        return text_of(as_complex(value), type);
+    }
+}
+
+// ---- What a comparison finds ----------------------------------------------------------------------------
+
+/// The findings in some rows of C, merged from the tiles in any order with the same outcome.
+struct Findings {
+    std::vector<std::int64_t> row_mismatches;  ///< for each row that was checked
+    double worst_ratio = -1;
+    std::optional<WorstElement> worst;
+    std::int64_t wrapped = 0;
+
+    /// Whether an element takes the place of the worst one so far: the first of the largest ratio does.
+    [[nodiscard]] bool is_worse(double ratio, std::int64_t row, std::int64_t col) const {
+        if (!worst || ratio != worst_ratio) return !worst || ratio > worst_ratio;
+        return row != worst->row ? row < worst->row : col < worst->col;
+    }
+
+    void merge(const Findings& tile, std::size_t first_row) {
+        for (std::size_t i = 0; i < tile.row_mismatches.size(); ++i) {
+            row_mismatches[first_row + i] += tile.row_mismatches[i];
+        }
+        wrapped += tile.wrapped;
+        if (tile.worst && is_worse(tile.worst_ratio, tile.worst->row, tile.worst->col)) {
+            worst_ratio = tile.worst_ratio;
+            worst = tile.worst;
+        }
+    }
+
+    [[nodiscard]] std::int64_t mismatches() const {
+        return std::accumulate(row_mismatches.begin(), row_mismatches.end(), std::int64_t{0});
+    }
+};
+
+/// How an element compares. `ratio` is above 1 exactly where it differs.
+struct Outcome {
+    double error = 0;
+    double bound = 0;
+    double ratio = 0;
+    std::complex<double> expected;
+};
+
+Outcome judged(double error, double bound, std::complex<double> expected) {
+    if (error <= bound) return {error, bound, error == 0 ? 0 : error / bound, expected};
+    const double ratio = bound > 0 ? error / bound : kInfinity;
+    // error / bound can round to 1, and is NaN for a NaN.
+    return {error, bound, ratio > 1 ? ratio : std::nextafter(1.0, 2.0), expected};
+}
+
+bool is_finite(std::complex<double> value) {
+    return std::isfinite(value.real()) && std::isfinite(value.imag());
+}
+
+bool same_special(std::complex<double> x, std::complex<double> y, bool complex) {
+    if (complex) return !is_finite(x) && !is_finite(y);
+    if (std::isnan(x.real()) || std::isnan(y.real())) return std::isnan(x.real()) && std::isnan(y.real());
+    return x.real() == y.real();
+}
+
+double distance(std::complex<double> computed, const ReferenceElement& reference) {
+    const double re = (computed.real() - reference.re.high) - reference.re.low;
+    const double im = (computed.imag() - reference.im.high) - reference.im.low;
+    return im == 0 ? std::abs(re) : std::hypot(re, im);
+}
+
+/// Compares elements of a floating-point or complex C with their reference.
+class ElementCheck {
+  public:
+    ElementCheck(const Problem& problem, const Operands& operands, const ErrorBound& bound)
+        : problem_(problem), operands_(operands), bound_(bound), complex_(is_complex(problem.type)) {}
+
+    [[nodiscard]] Outcome operator()(const ReferenceElement& reference, std::complex<double> computed,
+                                     std::int64_t row, std::int64_t col) const {
+        const std::complex<double> expected = reference.value();
+        const double bound = bound_.element(reference.terms, std::abs(expected));
+        if (!is_finite(expected) || !std::isfinite(bound)) {
+            return beyond_double(expected, computed, row, col);
+        }
+        if (is_finite(computed)) return judged(distance(computed, reference), bound, expected);
+        const bool agrees = bound_.sum_may_overflow(reference, 1) ||
+                            reaches_infinity(expected.real(), computed.real(), bound);
+        return judged(agrees ? 0 : kInfinity, bound, expected);
+    }
+
+  private:
+    /// Whether a sum within the bound can round to the infinity that was stored. f16 and bf16 only.
+    [[nodiscard]] bool reaches_infinity(double expected, double computed, double bound) const {
+        if (!std::isinf(computed)) return false;
+        return std::copysign(1.0, computed) * expected + bound >= bound_.overflows_from();
+    }
+
+    /// The inputs hold infinities or NaN, or the terms pass the range of double: a second look, on a scale
+    /// where finite inputs stay finite.
+    [[nodiscard]] Outcome beyond_double(std::complex<double> expected, std::complex<double> computed,
+                                        std::int64_t row, std::int64_t col) const {
+        if (!is_finite(expected) && same_special(expected, computed, complex_)) return {0, 0, 0, expected};
+        const ReferenceElement tiny = tiny_scaled_element(problem_, operands_, row, col);
+        const std::complex<double> special = tiny.value();
+        if (is_finite(special)) {  // the exact result is finite, if perhaps too large for the type
+            const double bound = bound_.element(tiny.terms, std::abs(special));
+            if (!is_finite(computed)) {
+                const bool agrees = bound_.sum_may_overflow(tiny, kTinyScale);
+                return judged(agrees ? 0 : kInfinity, bound / kTinyScale, expected);
+            }
+            const Outcome scaled = judged(distance(computed * kTinyScale, tiny), bound, special);
+            return {scaled.error / kTinyScale, scaled.bound / kTinyScale, scaled.ratio, expected};
+        }
+        // An infinity of the inputs; the finite terms may have overflowed to the opposite one, giving NaN.
+        const bool agrees = same_special(special, computed, complex_) ||
+                            (!is_finite(computed) && std::isnan(computed.real()) &&
+                             bound_.sum_may_overflow(tiny, kTinyScale));
+        return judged(agrees ? 0 : kInfinity, 0, special);
+    }
+
+    const Problem& problem_;
+    const Operands& operands_;
+    const ErrorBound& bound_;
+    bool complex_;
+};
+
+// ---- Rows of C in full ----------------------------------------------------------------------------------
+
+/// `texts` gives computed and expected value; most elements never need them.
+template <class Texts>
+void note_element(Findings& tile, const Outcome& outcome, std::int64_t row, std::int64_t col,
+                  const Texts& texts) {
+    if (!tile.is_worse(outcome.ratio, row, col)) return;
+    auto [computed, expected] = texts();
+    tile.worst_ratio = outcome.ratio;
+    tile.worst = {row, col, std::move(computed), std::move(expected), outcome.error, outcome.bound};
+}
+
+template <class T>
+void check_float_tile(const Problem& p, const Operands& operands, const ErrorBound& bound,
+                      std::span<const std::int64_t> rows, std::int64_t col, std::int64_t cols,
+                      Findings& found) {
+    const ReferenceScalars scalars(p);
+    const ElementCheck check(p, operands, bound);
+    const bool add = !p.beta.is_zero(p.type);
+    FloatTile tile;
+    reference_tile(p, operands, rows, col, cols, tile);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        for (std::int64_t j = 0; j < cols; ++j) {
+            const std::int64_t at = rows[i] * p.n + col + j;
+            const auto d = add ? as_complex(static_cast<const T*>(operands.d)[at]) : 0.0;
+            const auto index = i * static_cast<std::size_t>(kReferenceTileCols) + static_cast<std::size_t>(j);
+            const auto reference = finish(scalars, tile, index, d);
+            const auto computed = as_complex(static_cast<const T*>(operands.c)[at]);
+            const Outcome outcome = check(reference, computed, rows[i], col + j);
+            if (!(outcome.ratio <= 1)) ++found.row_mismatches[i];
+            note_element(found, outcome, rows[i], col + j, [&] {
+                return std::pair(text_of(computed, p.type), text_of(outcome.expected, p.type));
+            });
+        }
+    }
+}
+
+template <class T>
+void check_integer_tile(const Problem& p, const Operands& operands, bool may_wrap,
+                        std::span<const std::int64_t> rows, std::int64_t col, std::int64_t cols,
+                        Findings& found) {
+    const auto alpha = static_cast<std::uint64_t>(p.alpha.integer);
+    const auto beta = static_cast<std::uint64_t>(p.beta.integer);
+    const bool add = beta != 0;
+    const double half_range = std::ldexp(0.5, std::numeric_limits<std::make_unsigned_t<T>>::digits);
+    IntegerTile tile;
+    reference_tile(p, operands, rows, col, cols, may_wrap, tile);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        for (std::int64_t j = 0; j < cols; ++j) {
+            const std::int64_t at = rows[i] * p.n + col + j;
+            const T d = add ? static_cast<const T*>(operands.d)[at] : T{};
+            const auto index = i * static_cast<std::size_t>(kReferenceTileCols) + static_cast<std::size_t>(j);
+            const T expected = static_cast<T>(alpha * tile.sum[index] + beta * static_cast<std::uint64_t>(d));
+            const T computed = static_cast<const T*>(operands.c)[at];
+            if (may_wrap) {
+                // The exact value differs from `expected` by a multiple of the range.
+                const double exact = static_cast<double>(p.alpha.integer) * tile.estimate[index] +
+                                     static_cast<double>(p.beta.integer) * static_cast<double>(d);
+                if (std::abs(exact - static_cast<double>(expected)) > half_range) ++found.wrapped;
+            }
+            Outcome outcome;
+            if (computed != expected) {
+                ++found.row_mismatches[i];
+                outcome.error = std::abs(static_cast<double>(computed) - static_cast<double>(expected));
+                outcome.ratio = kInfinity;
+            }
+            note_element(found, outcome, rows[i], col + j,
+                         [&] { return std::pair(std::to_string(computed), std::to_string(expected)); });
+        }
+    }
+}
+
+double largest_modulus(Type type, const void* data, std::int64_t count, int threads) {
+    double largest = 0;
+    std::mutex mutex;
+    visit_type(type, [&]<class T>(TypeTag<T>) {
+        if constexpr (std::is_integral_v<T>) {
+            parallel_for(count, std::int64_t{1} << 16, threads, [&](std::int64_t begin, std::int64_t end) {
+                const auto* values = static_cast<const T*>(data);
+                const auto [low, high] = std::minmax_element(values + begin, values + end);
+                const double modulus =
+                    std::max(std::abs(static_cast<double>(*low)), std::abs(static_cast<double>(*high)));
+                const std::lock_guard lock(mutex);
+                largest = std::max(largest, modulus);
+            });
+        }
+    });
+    return largest;
+}
+
+/// Whether an integer result could pass the range of its type, from the largest elements.
+bool may_wrap(const Problem& p, const Operands& operands, int threads) {
+    const double a = largest_modulus(p.type, operands.a, p.m * p.k, threads);
+    const double b = largest_modulus(p.type, operands.b, p.k * p.n, threads);
+    const double d = p.beta.integer == 0 ? 0 : largest_modulus(p.type, operands.d, p.m * p.n, threads);
+    const double most = std::abs(static_cast<double>(p.alpha.integer)) * a * b * static_cast<double>(p.k) +
+                        std::abs(static_cast<double>(p.beta.integer)) * d;
+    const bool is_signed = p.type <= Type::i64;
+    const bool negative = p.alpha.integer < 0 || p.beta.integer < 0;  // wraps an unsigned type at once
+    const auto bits = static_cast<int>(size_of(p.type) * 8) - (is_signed ? 1 : 0);
+    return (!is_signed && negative) || !(most < std::ldexp(1 - 0x1p-40, bits));
+}
+
+Findings check_rows(const Problem& p, const Operands& operands, const ErrorBound& bound,
+                    std::span<const std::int64_t> rows, int threads) {
+    Findings all;
+    all.row_mismatches.resize(rows.size());
+    std::mutex mutex;
+    const bool wraps = is_integer(p.type) && may_wrap(p, operands, threads);
+    const auto row_count = static_cast<std::int64_t>(rows.size());
+    const std::int64_t tiles_down = (row_count + kReferenceTileRows - 1) / kReferenceTileRows;
+    const std::int64_t tiles_across = (p.n + kReferenceTileCols - 1) / kReferenceTileCols;
+    parallel_for(tiles_down * tiles_across, 1, threads, [&](std::int64_t begin, std::int64_t) {
+        const auto first = static_cast<std::size_t>(begin / tiles_across * kReferenceTileRows);
+        const auto tile_rows =
+            rows.subspan(first, std::min<std::size_t>(kReferenceTileRows, rows.size() - first));
+        const std::int64_t col = begin % tiles_across * kReferenceTileCols;
+        const std::int64_t cols = std::min(kReferenceTileCols, p.n - col);
+        Findings tile;
+        tile.row_mismatches.resize(tile_rows.size());
+        visit_type(p.type, [&]<class T>(TypeTag<T>) {
+            if constexpr (std::is_integral_v<T>) {
+                check_integer_tile<T>(p, operands, wraps, tile_rows, col, cols, tile);
+            } else {
+                check_float_tile<T>(p, operands, bound, tile_rows, col, cols, tile);
+            }
+        });
+        const std::lock_guard lock(mutex);
+        all.merge(tile, first);
+    });
+    return all;
+}
+
+// ---- The two modes --------------------------------------------------------------------------------------
+
+Verification verification_of(const char* mode, const Findings& found) {
+    Verification result;
+    result.mode = mode;
+    result.mismatches = found.mismatches();
+    result.verdict = result.mismatches == 0 ? "passed" : "failed";
+    result.worst_ratio = std::max(0.0, found.worst_ratio);
+    result.worst = found.worst;
+    result.wrapped = found.wrapped;
+    return result;
+}
+
+Verification check_in_full(const Problem& p, const Operands& operands, const ErrorBound& bound, int threads) {
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(p.m));
+    std::iota(rows.begin(), rows.end(), std::int64_t{0});
+    return verification_of("full", check_rows(p, operands, bound, rows, threads));
+}
+
+/// Rows to check in full beside the random check: the first, the last, and others at random, for as many
+/// operations as a full check may cost.
+std::vector<std::int64_t> sample_of_rows(const Problem& p, std::uint64_t seed) {
+    const double row_flops = std::max(1.0, p.flops() / static_cast<double>(std::max<std::int64_t>(1, p.m)));
+    const auto most = std::min(static_cast<double>(p.m), kFullCheckFlops / 8 / row_flops);
+    const auto count = static_cast<std::size_t>(most);
+    std::vector<std::int64_t> rows;
+    if (p.m > 0) rows = {0, p.m - 1};
+    std::mt19937_64 random(seed);
+    while (rows.size() < count) {
+        rows.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(p.m)));
+    }
+    std::sort(rows.begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    return rows;
+}
+
+Verification check_at_random(const Problem& p, const Operands& operands, const ErrorBound& bound,
+                             const VerifyOptions& options) {
+    const std::vector<double> ratios = freivalds_ratios(p, operands, bound, options.threads, options.seed);
+    std::vector<std::int64_t> rows = sample_of_rows(p, options.seed);
+    std::vector<char> wrong(ratios.size(), 0);
+    std::int64_t worst_row = -1;
+    std::int64_t unjudged = 0;
+    Verification result;
+    for (std::size_t i = 0; i < ratios.size(); ++i) {
+        if (std::isnan(ratios[i])) {
+            rows.push_back(static_cast<std::int64_t>(i));
+            ++unjudged;
+            continue;
+        }
+        wrong[i] = ratios[i] <= 1 ? 0 : 1;
+        if (ratios[i] > result.worst_ratio) {
+            result.worst_ratio = ratios[i];
+            if (wrong[i] != 0) worst_row = static_cast<std::int64_t>(i);
+        }
+    }
+    if (worst_row >= 0) rows.push_back(worst_row);
+    std::sort(rows.begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+
+    const Findings found = check_rows(p, operands, bound, rows, options.threads);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (found.row_mismatches[i] != 0) wrong[static_cast<std::size_t>(rows[i])] = 1;
+    }
+    result.mode = "freivalds";
+    result.mismatches = std::count(wrong.begin(), wrong.end(), 1);
+    result.verdict = result.mismatches == 0 ? "passed" : "failed";
+    result.worst_ratio = std::max(result.worst_ratio, found.worst_ratio);
+    result.worst = found.worst;
+    result.wrapped = found.wrapped;
+    if (unjudged > 0) {
+        result.note = std::to_string(unjudged) + " rows overflow or hold values that are not finite; " +
+                      "they were checked in full";
+    }
+    return result;
+}
+
+bool all_finite(Type type, const void* data, std::int64_t count, int threads) {
+    std::atomic<bool> finite{true};
+    visit_type(type, [&]<class T>(TypeTag<T>) {
+        if constexpr (!std::is_integral_v<T>) {
+            parallel_for(count, std::int64_t{1} << 16, threads, [&](std::int64_t begin, std::int64_t end) {
+                const auto* values = static_cast<const T*>(data);
+                for (std::int64_t i = begin; i < end && finite; ++i) {
+                    if (!is_finite(as_complex(values[i]))) finite = false;
+                }
+            });
+        }
+    });
+    return finite;
+}
+
+bool inputs_are_finite(const Problem& p, const Operands& operands, int threads) {
+    return all_finite(p.type, operands.a, p.m * p.k, threads) &&
+           all_finite(p.type, operands.b, p.k * p.n, threads) &&
+           (p.beta.is_zero(p.type) || all_finite(p.type, operands.d, p.m * p.n, threads));
+}
+
+// ---- Transposes -----------------------------------------------------------------------------------------
+
+constexpr std::int64_t kBlock = 64;  // two blocks of 16-byte elements are 128 KiB
+
+template <class T>
+void compare_block(const MatrixView& in, const MatrixView& out, const Block& block, Findings& found) {
+    for (std::int64_t i = block.row; i < block.row + block.rows; ++i) {
+        const auto* row = out.row<T>(i);
+        for (std::int64_t j = block.col; j < block.col + block.cols; ++j) {
+            const T& expected = in.row<T>(j)[i];
+            if (std::memcmp(&row[j], &expected, sizeof(T)) == 0) continue;
+            ++found.row_mismatches[static_cast<std::size_t>(i - block.row)];
+            note_element(found, {kInfinity, 0, kInfinity, {}}, i, j, [&] {
+                return std::pair(element_text(row[j], in.type), element_text(expected, in.type));
+            });
+        }
+    }
+}
+
+void require_transposed(const MatrixView& in, const MatrixView& out) {
+    if (in.type == out.type && in.shape.transposed() == out.shape) return;
+    throw Error(ErrorCode::not_comparable, "cannot compare a transpose: the input is " + to_string(in.shape) +
+                                               " " + std::string(name_of(in.type)) +
+                                               ", so the output must be " + to_string(in.shape.transposed()) +
+                                               " " + std::string(name_of(in.type)) + ", and is " +
+                                               to_string(out.shape) + " " + std::string(name_of(out.type)));
+}
+
+}  // namespace
+
+std::optional<VerifyMode> verify_mode_from_name(std::string_view name) {
+    if (name == "auto") return VerifyMode::automatic;
+    if (name == "full") return VerifyMode::full;
+    if (name == "freivalds") return VerifyMode::freivalds;
+    if (name == "none") return VerifyMode::none;
+    return std::nullopt;
+}
+
+Verification verify_transpose(const MatrixView& in, const MatrixView& out, const VerifyOptions& options) {
+    require_transposed(in, out);
+    if (options.mode == VerifyMode::none) return {};
+    Findings all;
+    all.row_mismatches.resize(static_cast<std::size_t>(out.shape.rows));
+    std::mutex mutex;
+    parallel_for(out.shape.rows, kBlock, options.threads, [&](std::int64_t begin, std::int64_t end) {
+        Findings rows;
+        rows.row_mismatches.resize(static_cast<std::size_t>(end - begin));
+        for (std::int64_t col = 0; col < out.shape.cols; col += kBlock) {
+            const Block block{begin, col, end - begin, std::min(kBlock, out.shape.cols - col)};
+            visit_type(in.type, [&]<class T>(TypeTag<T>) { compare_block<T>(in, out, block, rows); });
+        }
+        const std::lock_guard lock(mutex);
+        all.merge(rows, static_cast<std::size_t>(begin));
+    });
+    return verification_of("full", all);
+}
+
+Verification verify_multiply(const Problem& problem, const Operands& operands, const VerifyOptions& options) {
+    if (options.mode == VerifyMode::none) return {};
+    const ErrorBound bound(problem, options.tolerance);
+    const bool cheap = problem.flops() <= kFullCheckFlops;
+    if (options.mode == VerifyMode::full || (options.mode == VerifyMode::automatic && cheap)) {
+        return check_in_full(problem, operands, bound, options.threads);
+    }
+    if (!inputs_are_finite(problem, operands, options.threads)) {
+        Verification result = check_in_full(problem, operands, bound, options.threads);
+        result.note =
+            "the inputs hold infinities or NaN, which a randomized check cannot judge; "
+            "every element was checked instead";
+        return result;
+    }
+    return check_at_random(problem, operands, bound, options);
+}
+
+}  // namespace gpumat

@@ -1,0 +1,401 @@
+#include "lib/verify.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "kernels/registry.hpp"
+#include "lib/core/error.hpp"
+#include "lib/elements.hpp"
+#include "lib/reference.hpp"
+#include "tests/catch.hpp"
+
+using namespace gpumat;
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+constexpr std::array kMultiplyTypes = {Type::f16, Type::bf16, Type::f32, Type::f64,
+                                       Type::c64, Type::c128, Type::i32, Type::i64};
+
+/// Stores a complex value as `T`, rounded.
+template <class T>
+T element(std::complex<double> value) {
+    if constexpr (kIsComplex<T>) {
+        return {static_cast<typename T::value_type>(value.real()),
+                static_cast<typename T::value_type>(value.imag())};
+    } else {
+        return static_cast<T>(value.real());
+    }
+}
+
+void set(Matrix& matrix, std::int64_t at, std::complex<double> value) {
+    visit_type(matrix.type(), [&]<class T>(TypeTag<T>) { matrix.as<T>()[at] = element<T>(value); });
+}
+
+std::complex<double> get(const Matrix& matrix, std::int64_t at) {
+    return visit_type(matrix.type(), [&]<class T>(TypeTag<T>) { return as_complex(matrix.as<T>()[at]); });
+}
+
+/// Uniform in [−1, 1], or integers in [−100, 100].
+Matrix random_matrix(Shape shape, Type type, std::uint64_t seed) {
+    Matrix matrix(shape, type);
+    std::mt19937_64 random(seed);
+    std::uniform_real_distribution<double> uniform(-1, 1);
+    for (std::int64_t i = 0; i < shape.elements(); ++i) {
+        const std::complex<double> value(uniform(random), uniform(random));
+        set(matrix, i, is_integer(type) ? std::round(100 * value.real()) : value);
+    }
+    return matrix;
+}
+
+/// A multiply with its operands, and a right result to spoil.
+struct Case {
+    Problem problem;
+    Matrix a;
+    Matrix b;
+    Matrix d;
+    Matrix c;
+
+    Case(Type type, std::int64_t m, std::int64_t n, std::int64_t k, bool transposed = false,
+         bool added = false) {
+        problem.operation = Operation::multiply;
+        problem.type = type;
+        problem.m = m;
+        problem.n = n;
+        problem.k = k;
+        problem.transpose_a = problem.transpose_b = transposed;
+        if (added) {
+            problem.alpha = {{0.75, is_complex(type) ? 0.5 : 0.0}, 3};
+            problem.beta = {{-1.5, is_complex(type) ? 0.25 : 0.0}, -7};
+        }
+        a = random_matrix(transposed ? Shape{k, m} : Shape{m, k}, type, 1);
+        b = random_matrix(transposed ? Shape{n, k} : Shape{k, n}, type, 2);
+        d = random_matrix({m, n}, type, 3);
+        compute();
+    }
+
+    void compute() { c = reference_multiply(problem, operands(), 2); }
+
+    [[nodiscard]] Operands operands() {
+        return {a.data(), b.data(), problem.beta.is_zero(problem.type) ? nullptr : d.data(), c.data()};
+    }
+    [[nodiscard]] Verification verify(VerifyMode mode, std::optional<double> tolerance = std::nullopt) {
+        return verify_multiply(problem, operands(),
+                               {.mode = mode, .tolerance = tolerance, .threads = 2, .seed = 5});
+    }
+};
+
+const auto both_modes = {VerifyMode::full, VerifyMode::freivalds};
+
+void run_level(std::string_view name, Case& x) {
+    const auto registry = Registry::standard();
+    const Level* level = registry.find(Operation::multiply, DeviceKind::cpu, name);
+    REQUIRE(level != nullptr);
+    std::memset(x.c.data(), 0xff, x.c.bytes());
+    level->prepare(x.problem, x.operands(), {.kind = DeviceKind::cpu, .threads = 2}).run();
+}
+
+}  // namespace
+
+TEST_CASE("every CPU multiply level passes, for every type, shape and form") {
+    const auto registry = Registry::standard();
+    const Device device{.kind = DeviceKind::cpu, .threads = 2};
+    for (const Type type : kMultiplyTypes) {
+        for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1},
+                                      {3, 5, 0},
+                                      {0, 4, 3},
+                                      {4, 0, 3},
+                                      {1, 300, 7},
+                                      {300, 1, 7},
+                                      {37, 259, 131},
+                                      {65, 33, 517}}) {
+            for (const bool form : {false, true}) {
+                Case x(type, m, n, k, form, form);
+                for (const Level* level : registry.levels(Operation::multiply, DeviceKind::cpu)) {
+                    if (!unsupported_reasons(*level, x.problem, device).empty()) continue;
+                    run_level(level->name, x);
+                    for (const auto mode : both_modes) {
+                        const Verification result = x.verify(mode);
+                        INFO(name_of(type)
+                             << " " << m << "x" << n << "x" << k << " " << level->name << " " << result.mode);
+                        CHECK(result.verdict == "passed");
+                        CHECK(result.mismatches == 0);
+                        CHECK(result.worst_ratio <= 1);
+                        CHECK(result.note.empty());
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("what a broken level does is caught in both modes") {
+    for (const Type type : kMultiplyTypes) {
+        for (const auto mode : both_modes) {
+            INFO(name_of(type) << (mode == VerifyMode::full ? " full" : " freivalds"));
+            const auto fresh = [&] { return Case(type, 70, 45, 33, true, true); };
+            REQUIRE(fresh().verify(mode).verdict == "passed");
+
+            Case one = fresh();
+            const std::int64_t at = 41 * 45 + 17;
+            set(one.c, at, get(one.c, at) + 3.0);
+            const Verification result = one.verify(mode);
+            CHECK(result.verdict == "failed");
+            CHECK(result.mismatches == 1);
+            REQUIRE(result.worst);
+            CHECK(result.worst->row == 41);
+            CHECK(result.worst->col == 17);
+            CHECK(result.worst_ratio > 1);
+            CHECK(std::abs(result.worst->error - 3.0) < 0.15);
+            CHECK(result.worst->computed != result.worst->expected);
+
+            Case swapped = fresh();
+            for (std::int64_t i = 0; i < 70; ++i) {
+                const auto left = get(swapped.c, i * 45 + 3);
+                set(swapped.c, i * 45 + 3, get(swapped.c, i * 45 + 4));
+                set(swapped.c, i * 45 + 4, left);
+            }
+            CHECK(swapped.verify(mode).verdict == "failed");
+
+            // The last step of K left out: op(A)'s last column counts as zero.
+            Case shorter = fresh();
+            const Matrix a = random_matrix({33, 70}, type, 1);
+            for (std::int64_t i = 0; i < 70; ++i) set(shorter.a, 32 * 70 + i, 0.0);
+            shorter.compute();
+            std::memcpy(shorter.a.data(), a.data(), a.bytes());
+            CHECK(shorter.verify(mode).verdict == "failed");
+            CHECK(shorter.verify(mode).mismatches > 60);
+
+            Case stale = fresh();
+            set(stale.c, 69 * 45 + 44, 77.0);
+            CHECK(stale.verify(mode).verdict == "failed");
+
+            if (is_integer(type)) continue;
+            for (const double special : {kNaN, kInf, -kInf}) {
+                Case unset = fresh();
+                set(unset.c, at, special);
+                const Verification found = unset.verify(mode);
+                CHECK(found.verdict == "failed");
+                CHECK(found.mismatches == 1);
+                CHECK(found.worst_ratio == kInf);
+                REQUIRE(found.worst);
+                CHECK((found.worst->row == 41 && found.worst->col == 17));
+            }
+        }
+    }
+}
+
+TEST_CASE("the bound is sharp: errors just below pass and just above fail") {
+    // One element: S = 8, and K + 3 roundings of 2^-53.
+    Case x(Type::f64, 1, 1, 8);
+    for (std::int64_t i = 0; i < 8; ++i) {
+        set(x.a, i, i % 2 == 0 ? 1.0 : -1.0);
+        set(x.b, i, 1.0);
+    }
+    const double bound = 11 * 0x1p-53 * 8;
+    set(x.c, 0, 0.99 * bound);
+    CHECK(x.verify(VerifyMode::full).verdict == "passed");
+    CHECK(std::abs(x.verify(VerifyMode::full).worst_ratio - 0.99) < 0.002);
+    set(x.c, 0, -1.01 * bound);
+    CHECK(x.verify(VerifyMode::full).verdict == "failed");
+
+    // A tolerance takes the place of the bound.
+    CHECK(x.verify(VerifyMode::full, 1e-6).verdict == "passed");
+    set(x.c, 0, 8.1e-6);
+    CHECK(x.verify(VerifyMode::full, 1e-6).verdict == "failed");
+    set(x.c, 0, 7.9e-6);
+    CHECK(x.verify(VerifyMode::full, 1e-6).verdict == "passed");
+    CHECK(x.verify(VerifyMode::freivalds, 1e-7).verdict == "failed");
+}
+
+TEST_CASE("the reference of f64 has twice the precision of double") {
+    // Plain double loses the 1 beside 2^60, and the square's last bits.
+    Case x(Type::f64, 1, 1, 5);
+    const std::array<double, 5> a = {0x1p60, 1.0, -0x1p60, 0.0, 0x1.0000000000001p0};
+    const std::array<double, 5> b = {1.0, 1.0, 1.0, 1.0, 0x1.0000000000001p0};
+    for (std::int64_t i = 0; i < 5; ++i) {
+        set(x.a, i, a[static_cast<std::size_t>(i)]);
+        set(x.b, i, b[static_cast<std::size_t>(i)]);
+    }
+    const std::array<std::int64_t, 1> rows = {0};
+    FloatTile tile;
+    reference_tile(x.problem, x.operands(), rows, 0, 1, tile);
+    // 1 + (1 + 2^-52)² = 2 + 2^-51 + 2^-104
+    CHECK((tile.sum[0] - 2) + tile.correction[0] == 0x1p-51);
+    const ReferenceElement element = finish(ReferenceScalars(x.problem), tile, 0, 0.0);
+    CHECK((element.re.high - 2) + element.re.low == 0x1p-51);
+    CHECK(tile.magnitude[0] == 0x1p61);
+}
+
+TEST_CASE("integers are exact and wrap, and wrapped results are counted") {
+    Case x(Type::i32, 2, 3, 2);
+    const std::int32_t big = std::numeric_limits<std::int32_t>::max();
+    for (std::int64_t i = 0; i < 4; ++i) x.a.as<std::int32_t>()[i] = i < 2 ? big : 1;
+    for (std::int64_t i = 0; i < 6; ++i) x.b.as<std::int32_t>()[i] = 1;
+    x.compute();
+    CHECK(x.c.as<std::int32_t>()[0] == -2);
+    Verification result = x.verify(VerifyMode::full);
+    CHECK(result.verdict == "passed");
+    CHECK(result.wrapped == 3);
+
+    Case wide(Type::i64, 40, 30, 50);
+    std::mt19937_64 random(9);
+    for (std::int64_t i = 0; i < 40 * 50; ++i)
+        wide.a.as<std::int64_t>()[i] = static_cast<std::int64_t>(random());
+    for (std::int64_t i = 0; i < 50 * 30; ++i)
+        wide.b.as<std::int64_t>()[i] = static_cast<std::int64_t>(random());
+    wide.compute();
+    CHECK(wide.verify(VerifyMode::full).wrapped == 40 * 30);
+    for (const auto mode : both_modes) {
+        CHECK(wide.verify(mode).verdict == "passed");
+        wide.c.as<std::int64_t>()[700] ^= std::int64_t{1} << 63;  // the highest bit alone, in one element
+        CHECK(wide.verify(mode).mismatches == 1);
+        wide.c.as<std::int64_t>()[701] ^= std::int64_t{1} << 63;  // and in two of one row
+        CHECK(wide.verify(mode).mismatches == (mode == VerifyMode::full ? 2 : 1));
+        wide.compute();
+    }
+}
+
+TEST_CASE("infinities and NaN of the inputs are expected in the result") {
+    for (const Type type : {Type::f16, Type::bf16, Type::f32, Type::f64, Type::c64, Type::c128}) {
+        Case x(type, 20, 30, 10, false, true);
+        set(x.a, 3 * 10 + 4, kInf);
+        set(x.a, 5 * 10 + 4, kNaN);
+        set(x.d, 7 * 30 + 8, -kInf);
+        run_level("naive", x);
+        for (const auto mode : {VerifyMode::full, VerifyMode::freivalds}) {
+            const Verification result = x.verify(mode);
+            INFO(name_of(type));
+            CHECK(result.verdict == "passed");
+            CHECK(result.mode == "full");
+            CHECK(result.note.empty() == (mode == VerifyMode::full));
+        }
+        const auto right = get(x.c, 3 * 30 + 1);
+        for (const double wrong : {1.0, is_complex(type) ? 0.0 : -right.real()}) {
+            set(x.c, 3 * 30 + 1, wrong);
+            CHECK(x.verify(VerifyMode::full).mismatches == 1);
+        }
+        set(x.c, 3 * 30 + 1, right);
+        set(x.c, 5 * 30 + 2, 0.0);
+        CHECK(x.verify(VerifyMode::full).mismatches == 1);
+        set(x.c, 5 * 30 + 2, kNaN);
+        set(x.c, 7 * 30 + 8, kNaN);
+        CHECK(x.verify(VerifyMode::full).mismatches == (is_complex(type) ? 0 : 1));
+    }
+}
+
+TEST_CASE("a result beyond the range of its type may be infinite, and nothing else") {
+    Case half(Type::f16, 1, 1, 2);
+    const auto with = [&](double a, double c) {
+        set(half.a, 0, a);
+        set(half.a, 1, a);
+        set(half.b, 0, 1.0);
+        set(half.b, 1, 1.0);
+        set(half.c, 0, c);
+        return half.verify(VerifyMode::full).verdict;
+    };
+    CHECK(with(40000, kInf) == "passed");
+    CHECK(with(40000, -kInf) == "failed");
+    CHECK(with(40000, kNaN) == "failed");
+    CHECK(with(40000, 65504) == "failed");
+    CHECK(with(-40000, -kInf) == "passed");
+    CHECK(with(32000, kInf) == "failed");
+    CHECK(with(32000, 64000) == "passed");
+    CHECK(half.verify(VerifyMode::freivalds).verdict == "passed");
+    CHECK(with(40000, kInf) == "passed");
+    CHECK(half.verify(VerifyMode::freivalds).verdict == "passed");
+
+    // Sums that overflow on the way, in f32 and f64: infinite, NaN or right, but not wrong.
+    for (const Type type : {Type::f32, Type::f64}) {
+        const double most = type == Type::f32 ? 0x1.8p127 : 0x1.8p1023;
+        Case x(type, 1, 1, 4);
+        for (std::int64_t k = 0; k < 4; ++k) {
+            set(x.a, k, k < 2 ? most : -most);
+            set(x.b, k, k == 3 ? 0.75 : 1.0);
+        }
+        const auto verdict = [&](double c) {
+            set(x.c, 0, c);
+            return x.verify(VerifyMode::full).verdict;
+        };
+        INFO(name_of(type));
+        CHECK(verdict(most / 4) == "passed");
+        CHECK(verdict(most / 2) == "failed");
+        CHECK(verdict(0) == "failed");
+        CHECK(verdict(kInf) == "passed");
+        CHECK(verdict(kNaN) == "passed");
+        CHECK(x.verify(VerifyMode::freivalds).verdict == "passed");
+        // A single product far beyond the range.
+        for (std::int64_t k = 0; k < 4; ++k) {
+            set(x.a, k, k == 0 ? most : 0.0);
+            set(x.b, k, most);
+        }
+        CHECK(verdict(kInf) == "passed");
+        CHECK(verdict(1.0) == "failed");
+        CHECK(verdict(most) == "failed");
+    }
+}
+
+TEST_CASE("a large product is checked at random, a small one in full") {
+    Case small(Type::f32, 8, 8, 8);
+    CHECK(small.verify(VerifyMode::automatic).mode == "full");
+    CHECK(small.verify(VerifyMode::none).mode == "none");
+    CHECK(small.verify(VerifyMode::none).verdict == "skipped");
+    CHECK(verify_mode_from_name("auto") == VerifyMode::automatic);
+    CHECK(!verify_mode_from_name("half"));
+    // 2^34 operations for the price of reading the operands: A is one column of many.
+    Case large(Type::f32, 4, 4, 4);
+    large.problem.m = large.problem.n = 2048;
+    large.problem.k = 2048;
+    large.a = Matrix({2048, 2048}, Type::f32);
+    large.b = Matrix({2048, 2048}, Type::f32);
+    large.c = Matrix({2048, 2048}, Type::f32);
+    for (Matrix* matrix : {&large.a, &large.b, &large.c}) std::memset(matrix->data(), 0, matrix->bytes());
+    CHECK(large.verify(VerifyMode::automatic).mode == "freivalds");
+    CHECK(large.verify(VerifyMode::automatic).verdict == "passed");
+    large.c.as<float>()[2000 * 2048 + 5] = 1e-30F;
+    const Verification result = large.verify(VerifyMode::automatic);
+    CHECK(result.verdict == "failed");
+    REQUIRE(result.worst);
+    CHECK((result.worst->row == 2000 && result.worst->col == 5));
+}
+
+TEST_CASE("transposes are compared bit for bit") {
+    for (const Type type : all_types()) {
+        for (const Shape shape : {Shape{0, 3}, Shape{1, 1}, Shape{130, 67}, Shape{1, 200}}) {
+            Matrix in(shape, type);
+            Matrix out(shape.transposed(), type);
+            std::mt19937_64 random(4);
+            for (std::size_t i = 0; i < in.bytes(); ++i) in.data()[i] = static_cast<std::byte>(random());
+            const std::size_t size = size_of(type);
+            for (std::int64_t i = 0; i < shape.rows; ++i) {
+                for (std::int64_t j = 0; j < shape.cols; ++j) {
+                    std::memcpy(out.data() + static_cast<std::size_t>(j * shape.rows + i) * size,
+                                in.data() + static_cast<std::size_t>(i * shape.cols + j) * size, size);
+                }
+            }
+            INFO(name_of(type) << " " << to_string(shape));
+            const VerifyOptions options{.threads = 2};
+            Verification result = verify_transpose(in.view(), out.view(), options);
+            CHECK(result.verdict == "passed");
+            CHECK(result.mode == "full");
+            CHECK_FALSE(result.worst);
+            if (shape.elements() < 200) continue;
+            // One bit of one element; for floating types the sign of a zero would count as well.
+            const std::int64_t at = shape.rows * shape.cols - 2;
+            out.data()[static_cast<std::size_t>(at) * size] ^= std::byte{1};
+            result = verify_transpose(in.view(), out.view(), options);
+            CHECK(result.verdict == "failed");
+            CHECK(result.mismatches == 1);
+            REQUIRE(result.worst);
+            CHECK(result.worst->row == at / shape.rows);
+            CHECK(result.worst->col == at % shape.rows);
+        }
+    }
+    const Matrix in({2, 3}, Type::f32);
+    const Matrix out({2, 3}, Type::f32);
+    CHECK_THROWS_AS(verify_transpose(in.view(), out.view(), {}), Error);
+}
