@@ -115,7 +115,8 @@ std::string text_of(T value) {
 }
 
 template <class From, class To>
-void convert_rows(const MatrixView& from, const MutableMatrixView& to, const std::string& what, int threads) {
+void convert_rows(const MatrixView& from, const MutableMatrixView& to, const std::string& what, int threads,
+                  const Block& place) {
     const std::int64_t grain = std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, from.shape.cols));
     parallel_for(from.shape.rows, grain, threads, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
@@ -123,8 +124,9 @@ void convert_rows(const MatrixView& from, const MutableMatrixView& to, const std
             To* target = to.row<To>(i);
             for (std::int64_t j = 0; j < from.shape.cols; ++j) {
                 if (convert_one(source[j], target[j])) continue;
-                throw Error(ErrorCode::input, what + ": row " + std::to_string(i + 1) + ", column " +
-                                                  std::to_string(j + 1) + ": " + text_of(source[j]) + " (" +
+                throw Error(ErrorCode::input, what + ": row " + std::to_string(place.row + i + 1) +
+                                                  ", column " + std::to_string(place.col + j + 1) + ": " +
+                                                  text_of(source[j]) + " (" +
                                                   std::string(name_of(from.type)) + ") cannot be held in " +
                                                   std::string(name_of(to.type)));
             }
@@ -134,9 +136,11 @@ void convert_rows(const MatrixView& from, const MutableMatrixView& to, const std
 
 }  // namespace
 
-void convert(const MatrixView& from, const MutableMatrixView& to, const std::string& what, int threads) {
+void convert(const MatrixView& from, const MutableMatrixView& to, const std::string& what, int threads,
+             const Block& place) {
     visit_type(from.type, [&]<class From>(TypeTag<From>) {
-        visit_type(to.type, [&]<class To>(TypeTag<To>) { convert_rows<From, To>(from, to, what, threads); });
+        visit_type(to.type,
+                   [&]<class To>(TypeTag<To>) { convert_rows<From, To>(from, to, what, threads, place); });
     });
 }
 

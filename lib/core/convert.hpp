@@ -14,6 +14,8 @@ namespace gpumat {
 ///  - has a fraction, or is NaN or infinite, and the new type is an integer,
 ///  - has a non-zero (or NaN) imaginary part and the new type is not complex.
 /// Infinities and NaN pass between floating types. Integers pass exactly or, into a float, rounded once.
-void convert(const MatrixView& from, const MutableMatrixView& to, const std::string& what, int threads);
+/// `place` is where the views lie in the matrix that the message speaks of.
+void convert(const MatrixView& from, const MutableMatrixView& to, const std::string& what, int threads,
+             const Block& place = {});
 
 }  // namespace gpumat
