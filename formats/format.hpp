@@ -42,11 +42,21 @@ struct Header {
     BlockOrder order = BlockOrder::any;
 };
 
+/// How the two dimensions of a stored dataset are the rows and columns of a matrix.
+enum class Layout {
+    by_content,  ///< reversed in files of MATLAB, Octave and Julia, which say so; else as stored
+    row,         ///< as stored: the first dimension counts rows
+    matlab       ///< reversed: the first dimension counts columns
+};
+
 /// How to read.
 struct ReadOptions {
     std::optional<Type> type;  ///< the type to deliver instead of the stored one
     int threads = 1;
     std::optional<std::uint64_t> memory_limit;  ///< host bytes that may be taken
+    bool allow_external = false;  ///< follow external links, external storage and virtual datasets of HDF5
+    bool as_column = false;       ///< take a one-dimensional dataset as a matrix of one column
+    Layout layout = Layout::by_content;
 };
 
 /// Reads one matrix, whole or in blocks. Sparse storage is delivered dense.
@@ -70,9 +80,10 @@ class Reader {
 /// How and where to write. The file at `path` is created or truncated; replacing files safely is the
 /// caller's business.
 struct WriteTarget {
-    std::string path;   ///< the file to write, "-" for standard output
-    std::string shown;  ///< the name to use in messages (the final name of a temporary file)
-    std::string dataset;
+    std::string path;     ///< the file to write, "-" for standard output
+    std::string shown;    ///< the name to use in messages (the final name of a temporary file)
+    std::string dataset;  ///< HDF5 path to write at; its groups are created
+    bool append = false;  ///< add the dataset to the HDF5 file at `path`, which exists
 };
 
 struct WriteOptions {

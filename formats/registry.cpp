@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "formats/hdf5/hdf5.hpp"
 #include "lib/core/error.hpp"
 
 namespace gpumat::formats {
@@ -46,7 +47,10 @@ std::string known_formats() {
 }  // namespace
 
 std::span<const Format> all_formats() {
-    static const std::array<Format, 0> kFormats = {};
+    static constexpr std::array<std::string_view, 2> kHdf5Extensions = {".h5", ".hdf5"};
+    static const std::array kFormats = {
+        Format{"hdf5", kHdf5Extensions, true, hdf5::recognises, hdf5::list, hdf5::open, hdf5::create},
+    };
     return kFormats;
 }
 

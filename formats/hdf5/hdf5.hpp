@@ -1,0 +1,22 @@
+#pragma once
+
+#include "formats/format.hpp"
+
+namespace gpumat::formats::hdf5 {
+
+/// Whether the HDF5 signature stands at byte 0, 512, 1024, 2048, … of the file.
+bool recognises(std::string_view head, const std::string& path);
+
+/// The matrices in the file. Throws Error{input} where it cannot be read.
+std::vector<Header> list(const std::string& path);
+
+/// Opens the dataset that `reference` names or, where it names none, the only matrix of the file. Throws
+/// Error{input} that lists the matrices where there are several, or says what the dataset is instead.
+std::unique_ptr<Reader> open(const Reference& reference, const ReadOptions& options);
+
+/// Creates the dataset `target.dataset` ("/A" where empty) in a new file or, with `target.append`, in one
+/// that exists. Throws Error{output}; Error{usage} for options that do not fit the matrix.
+std::unique_ptr<Writer> create(const WriteTarget& target, const Shape& shape, Type type,
+                               const WriteOptions& options);
+
+}  // namespace gpumat::formats::hdf5

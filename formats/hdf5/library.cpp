@@ -1,0 +1,67 @@
+#include "formats/hdf5/library.hpp"
+
+#include <cstring>
+
+namespace gpumat::formats::hdf5 {
+namespace {
+
+std::recursive_mutex& library_mutex() {
+    static std::recursive_mutex mutex;
+    return mutex;
+}
+
+/// Keeps the first message of the walk.
+herr_t keep_first(unsigned /*position*/, const H5E_error2_t* error, void* data) {
+    auto& text = *static_cast<std::string*>(data);
+    if (text.empty() && error->desc != nullptr) text = error->desc;
+    return 0;
+}
+
+}  // namespace
+
+Session::Session() : lock_(library_mutex()) {
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // a setting of the thread where HDF5 is thread-safe
+}
+
+Handle::~Handle() {
+    static_cast<void>(close());
+}
+
+bool Handle::close() {
+    if (!valid()) return true;
+    const Session session;
+    return H5Idec_ref(std::exchange(id_, H5I_INVALID_HID)) >= 0;
+}
+
+std::string reason() {
+    std::string text;
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &text);
+    if (text.empty()) return "HDF5 gives no reason";
+    // "unable to open file: name = …, errno = 2, error message = 'No such file or directory', flags = …"
+    constexpr const char* kMarker = "error message = '";
+    if (const auto begin = text.find(kMarker); begin != std::string::npos) {
+        const auto first = begin + std::strlen(kMarker);
+        text = text.substr(0, text.find(':')) + ": " + text.substr(first, text.find('\'', first) - first);
+    }
+    if (text.find("lock") != std::string::npos) {
+        text +=
+            " (another process has the file open, or its file system offers no locks, as some network file "
+            "systems do; HDF5_USE_FILE_LOCKING=FALSE in the environment turns locking off)";
+    }
+    return text;
+}
+
+void fail(ErrorCode code, const std::string& what) {
+    throw Error(code, what + ": " + reason());
+}
+
+Handle take(hid_t id, ErrorCode code, const std::string& what) {
+    if (id < 0) fail(code, what);
+    return Handle(id);
+}
+
+void require(herr_t status, ErrorCode code, const std::string& what) {
+    if (status < 0) fail(code, what);
+}
+
+}  // namespace gpumat::formats::hdf5

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <hdf5.h>
+
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "lib/core/error.hpp"
+
+namespace gpumat::formats::hdf5 {
+
+/// Holds the lock under which alone HDF5 may be called, and keeps HDF5 from printing in this thread.
+/// The lock is recursive and one for the whole process: the library keeps global state.
+class Session {
+  public:
+    Session();
+
+  private:
+    std::unique_lock<std::recursive_mutex> lock_;
+};
+
+/// An HDF5 identifier of any kind that closes itself.
+class Handle {
+  public:
+    Handle() = default;
+    explicit Handle(hid_t id) : id_(id) {}
+    Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)) {}
+    Handle& operator=(Handle&& other) noexcept {
+        std::swap(id_, other.id_);
+        return *this;
+    }
+    Handle(const Handle&) = delete;
+    Handle& operator=(const Handle&) = delete;
+    ~Handle();
+
+    [[nodiscard]] hid_t id() const { return id_; }
+    [[nodiscard]] bool valid() const { return id_ >= 0; }
+
+    /// Closes now. False where HDF5 reports a failure (such as a failed write of what was buffered).
+    [[nodiscard]] bool close();
+
+  private:
+    hid_t id_ = H5I_INVALID_HID;
+};
+
+/// The most helpful message on HDF5's error stack: the innermost one, where the failure was noticed.
+std::string reason();
+
+/// Throws Error{code} with `what` and HDF5's reason.
+[[noreturn]] void fail(ErrorCode code, const std::string& what);
+
+/// The handle of an id that HDF5 has just returned. Throws as `fail` where it is none.
+Handle take(hid_t id, ErrorCode code, const std::string& what);
+
+/// Throws as `fail` where `status` is negative.
+void require(herr_t status, ErrorCode code, const std::string& what);
+
+}  // namespace gpumat::formats::hdf5

@@ -1,0 +1,205 @@
+#include "formats/hdf5/locate.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <set>
+
+namespace gpumat::formats::hdf5 {
+namespace {
+
+constexpr int kMostSoftLinks = 64;
+constexpr int kMostDepth = 64;
+constexpr std::size_t kMostText = 1 << 16;
+
+void push_front(std::deque<std::string>& parts, const std::string& path) {
+    std::vector<std::string> split;
+    for (std::size_t begin = 0; begin < path.size();) {
+        const std::size_t end = std::min(path.find('/', begin), path.size());
+        if (end > begin && path.compare(begin, end - begin, ".") != 0)
+            split.push_back(path.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    parts.insert(parts.begin(), split.begin(), split.end());
+}
+
+/// The value of a soft or external link; `buffer` holds what H5Lget_val fills in.
+std::vector<char> link_value(hid_t group, const std::string& name, std::size_t size,
+                             const std::string& what) {
+    if (size > kMostText) {
+        throw Error(ErrorCode::input, what + ": the link is " + std::to_string(size) + " bytes long");
+    }
+    std::vector<char> value(size + 1, '\0');
+    require(H5Lget_val(group, name.c_str(), value.data(), size, H5P_DEFAULT), ErrorCode::input, what);
+    return value;
+}
+
+std::string external_target(const std::vector<char>& value, std::size_t size) {
+    const char* file = nullptr;
+    const char* object = nullptr;
+    if (H5Lunpack_elink_val(value.data(), size, nullptr, &file, &object) < 0) return "an unreadable place";
+    return std::string(file) + ":" + object;
+}
+
+/// One step of a path: the object behind a hard or external link, or nothing for a soft link, whose own
+/// path has then been put before `parts` and `at` moved to where it starts.
+Handle follow(Handle& at, const std::string& name, std::deque<std::string>& parts, int& soft_links,
+              bool allow_external, const std::string& what) {
+    H5L_info_t info{};
+    require(H5Lget_info(at.id(), name.c_str(), &info, H5P_DEFAULT), ErrorCode::input, what);
+    if (info.type == H5L_TYPE_SOFT) {
+        if (++soft_links > kMostSoftLinks) {
+            throw Error(ErrorCode::input, what + ": the soft link '" + name + "' leads round in circles (" +
+                                              std::to_string(kMostSoftLinks) + " links followed)");
+        }
+        const std::string target = link_value(at.id(), name, info.u.val_size, what).data();
+        if (target.starts_with('/')) at = take(H5Gopen2(at.id(), "/", H5P_DEFAULT), ErrorCode::input, what);
+        push_front(parts, target);
+        return {};
+    }
+    if (info.type == H5L_TYPE_EXTERNAL) {
+        const auto target =
+            external_target(link_value(at.id(), name, info.u.val_size, what), info.u.val_size);
+        if (!allow_external) {
+            throw Error(ErrorCode::input, what + ": '" + name + "' is an external link to " + target +
+                                              ", which is refused unless external files are allowed "
+                                              "(--allow-external)");
+        }
+        return take(H5Oopen(at.id(), name.c_str(), H5P_DEFAULT), ErrorCode::input,
+                    what + ": the external link '" + name + "' to " + target + " leads nowhere");
+    }
+    if (info.type != H5L_TYPE_HARD) {
+        throw Error(ErrorCode::input, what + ": '" + name + "' is a link of an unknown, user-defined kind");
+    }
+    return take(H5Oopen(at.id(), name.c_str(), H5P_DEFAULT), ErrorCode::input, what);
+}
+
+herr_t keep_name(hid_t /*group*/, const char* name, const H5L_info_t* info, void* data) {
+    if (info->type != H5L_TYPE_HARD) return 0;
+    try {
+        static_cast<std::vector<std::string>*>(data)->emplace_back(name);
+        return 0;
+    } catch (const std::bad_alloc&) {
+        return -1;
+    }
+}
+
+/// Text stored with `type` and `space`, read by `read(memory_type, buffer)`.
+template <class Read>
+std::string scalar_text(const Handle& type, const Handle& space, Read read) {
+    if (H5Tget_class(type.id()) != H5T_STRING || H5Sget_simple_extent_npoints(space.id()) != 1) return {};
+    if (H5Tis_variable_str(type.id()) > 0) {
+        char* text = nullptr;
+        if (read(type.id(), static_cast<void*>(&text)) < 0 || text == nullptr) return {};
+        std::string copy = text;
+        H5Dvlen_reclaim(type.id(), space.id(), H5P_DEFAULT, static_cast<void*>(&text));
+        return copy;
+    }
+    const std::size_t size = H5Tget_size(type.id());
+    if (size > kMostText) return {};
+    std::vector<char> text(size + 1, '\0');
+    if (read(type.id(), static_cast<void*>(text.data())) < 0) return {};
+    std::string copy = text.data();
+    copy.erase(copy.find_last_not_of(' ') + 1);
+    return copy;
+}
+
+}  // namespace
+
+Handle open_for_reading(const std::string& path) {
+    return take(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), ErrorCode::input,
+                path + ": cannot be opened as HDF5");
+}
+
+Handle resolve(hid_t file, const std::string& path, const std::string& dataset, bool allow_external) {
+    const std::string what = path + ":" + dataset;
+    std::deque<std::string> parts;
+    push_front(parts, dataset);
+    int soft_links = 0;
+    Handle at = take(H5Gopen2(file, "/", H5P_DEFAULT), ErrorCode::input, path);
+    while (!parts.empty()) {
+        const std::string name = parts.front();
+        parts.pop_front();
+        if (H5Iget_type(at.id()) != H5I_GROUP) {
+            throw Error(ErrorCode::input,
+                        what + ": there is no '" + name + "', because what should hold it is no group");
+        }
+        const htri_t exists = H5Lexists(at.id(), name.c_str(), H5P_DEFAULT);
+        if (exists < 0) fail(ErrorCode::input, what);
+        if (exists == 0) throw Error(ErrorCode::input, what + ": there is no '" + name + "'");
+        Handle next = follow(at, name, parts, soft_links, allow_external, what);
+        if (next.valid()) at = std::move(next);
+    }
+    return at;
+}
+
+void walk(hid_t file, const std::string& path,
+          const std::function<bool(const Handle& object, const std::string& name)>& visit) {
+    struct Place {
+        std::string name;
+        int depth = 0;
+    };
+    std::set<std::pair<unsigned long, haddr_t>> seen;
+    std::vector<Place> stack = {{"/", 0}};
+    while (!stack.empty()) {
+        const Place place = std::move(stack.back());
+        stack.pop_back();
+        const Handle object(H5Oopen(file, place.name.c_str(), H5P_DEFAULT));
+        H5O_info_t info{};
+        if (!object.valid() || H5Oget_info2(object.id(), &info, H5O_INFO_BASIC) < 0) {
+            fail(ErrorCode::input, path + ":" + place.name);
+        }
+        if (!seen.emplace(info.fileno, info.addr).second) continue;
+        if (!visit(object, place.name) || info.type != H5O_TYPE_GROUP || place.depth >= kMostDepth) continue;
+        std::vector<std::string> names;
+        hsize_t position = 0;
+        require(H5Literate(object.id(), H5_INDEX_NAME, H5_ITER_NATIVE, &position, keep_name, &names),
+                ErrorCode::input, path + ":" + place.name);
+        std::ranges::sort(names, std::greater{});
+        for (const std::string& name : names) {
+            stack.push_back({(place.name == "/" ? "" : place.name) + "/" + name, place.depth + 1});
+        }
+    }
+}
+
+bool has_attribute(hid_t object, const char* name) {
+    return H5Aexists(object, name) > 0;
+}
+
+bool has_member(hid_t group, const char* name) {
+    H5L_info_t info{};
+    return H5Lexists(group, name, H5P_DEFAULT) > 0 && H5Lget_info(group, name, &info, H5P_DEFAULT) >= 0 &&
+           info.type == H5L_TYPE_HARD;
+}
+
+std::string text_attribute(hid_t object, const char* name) {
+    if (!has_attribute(object, name)) return {};
+    const Handle attribute(H5Aopen(object, name, H5P_DEFAULT));
+    const Handle type(H5Aget_type(attribute.id()));
+    const Handle space(H5Aget_space(attribute.id()));
+    return scalar_text(type, space,
+                       [&](hid_t memory, void* to) { return H5Aread(attribute.id(), memory, to); });
+}
+
+std::string text_dataset(hid_t group, const char* name) {
+    if (!has_member(group, name)) return {};
+    const Handle dataset(H5Dopen2(group, name, H5P_DEFAULT));
+    if (!dataset.valid()) return {};
+    const Handle type(H5Dget_type(dataset.id()));
+    const Handle space(H5Dget_space(dataset.id()));
+    return scalar_text(type, space, [&](hid_t memory, void* to) {
+        return H5Dread(dataset.id(), memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, to);
+    });
+}
+
+std::int64_t number_attribute(hid_t object, const char* name, std::int64_t missing) {
+    if (!has_attribute(object, name)) return missing;
+    const Handle attribute(H5Aopen(object, name, H5P_DEFAULT));
+    const Handle type(H5Aget_type(attribute.id()));
+    const Handle space(H5Aget_space(attribute.id()));
+    if (H5Tget_class(type.id()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.id()) != 1)
+        return missing;
+    std::int64_t value = missing;
+    return H5Aread(attribute.id(), H5T_NATIVE_INT64, &value) < 0 ? missing : value;
+}
+
+}  // namespace gpumat::formats::hdf5

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "formats/hdf5/library.hpp"
+
+namespace gpumat::formats::hdf5 {
+
+/// Opens `path` for reading. Throws Error{input} with the reason.
+Handle open_for_reading(const std::string& path);
+
+/// Opens the object at `dataset` ("/group/name") of the open file `path`. Follows hard and soft links, and
+/// external links, anywhere in the path, where `allow_external`. Throws Error{input} naming the link that
+/// does not exist, leads round in circles or is refused.
+Handle resolve(hid_t file, const std::string& path, const std::string& dataset, bool allow_external);
+
+/// Calls `visit(object, name)` for every object that hard links reach from the root, once each, in the
+/// order of their paths. `visit` returns whether to descend into a group. Groups that lie very deep are
+/// left out.
+void walk(hid_t file, const std::string& path,
+          const std::function<bool(const Handle& object, const std::string& name)>& visit);
+
+/// The text of a scalar string attribute or dataset; empty where there is none.
+std::string text_attribute(hid_t object, const char* name);
+std::string text_dataset(hid_t group, const char* name);
+
+/// The value of an integer attribute of one element; `missing` where there is none.
+std::int64_t number_attribute(hid_t object, const char* name, std::int64_t missing);
+
+bool has_attribute(hid_t object, const char* name);
+
+/// Whether `group` holds a member `name` itself, not through a link that leads elsewhere.
+bool has_member(hid_t group, const char* name);
+
+}  // namespace gpumat::formats::hdf5

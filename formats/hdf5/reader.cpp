@@ -1,0 +1,277 @@
+#include <algorithm>
+#include <fstream>
+#include <limits>
+
+#include "formats/hdf5/hdf5.hpp"
+#include "formats/hdf5/locate.hpp"
+#include "formats/hdf5/source.hpp"
+#include "formats/hdf5/sparse.hpp"
+#include "formats/hdf5/storage.hpp"
+#include "formats/hdf5/transpose.hpp"
+#include "lib/core/convert.hpp"
+
+namespace gpumat::formats::hdf5 {
+namespace {
+
+constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
+constexpr std::int64_t kPanelBytes = std::int64_t{16} << 20;
+constexpr int kMostListed = 20;
+
+std::uint64_t bytes_of_file(const std::string& path) {
+    std::ifstream file(path, std::ios::binary | std::ios::ate);
+    return file ? static_cast<std::uint64_t>(file.tellg()) : 0;
+}
+
+BlockOrder cheap_order(const Source& source) {
+    const auto* dense = std::get_if<Dense>(&source.where);
+    if (std::holds_alternative<Sparse>(source.where)) return BlockOrder::column_panels;
+    if (dense == nullptr || dense->layout == H5D_CHUNKED) return BlockOrder::any;
+    return source.reversed ? BlockOrder::column_panels : BlockOrder::row_panels;
+}
+
+/// rows × columns, or the largest number where that is more.
+std::int64_t elements_of(const Shape& shape) {
+    std::int64_t count = 0;
+    const bool passes = __builtin_mul_overflow(shape.rows, shape.cols, &count);
+    return passes ? std::numeric_limits<std::int64_t>::max() : count;
+}
+
+Header header_of(const Source& source, const std::string& path) {
+    Header header;
+    header.format = "hdf5";
+    header.source = {path, source.dataset};
+    header.shape = source.shape();
+    header.type = source.element.type;
+    header.storage = source.storage;
+    header.stored_entries =
+        std::holds_alternative<Sparse>(source.where) ? source.entries : elements_of(source.stored);
+    header.file_bytes = bytes_of_file(path);
+    header.order = cheap_order(source);
+    return header;
+}
+
+/// Everything in a file that could be asked for: matrices, and what else it holds, with why it is none.
+struct Contents {
+    std::vector<Source> matrices;
+    std::vector<std::string> others;  ///< "/v: holds text, expected numbers"
+};
+
+bool internal(const std::string& name) {  // MATLAB keeps what cells and objects refer to there
+    return name == "/#refs#" || name == "/#subsystem#";
+}
+
+Contents contents_of(hid_t file, const std::string& path, const ReadOptions& options, bool julia) {
+    Contents contents;
+    walk(file, path, [&](const Handle& object, const std::string& name) {
+        if (internal(name)) return false;
+        const bool group = H5Iget_type(object.id()) == H5I_GROUP;
+        Handle own(H5Oopen(object.id(), ".", H5P_DEFAULT));
+        auto found = describe(std::move(own), path, name, options, julia);
+        if (auto* source = std::get_if<Source>(&found)) {
+            contents.matrices.push_back(std::move(*source));
+            return false;
+        }
+        const std::string& why = std::get<std::string>(found);
+        const bool plain_group = group && why.starts_with("is a group");
+        if (!plain_group) contents.others.push_back(name + " " + why);
+        return plain_group;
+    });
+    return contents;
+}
+
+std::string listed(const std::vector<std::string>& lines) {
+    std::string text;
+    for (std::size_t i = 0; i < lines.size() && i < kMostListed; ++i) text += "\n  " + lines[i];
+    if (lines.size() > kMostListed) text += "\n  and " + std::to_string(lines.size() - kMostListed) + " more";
+    return text;
+}
+
+std::string listed(const std::vector<Source>& matrices) {
+    std::vector<std::string> lines;
+    lines.reserve(matrices.size());
+    for (const Source& matrix : matrices)
+        lines.push_back(matrix.dataset + "  " + to_string(matrix.shape()) + " " + matrix.element.name);
+    return listed(lines);
+}
+
+/// The only matrix of a file in which none was named.
+Source only_matrix(hid_t file, const std::string& path, const ReadOptions& options, bool julia) {
+    Contents contents = contents_of(file, path, options, julia);
+    if (contents.matrices.size() == 1) return std::move(contents.matrices.front());
+    if (contents.matrices.empty()) {
+        throw Error(ErrorCode::input, path + ": holds no matrix" + (contents.others.empty() ? "" : ":") +
+                                          listed(contents.others));
+    }
+    throw Error(ErrorCode::input, path + ": holds " + std::to_string(contents.matrices.size()) +
+                                      " matrices, name one as FILE:/DATASET:" + listed(contents.matrices));
+}
+
+Source named_matrix(hid_t file, const Reference& reference, const ReadOptions& options, bool julia) {
+    Handle object = [&] {
+        try {
+            return resolve(file, reference.path, reference.dataset, options.allow_external);
+        } catch (const Error& error) {
+            const Contents contents = contents_of(file, reference.path, options, julia);
+            throw Error(error.code(), error.what() + (contents.matrices.empty()
+                                                          ? "; the file holds no matrix"
+                                                          : "; the file holds" + listed(contents.matrices)));
+        }
+    }();
+    auto found = describe(std::move(object), reference.path, reference.dataset, options, julia);
+    if (auto* source = std::get_if<Source>(&found)) return std::move(*source);
+    throw Error(ErrorCode::input, to_string(reference) + ": " + std::get<std::string>(found));
+}
+
+class Hdf5Reader : public Reader {
+  public:
+    Hdf5Reader(const Reference& reference, const ReadOptions& options) : options_(options) {
+        const Session session;
+        const bool julia = written_by_julia(reference.path);
+        file_ = open_for_reading(reference.path);
+        source_ = reference.dataset.empty() ? only_matrix(file_.id(), reference.path, options, julia)
+                                            : named_matrix(file_.id(), reference, options, julia);
+        header_ = header_of(source_, reference.path);
+        if (source_.element.wide && !options.type) {
+            throw Error(ErrorCode::input, source_.name + ": its " + source_.element.name +
+                                              " numbers fit no type exactly; ask for one to round to "
+                                              "(--type " +
+                                              std::string(name_of(source_.element.type)) + ")");
+        }
+        header_.type = options.type.value_or(source_.element.type);
+        if (const auto* dense = std::get_if<Dense>(&source_.where)) {
+            require_readable(source_, *dense, reference.path, options);
+            storage_ = open_storage(source_, *dense, options);
+        } else if (const auto* sparse = std::get_if<Sparse>(&source_.where)) {
+            storage_ = open_sparse_storage(source_, *sparse, options);
+        }
+    }
+
+    [[nodiscard]] const Header& header() const override { return header_; }
+
+    void read(const Block& block, const MutableMatrixView& out) override {
+        if (!block.inside(header_.shape) || out.shape != block.shape() || out.type != header_.type) {
+            throw Error(ErrorCode::input, source_.name + ": a block of " + to_string(block.shape()) +
+                                              " was asked for that does not fit the matrix");
+        }
+        if (block.rows == 0 || block.cols == 0) return;
+        const Block rect = source_.reversed ? Block{block.col, block.row, block.cols, block.rows} : block;
+        if (!source_.reversed && !changes_type()) {
+            storage_->read(rect, out.data, out.ld * static_cast<std::int64_t>(size_of(out.type)));
+            return;
+        }
+        const Shape tile = tile_for(rect.shape());
+        for (std::int64_t row = first_edge(rect.row, tile.rows); row < rect.row + rect.rows;
+             row += tile.rows) {
+            for (std::int64_t col = first_edge(rect.col, tile.cols); col < rect.col + rect.cols;
+                 col += tile.cols) {
+                read_tile(intersection(rect, {row, col, tile.rows, tile.cols}), rect, out);
+            }
+        }
+    }
+
+  private:
+    [[nodiscard]] bool changes_type() const {
+        return source_.element.wide.has_value() || header_.type != source_.element.type;
+    }
+
+    /// The last multiple of `step` that is not after `position`.
+    static std::int64_t first_edge(std::int64_t position, std::int64_t step) {
+        return position - position % step;
+    }
+
+    static Block intersection(const Block& a, const Block& b) {
+        const std::int64_t row = std::max(a.row, b.row);
+        const std::int64_t col = std::max(a.col, b.col);
+        return {row, col, std::min(a.row + a.rows, b.row + b.rows) - row,
+                std::min(a.col + a.cols, b.col + b.cols) - col};
+    }
+
+    /// The pieces in which a rectangle is converted or turned round: whole chunks, or full-width panels
+    /// of a bounded size.
+    [[nodiscard]] Shape tile_for(const Shape& rect) const {
+        const auto* dense = std::get_if<Dense>(&source_.where);
+        const bool chunked = dense != nullptr && dense->layout == H5D_CHUNKED;
+        const Shape grain = chunked ? dense->chunk : Shape{1, 1};
+        const auto element = static_cast<std::int64_t>(source_.element.memory_bytes);
+        const auto multiple = [](std::int64_t wanted, std::int64_t step) {
+            return std::max<std::int64_t>(1, wanted / step) * step;
+        };
+        const std::int64_t most = kPanelBytes / element;
+        const std::int64_t cols =
+            multiple(std::min(rect.cols, most / std::min(grain.rows, most)), grain.cols);
+        const std::int64_t rows =
+            multiple(std::max<std::int64_t>(1, most / std::min(cols, most)), grain.rows);
+        return {rows, cols};
+    }
+
+    /// Reads `tile`, a part of `rect`, and delivers it where it belongs in `out`, which `rect` fills.
+    void read_tile(const Block& tile, const Block& rect, const MutableMatrixView& out) {
+        const auto element = static_cast<std::int64_t>(source_.element.memory_bytes);
+        const std::size_t bytes = static_cast<std::size_t>(tile.rows * tile.cols * element);
+        if (scratch_.size() < bytes) scratch_ = Buffer(bytes);
+        storage_->read(tile, scratch_.data(), tile.cols * element);
+
+        const Block within{tile.row - rect.row, tile.col - rect.col, tile.rows, tile.cols};
+        const Block place =
+            source_.reversed ? Block{within.col, within.row, within.cols, within.rows} : within;
+        const MutableMatrixView part{
+            out.type, place.shape(), out.ld,
+            out.data + (place.row * out.ld + place.col) * static_cast<std::int64_t>(size_of(out.type))};
+        const Block shown = source_.reversed ? Block{tile.col, tile.row, tile.cols, tile.rows} : tile;
+        if (source_.element.wide) {
+            narrow(source_.element, scratch_.data(), source_.reversed, part, shown, source_.name,
+                   options_.threads);
+            return;
+        }
+        const MatrixView stored{source_.element.type, tile.shape(), tile.cols, scratch_.data()};
+        if (!source_.reversed) {
+            convert(stored, part, source_.name, options_.threads, shown);
+        } else if (!changes_type()) {
+            transpose(stored, part, options_.threads);
+        } else {
+            if (turned_.size() < bytes) turned_ = Buffer(bytes);
+            const MutableMatrixView turned{stored.type, part.shape, part.shape.cols, turned_.data()};
+            transpose(stored, turned, options_.threads);
+            convert(turned, part, source_.name, options_.threads, shown);
+        }
+    }
+
+    ReadOptions options_;
+    Handle file_;
+    Source source_;
+    Header header_;
+    std::unique_ptr<Storage> storage_;
+    Buffer scratch_;  ///< a tile as stored
+    Buffer turned_;   ///< the same tile transposed
+};
+
+}  // namespace
+
+bool recognises(std::string_view head, const std::string& path) {
+    if (head.starts_with(kSignature)) return true;
+    for (std::size_t offset = 512; offset + kSignature.size() <= head.size(); offset *= 2) {
+        if (head.substr(offset).starts_with(kSignature)) return true;
+    }
+    std::ifstream file(path, std::ios::binary);
+    std::string found(kSignature.size(), '\0');
+    for (std::streamoff offset = 4096; file.seekg(offset) && offset > 0; offset *= 2) {
+        if (!file.read(found.data(), static_cast<std::streamsize>(found.size()))) return false;
+        if (found == kSignature) return true;
+    }
+    return false;
+}
+
+std::vector<Header> list(const std::string& path) {
+    const Session session;
+    const Handle file = open_for_reading(path);
+    std::vector<Header> headers;
+    for (const Source& source : contents_of(file.id(), path, {}, written_by_julia(path)).matrices)
+        headers.push_back(header_of(source, path));
+    return headers;
+}
+
+std::unique_ptr<Reader> open(const Reference& reference, const ReadOptions& options) {
+    return std::make_unique<Hdf5Reader>(reference, options);
+}
+
+}  // namespace gpumat::formats::hdf5

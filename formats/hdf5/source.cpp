@@ -1,0 +1,329 @@
+#include "formats/hdf5/source.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <limits>
+#include <string_view>
+
+#include "formats/hdf5/locate.hpp"
+
+namespace gpumat::formats::hdf5 {
+namespace {
+
+using Found = std::variant<Source, std::string>;
+
+constexpr H5Z_filter_t kLzf = 32000;
+
+// Who wrote a matrix, for messages.
+constexpr std::string_view kMatlab = " (MATLAB)";
+constexpr std::string_view kOctave = " (Octave)";
+constexpr std::string_view kJulia = " (Julia)";
+
+std::string dimensions_text(const std::vector<hsize_t>& dims) {
+    std::string text;
+    for (const hsize_t extent : dims) {
+        if (!text.empty()) text += 'x';
+        text += std::to_string(extent);
+    }
+    return text;
+}
+
+std::string filter_name(H5Z_filter_t id, const std::string& stored, const std::vector<unsigned>& values) {
+    struct Row {
+        H5Z_filter_t id;
+        const char* name;
+    };
+    constexpr std::array kKnown = {Row{H5Z_FILTER_SHUFFLE, "shuffle"},
+                                   Row{H5Z_FILTER_FLETCHER32, "fletcher32"},
+                                   Row{H5Z_FILTER_SZIP, "szip"},
+                                   Row{H5Z_FILTER_NBIT, "nbit"},
+                                   Row{H5Z_FILTER_SCALEOFFSET, "scaleoffset"},
+                                   Row{kLzf, "lzf"}};
+    if (id == H5Z_FILTER_DEFLATE) return values.empty() ? "deflate" : "deflate " + std::to_string(values[0]);
+    const auto* const known = std::ranges::find(kKnown, id, &Row::id);
+    if (known != kKnown.end()) return known->name;
+    return "filter " + std::to_string(id) + (stored.empty() ? "" : " (" + stored + ")");
+}
+
+std::vector<Filter> filters_of(hid_t creation) {
+    std::vector<Filter> filters;
+    const int count = H5Pget_nfilters(creation);
+    for (int i = 0; i < count; ++i) {
+        std::array<unsigned, 32> values{};
+        std::size_t value_count = values.size();
+        std::array<char, 64> name{};
+        unsigned flags = 0;
+        unsigned config = 0;
+        const H5Z_filter_t id = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &value_count,
+                                               values.data(), name.size() - 1, name.data(), &config);
+        const std::size_t kept = std::min(value_count, values.size());
+        Filter filter{id, "", {values.begin(), values.begin() + static_cast<std::ptrdiff_t>(kept)}};
+        filter.name = filter_name(id, name.data(), filter.values);
+        filters.push_back(std::move(filter));
+    }
+    return filters;
+}
+
+std::string layout_words(const Dense& dense) {
+    std::string text;
+    switch (dense.layout) {
+        case H5D_COMPACT:
+            return "compact";
+        case H5D_CONTIGUOUS:
+            return H5Pget_external_count(dense.creation.id()) > 0 ? "in external files" : "contiguous";
+        case H5D_VIRTUAL:
+            return "virtual";
+        default:
+            text = "chunked " + to_string(dense.chunk);
+    }
+    for (const Filter& filter : dense.filters) text += ", " + filter.name;
+    return text;
+}
+
+/// The extents of a dataset; nothing where it has no dataspace or one of no elements by definition.
+std::optional<std::vector<hsize_t>> extents_of(hid_t dataset) {
+    const Handle space(H5Dget_space(dataset));
+    if (!space.valid() || H5Sget_simple_extent_type(space.id()) == H5S_NULL) return {};
+    const int rank = H5Sget_simple_extent_ndims(space.id());
+    if (rank < 0) return {};
+    std::vector<hsize_t> dims(static_cast<std::size_t>(rank));
+    if (H5Sget_simple_extent_dims(space.id(), dims.data(), nullptr) < 0) return {};
+    return dims;
+}
+
+/// Fills in how the dataset is laid out. False where that cannot be found out.
+bool describe_layout(Dense& dense) {
+    dense.creation = Handle(H5Dget_create_plist(dense.dataset.id()));
+    if (!dense.creation.valid()) return false;
+    dense.layout = H5Pget_layout(dense.creation.id());
+    dense.filters = filters_of(dense.creation.id());
+    if (dense.layout != H5D_CHUNKED) return dense.layout >= 0;
+    std::array<hsize_t, 2> chunk = {1, 1};
+    if (H5Pget_chunk(dense.creation.id(), 2, chunk.data()) != dense.rank) return false;
+    dense.chunk = {static_cast<std::int64_t>(chunk[0]),
+                   dense.rank == 2 ? static_cast<std::int64_t>(chunk[1]) : 1};
+    return dense.chunk.rows > 0 && dense.chunk.cols > 0;
+}
+
+/// The matrix in a dataset of numbers; `source` already says what its surroundings tell.
+Found describe_numbers(Source source, Handle dataset, const ReadOptions& options, bool convention_reverses,
+                       std::string_view convention) {
+    Dense dense;
+    dense.dataset = std::move(dataset);
+    const Handle type(H5Dget_type(dense.dataset.id()));
+    const auto dims = extents_of(dense.dataset.id());
+    if (!type.valid()) return "is of a type that cannot be read: " + reason();
+    auto element = element_of(type.id());
+    if (!element) return "holds " + words_for(type.id()) + ", expected numbers";
+    source.element = std::move(*element);
+    if (!dims) return std::string("holds nothing (a null dataspace), expected a matrix");
+    for (const hsize_t extent : *dims) {
+        if (extent > static_cast<hsize_t>(std::numeric_limits<std::int64_t>::max()))
+            return "has an extent of " + std::to_string(extent) + ", which is beyond any matrix";
+    }
+    const auto extent = [&](std::size_t i) { return static_cast<std::int64_t>((*dims)[i]); };
+    dense.rank = static_cast<int>(dims->size());
+    const bool scalar_is_matrix = convention == kOctave;
+    if (dense.rank == 2) {
+        source.stored = {extent(0), extent(1)};
+        source.reversed =
+            options.layout == Layout::matlab || (options.layout == Layout::by_content && convention_reverses);
+    } else if (dense.rank == 1 && options.as_column) {
+        source.stored = {extent(0), 1};
+    } else if (dense.rank == 0 && scalar_is_matrix) {
+        source.stored = {1, 1};
+    } else {
+        return "is a dataset of " + std::to_string(dense.rank) + " dimensions" +
+               (dims->empty() ? "" : " (" + dimensions_text(*dims) + ")") + ", expected 2" +
+               (dense.rank == 1 ? " (--as-column takes it as a matrix of one column)" : "");
+    }
+    if (!describe_layout(dense)) return "has a layout that cannot be read: " + reason();
+    source.storage = layout_words(dense) +
+                     (source.element.name == name_of(source.element.type) ? "" : ", " + source.element.name) +
+                     (source.reversed ? ", dimensions reversed" + std::string(convention) : "");
+    source.entries = 0;  // rows × columns, known to fit once the size has been checked
+    source.where = std::move(dense);
+    return source;
+}
+
+/// The shape that MATLAB and Octave store as the only content of an empty matrix.
+std::optional<Shape> stored_shape(hid_t dataset) {
+    const Handle type(H5Dget_type(dataset));
+    const auto dims = extents_of(dataset);
+    if (H5Tget_class(type.id()) != H5T_INTEGER || !dims || dims->size() != 1 || (*dims)[0] != 2) return {};
+    std::array<std::int64_t, 2> extents{};
+    if (H5Dread(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, extents.data()) < 0) return {};
+    const Shape shape{extents[0], extents[1]};
+    return shape.rows >= 0 && shape.cols >= 0 && (shape.rows == 0 || shape.cols == 0) ? std::optional(shape)
+                                                                                      : std::nullopt;
+}
+
+std::optional<Type> matlab_type(const std::string& name) {
+    struct Row {
+        const char* name;
+        Type type;
+    };
+    constexpr std::array kRows = {
+        Row{"double", Type::f64}, Row{"single", Type::f32}, Row{"int8", Type::i8},   Row{"int16", Type::i16},
+        Row{"int32", Type::i32},  Row{"int64", Type::i64},  Row{"uint8", Type::u8},  Row{"uint16", Type::u16},
+        Row{"uint32", Type::u32}, Row{"uint64", Type::u64}, Row{"logical", Type::u8}};
+    for (const Row& row : kRows) {
+        if (name == row.name) return row.type;
+    }
+    return {};
+}
+
+Element element_for(Type type) {
+    const Handle stored = hdf5_type_of(type);
+    return std::move(*element_of(stored.id()));
+}
+
+Found empty_matrix(Source source, hid_t dataset, Type type, std::string_view convention) {
+    const auto shape = stored_shape(dataset);
+    if (!shape)
+        return "is marked as an empty" + std::string(convention) +
+               " matrix, and holds no shape of two extents";
+    source.stored = *shape;
+    source.element = element_for(type);
+    source.storage = "empty" + std::string(convention);
+    source.where = Empty{};
+    return source;
+}
+
+/// The length of a dataset in which at most one extent is not 1.
+std::optional<std::int64_t> length_of(const Handle& dataset) {
+    const auto dims = dataset.valid() ? extents_of(dataset.id()) : std::nullopt;
+    if (!dims) return {};
+    hsize_t length = 1;
+    for (const hsize_t extent : *dims) {
+        if (extent != 1 && length != 1) return {};
+        length *= extent;
+    }
+    constexpr auto kMost = static_cast<hsize_t>(std::numeric_limits<std::int64_t>::max());
+    return length <= kMost ? std::optional(static_cast<std::int64_t>(length)) : std::nullopt;
+}
+
+/// Opens the three parts of a matrix in compressed columns and checks that their sizes agree.
+Found sparse_matrix(Source source, hid_t group, const char* starts_name, const char* rows_name,
+                    std::int64_t rows, std::string_view convention) {
+    Sparse sparse;
+    const auto open = [&](const char* name) {
+        return has_member(group, name) ? Handle(H5Dopen2(group, name, H5P_DEFAULT)) : Handle();
+    };
+    sparse.starts = open(starts_name);
+    const auto starts = length_of(sparse.starts);
+    const std::string what = "is a sparse" + std::string(convention) + " matrix ";
+    if (!starts || *starts < 1) return what + "without its column starts '" + starts_name + "'";
+    source.stored = {rows, *starts - 1};
+    if (rows < 0) return what + "with " + std::to_string(rows) + " rows";
+    if (has_member(group, "data")) {
+        sparse.rows = open(rows_name);
+        Handle values = open("data");
+        const auto row_count = length_of(sparse.rows);
+        const auto value_count = length_of(values);
+        if (!row_count || !value_count || *row_count != *value_count)
+            return what + "whose '" + rows_name + "' and 'data' do not agree";
+        const Handle type(H5Dget_type(values.id()));
+        auto element = element_of(type.id());
+        if (!element) return what + "that holds " + words_for(type.id()) + ", expected numbers";
+        source.element = std::move(*element);
+        source.entries = *value_count;
+        sparse.values = std::move(values);
+    } else {
+        source.element = element_for(matlab_type(text_attribute(group, "MATLAB_class")).value_or(Type::f64));
+    }
+    source.storage =
+        "sparse columns" + std::string(convention) + ", " + std::to_string(source.entries) + " entries";
+    source.where = std::move(sparse);
+    return source;
+}
+
+Found describe_octave(Source source, hid_t group, const ReadOptions& options) {
+    const std::string type = text_dataset(group, "type");
+    const auto is = [&](const char* word) { return type.find(word) != std::string::npos; };
+    if (!has_member(group, "value")) return "is an Octave value (" + type + ") without its content";
+    Handle value(H5Oopen(group, "value", H5P_DEFAULT));
+    if (is("sparse")) {
+        const auto count = [&](const char* name) {
+            std::int64_t number = -1;
+            const Handle dataset(has_member(value.id(), name) ? H5Dopen2(value.id(), name, H5P_DEFAULT) : -1);
+            if (length_of(dataset) == 1)
+                H5Dread(dataset.id(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, &number);
+            return number;
+        };
+        return sparse_matrix(std::move(source), value.id(), "cidx", "ridx", count("nr"), kOctave);
+    }
+    const bool dense = (type.ends_with("matrix") || type.ends_with("scalar")) && !is("diagonal") &&
+                       !is("permutation") && !is("null_matrix");
+    if (!dense || H5Iget_type(value.id()) != H5I_DATASET)
+        return "is an Octave value (" + type + "), expected a matrix";
+    if (has_attribute(value.id(), "OCTAVE_EMPTY_MATRIX")) {
+        const Type empty_type = is("float") ? Type::f32 : is("bool") ? Type::u8 : Type::f64;
+        const auto word = type.substr(0, type.find(' '));
+        return empty_matrix(
+            std::move(source), value.id(),
+            is("complex") ? (is("float") ? Type::c64 : Type::c128) : matlab_type(word).value_or(empty_type),
+            kOctave);
+    }
+    return describe_numbers(std::move(source), std::move(value), options, true, kOctave);
+}
+
+Found describe_group(Source source, hid_t group, const ReadOptions& options) {
+    if (has_attribute(group, "OCTAVE_NEW_FORMAT")) return describe_octave(std::move(source), group, options);
+    if (has_attribute(group, "MATLAB_sparse")) {
+        return sparse_matrix(std::move(source), group, "jc", "ir",
+                             number_attribute(group, "MATLAB_sparse", -1), kMatlab);
+    }
+    const std::string matlab = text_attribute(group, "MATLAB_class");
+    if (!matlab.empty()) return "is a MATLAB " + matlab + ", expected a matrix of numbers";
+    return std::string("is a group, expected a dataset of two dimensions");
+}
+
+}  // namespace
+
+Found describe(Handle object, const std::string& path, const std::string& dataset, const ReadOptions& options,
+               bool julia) {
+    Source source;
+    source.dataset = dataset;
+    source.name = path + ":" + dataset;
+    const H5I_type_t kind = H5Iget_type(object.id());
+    if (kind == H5I_GROUP) return describe_group(std::move(source), object.id(), options);
+    if (kind != H5I_DATASET) return std::string("is a stored type, expected a dataset of two dimensions");
+    const std::string matlab = text_attribute(object.id(), "MATLAB_class");
+    if (matlab.empty()) {
+        return describe_numbers(std::move(source), std::move(object), options, julia,
+                                julia ? kJulia : std::string_view{});
+    }
+    const auto type = matlab_type(matlab);
+    if (!type) return "is a MATLAB " + matlab + ", expected a matrix of numbers";
+    if (number_attribute(object.id(), "MATLAB_empty", 0) != 0)
+        return empty_matrix(std::move(source), object.id(), *type, kMatlab);
+    return describe_numbers(std::move(source), std::move(object), options, true, kMatlab);
+}
+
+bool written_by_julia(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::string head(64, '\0');
+    file.read(head.data(), static_cast<std::streamsize>(head.size()));
+    return head.starts_with("HDF5-based Julia Data Format") || head.starts_with("Julia data file");
+}
+
+void require_readable(const Source& source, const Dense& dense, const std::string& /*path*/,
+                      const ReadOptions& options) {
+    const bool is_virtual = dense.layout == H5D_VIRTUAL;
+    const bool external = H5Pget_external_count(dense.creation.id()) > 0;
+    if ((is_virtual || external) && !options.allow_external) {
+        throw Error(ErrorCode::input,
+                    source.name + ": its data are " +
+                        (is_virtual ? "a virtual dataset" : "in external files") +
+                        ", which is refused unless external files are allowed (--allow-external)");
+    }
+    for (const Filter& filter : dense.filters) {
+        if (filter.id == kLzf || H5Zfilter_avail(filter.id) > 0) continue;
+        throw Error(ErrorCode::input, source.name + ": it is stored with " + filter.name +
+                                          ", for which no HDF5 plugin is installed");
+    }
+}
+
+}  // namespace gpumat::formats::hdf5

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "formats/format.hpp"
+#include "formats/hdf5/element.hpp"
+#include "formats/hdf5/library.hpp"
+
+namespace gpumat::formats::hdf5 {
+
+/// One filter of a dataset's pipeline.
+struct Filter {
+    H5Z_filter_t id = 0;
+    std::string name;              ///< "deflate 4", "lzf", "filter 32015 (zstd)"
+    std::vector<unsigned> values;  ///< its parameters
+};
+
+/// A dense matrix in a dataset of two dimensions, or of one or none that is taken as a column.
+struct Dense {
+    Handle dataset;
+    Handle creation;  ///< the dataset's creation properties
+    int rank = 2;
+    H5D_layout_t layout = H5D_CONTIGUOUS;
+    Shape chunk;  ///< as stored; of a chunked dataset
+    std::vector<Filter> filters;
+};
+
+/// A sparse matrix in compressed columns: three one-dimensional datasets.
+struct Sparse {
+    Handle starts;                 ///< cols + 1 offsets into rows and values
+    Handle rows;                   ///< the row of each entry, from 0, ascending in a column
+    std::optional<Handle> values;  ///< absent where there are no entries
+};
+
+/// A matrix without elements, of which only the shape is stored.
+struct Empty {};
+
+/// A matrix that was found in a file. Nothing of it has been read.
+struct Source {
+    std::string name;       ///< "FILE:/A", for messages
+    std::string dataset;    ///< "/A"
+    Shape stored;           ///< rows × columns as they lie in the file
+    bool reversed = false;  ///< the matrix is the transpose of what is stored
+    Element element;
+    std::int64_t entries = 0;
+    std::string storage;  ///< in words
+    std::variant<Dense, Sparse, Empty> where;
+
+    [[nodiscard]] Shape shape() const { return reversed ? stored.transposed() : stored; }
+};
+
+/// The matrix that `object` is, or in words why it is none ("is a group, expected …"). `julia`: the file
+/// was written by Julia, which stores dimensions reversed.
+std::variant<Source, std::string> describe(Handle object, const std::string& path, const std::string& dataset,
+                                           const ReadOptions& options, bool julia);
+
+/// Whether Julia's JLD or JLD2 wrote the file: they say so before the HDF5 signature.
+bool written_by_julia(const std::string& path);
+
+/// Throws Error{input} where the dataset takes data from other files and `options` do not allow that, where
+/// a piece of such data is missing or short, or where a filter is not installed.
+void require_readable(const Source& source, const Dense& dense, const std::string& path,
+                      const ReadOptions& options);
+
+}  // namespace gpumat::formats::hdf5

@@ -1,0 +1,95 @@
+#include "formats/hdf5/sparse.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace gpumat::formats::hdf5 {
+namespace {
+
+/// The integers of a one-dimensional dataset.
+std::vector<std::int64_t> read_integers(hid_t dataset, std::size_t count, const std::string& what) {
+    std::vector<std::int64_t> values(count);
+    const Handle type = take(H5Dget_type(dataset), ErrorCode::input, what);
+    if (H5Tget_class(type.id()) != H5T_INTEGER) throw Error(ErrorCode::input, what + ": expected integers");
+    require(H5Dread(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
+            ErrorCode::input, what);
+    return values;
+}
+
+class SparseStorage : public Storage {
+  public:
+    SparseStorage(const Source& source, const Sparse& sparse, const ReadOptions& options) : source_(source) {
+        const auto entries = static_cast<std::uint64_t>(source.entries);
+        const auto columns = static_cast<std::uint64_t>(source.stored.cols);
+        const unsigned __int128 bytes =
+            static_cast<unsigned __int128>(entries) * (sizeof(std::int64_t) + source.element.memory_bytes) +
+            static_cast<unsigned __int128>(columns + 1) * sizeof(std::int64_t);
+        const std::string what = source.name + ": a sparse matrix of " + std::to_string(entries) + " entries";
+        if (bytes >> 63 != 0) throw Error(ErrorCode::memory, what + " is larger than any address space");
+        require_memory(static_cast<std::uint64_t>(bytes), options.memory_limit, what);
+        starts_ = read_integers(sparse.starts.id(), columns + 1, source.name);
+        if (sparse.values) {
+            rows_ = read_integers(sparse.rows.id(), entries, source.name);
+            values_ = Buffer(entries * source.element.memory_bytes);
+            require(H5Dread(sparse.values->id(), source.element.memory.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                            values_.data()),
+                    ErrorCode::input, source.name + ": cannot be read");
+        }
+        check();
+    }
+
+    void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
+        const std::size_t element = source_.element.memory_bytes;
+        for (std::int64_t i = 0; i < rect.rows; ++i)
+            std::memset(to + i * row_bytes, 0, static_cast<std::size_t>(rect.cols) * element);
+        for (std::int64_t col = 0; col < rect.cols; ++col) {
+            const auto begin = starts_[static_cast<std::size_t>(rect.col + col)];
+            const auto end = starts_[static_cast<std::size_t>(rect.col + col) + 1];
+            const auto first = std::lower_bound(rows_.begin() + begin, rows_.begin() + end, rect.row);
+            for (auto row = first; row != rows_.begin() + end && *row < rect.row + rect.rows; ++row) {
+                const auto entry = static_cast<std::size_t>(row - rows_.begin());
+                std::memcpy(to + (*row - rect.row) * row_bytes + col * static_cast<std::int64_t>(element),
+                            values_.data() + entry * element, element);
+            }
+        }
+    }
+
+  private:
+    [[noreturn]] void malformed(const std::string& why) const {
+        throw Error(ErrorCode::input, source_.name + ": a malformed sparse matrix: " + why);
+    }
+
+    /// Starts ascend from 0 to the number of entries; rows ascend within each column.
+    void check() const {
+        if (starts_.front() != 0 || starts_.back() != static_cast<std::int64_t>(rows_.size()))
+            malformed("its column starts run from " + std::to_string(starts_.front()) + " to " +
+                      std::to_string(starts_.back()) + ", expected 0 to " + std::to_string(rows_.size()));
+        if (!std::ranges::is_sorted(starts_)) malformed("its column starts do not ascend");
+        for (std::size_t col = 0; col + 1 < starts_.size(); ++col) {
+            for (auto entry = starts_[col]; entry < starts_[col + 1]; ++entry) {
+                const std::int64_t row = rows_[static_cast<std::size_t>(entry)];
+                const bool ascends =
+                    entry == starts_[col] || rows_[static_cast<std::size_t>(entry) - 1] < row;
+                if (row >= 0 && row < source_.stored.rows && ascends) continue;
+                malformed("column " + std::to_string(col + 1) + " has an entry in row " +
+                          std::to_string(row + 1) +
+                          (ascends ? ", of " + std::to_string(source_.stored.rows) : ", out of order"));
+            }
+        }
+    }
+
+    const Source& source_;
+    std::vector<std::int64_t> starts_;
+    std::vector<std::int64_t> rows_;
+    Buffer values_;
+};
+
+}  // namespace
+
+std::unique_ptr<Storage> open_sparse_storage(const Source& source, const Sparse& sparse,
+                                             const ReadOptions& options) {
+    return std::make_unique<SparseStorage>(source, sparse, options);
+}
+
+}  // namespace gpumat::formats::hdf5

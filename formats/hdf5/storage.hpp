@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+
+#include "formats/hdf5/source.hpp"
+
+namespace gpumat::formats::hdf5 {
+
+/// Reads rectangles of a dense dataset as they are stored: dimensions not reversed, numbers in the host's
+/// byte order (`wide` elements as in the file), `Element::memory_bytes` each.
+class Storage {
+  public:
+    virtual ~Storage() = default;
+    Storage() = default;
+    Storage(const Storage&) = delete;
+    Storage& operator=(const Storage&) = delete;
+
+    /// Fills rows of `rect.cols` elements, `row_bytes` apart. Throws Error{input}.
+    virtual void read(const Block& rect, std::byte* to, std::int64_t row_bytes) = 0;
+};
+
+/// The fastest storage that reads the dataset. `source` and `dense` must outlive it.
+std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, const ReadOptions& options);
+
+/// Through H5Dread, for whatever the others leave.
+std::unique_ptr<Storage> open_library_storage(const Source& source, const Dense& dense);
+
+}  // namespace gpumat::formats::hdf5

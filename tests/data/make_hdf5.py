@@ -1,0 +1,507 @@
+#!/usr/bin/env python3
+"""The h5py side of the HDF5 tests.
+
+    make_hdf5.py generate DIR   writes files, the elements that they hold as raw bytes, and cases.tsv
+    make_hdf5.py check DIR      compares the files that the tests wrote, listed in written.tsv, with raw bytes
+
+A line of cases.tsv is either
+    read<TAB>NAME<TAB>FILE<TAB>DATASET<TAB>OPTIONS<TAB>TYPE<TAB>ROWS<TAB>COLS<TAB>RAW
+or
+    fail<TAB>NAME<TAB>FILE<TAB>DATASET<TAB>OPTIONS<TAB>CODE<TAB>WORDS OF THE MESSAGE
+OPTIONS are words such as column, external, matlab, row, type=f32; a dash stands for nothing.
+"""
+import os
+import struct
+import sys
+
+import h5py
+import numpy as np
+
+TYPES = {
+    "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
+    "f16": np.float16, "f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128,
+}
+
+
+class Cases:
+    def __init__(self, folder):
+        self.folder = folder
+        self.lines = []
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def reads(self, name, file, expected, type_name, dataset="-", options="-"):
+        """`expected` is what must be delivered, row by row."""
+        raw = f"{name}.raw"
+        expected = np.ascontiguousarray(expected)
+        with open(self.path(raw), "wb") as out:
+            out.write(expected.tobytes())
+        rows, cols = expected.shape
+        self.lines.append(["read", name, file, dataset, options, type_name, str(rows), str(cols), raw])
+
+    def fails(self, name, file, code, words, dataset="-", options="-"):
+        self.lines.append(["fail", name, file, dataset, options, str(code), words])
+
+    def save(self):
+        with open(self.path("cases.tsv"), "w") as out:
+            for line in self.lines:
+                out.write("\t".join(line) + "\n")
+
+
+def sample(dtype, shape, seed=1):
+    """Every bit pattern is allowed in integers; floats have special values at the front."""
+    rng = np.random.default_rng(seed)
+    dtype = np.dtype(dtype)
+    if dtype.kind == "c":
+        part = np.float32 if dtype.itemsize == 8 else np.float64
+        return (sample(part, shape, seed) + 0).astype(dtype) + 1j * sample(part, shape, seed + 1)
+    if dtype.kind == "f":
+        values = rng.standard_normal(shape).astype(dtype)
+        special = [0.0, -0.0, np.inf, -np.inf, np.nan, np.finfo(dtype).max, np.finfo(dtype).tiny]
+        flat = values.reshape(-1)
+        flat[: min(len(special), flat.size)] = np.array(special, dtype)[: flat.size]
+        return values
+    info = np.iinfo(dtype)
+    return rng.integers(info.min, info.max, size=shape, dtype=dtype, endpoint=True)
+
+
+def bf16_type():
+    type_id = h5py.h5t.IEEE_F32LE.copy()
+    type_id.set_fields(15, 7, 8, 0, 7)
+    type_id.set_size(2)
+    type_id.set_ebias(127)
+    return type_id
+
+
+def write_low(path, dataset, type_id, shape, data, dcpl=None):
+    """A dataset of a type that NumPy has no name for, from its bytes."""
+    with h5py.File(path, "a") as file:
+        space = h5py.h5s.create_simple(shape)
+        made = h5py.h5d.create(file.id, dataset.encode(), type_id, space, dcpl=dcpl)
+        made.write(h5py.h5s.ALL, h5py.h5s.ALL, np.ascontiguousarray(data), type_id)
+
+
+def types_and_orders(cases):
+    for name, dtype in TYPES.items():
+        for order, word in (("<", "little"), (">", "big")):
+            values = sample(dtype, (7, 5))
+            file = f"type_{name}_{word}.h5"
+            with h5py.File(cases.path(file), "w") as out:
+                out["A"] = values.astype(np.dtype(dtype).newbyteorder(order))
+                out.create_dataset("Z", data=values.astype(np.dtype(dtype).newbyteorder(order)), chunks=(3, 2),
+                                   compression=4, shuffle=True)
+            cases.reads(f"{name}_{word}", file, values, name, "/A")
+            cases.reads(f"{name}_{word}_chunked", file, values, name, "/Z")
+    bits = sample(np.uint16, (6, 4))
+    for order, word in ((h5py.h5t.ORDER_LE, "little"), (h5py.h5t.ORDER_BE, "big")):
+        type_id = bf16_type()
+        type_id.set_order(order)
+        stored = bits if order == h5py.h5t.ORDER_LE else bits.byteswap()
+        write_low(cases.path(f"bf16_{word}.h5"), "A", type_id, bits.shape, stored)
+        cases.reads(f"bf16_{word}", f"bf16_{word}.h5", bits, "bf16")
+    flags = np.array([[True, False, True], [False, False, True]])
+    with h5py.File(cases.path("bool.h5"), "w") as out:
+        out["A"] = flags
+    cases.reads("bool", "bool.h5", flags.astype(np.uint8), "u8")
+    for real, imaginary in (("real", "imag"), ("i", "r"), ("r", "i")):
+        parts = np.zeros((3, 4), dtype=[(real, ">f4"), (imaginary, ">f4")])
+        parts[real], parts[imaginary] = sample("f4", (3, 4), 3), sample("f4", (3, 4), 4)
+        with h5py.File(cases.path(f"complex_{real}.h5"), "w") as out:
+            out["A"] = parts
+        first, second = (real, imaginary) if real != "i" else (imaginary, real)
+        expected = np.empty((3, 4), np.complex64)
+        expected.real, expected.imag = parts[first], parts[second]
+        cases.reads(f"complex_{real}", f"complex_{real}.h5", expected, "c64")
+    padded = np.zeros((3, 4), dtype=np.dtype({"names": ["r", "i"], "formats": ["<f8", "<f8"],
+                                              "offsets": [4, 20], "itemsize": 32}))
+    padded["r"], padded["i"] = sample("f8", (3, 4), 3), sample("f8", (3, 4), 4)
+    with h5py.File(cases.path("complex_padded.h5"), "w") as out:
+        out["A"] = padded
+    expected = np.empty((3, 4), np.complex128)
+    expected.real, expected.imag = padded["r"], padded["i"]
+    cases.reads("complex_padded", "complex_padded.h5", expected, "c128")
+    odd = h5py.h5t.STD_I32LE.copy()
+    odd.set_precision(12)
+    odd.set_offset(3)
+    twelve = np.array([[-2048, 2047, -1], [0, 1, 5]], np.int32)
+    write_low(cases.path("int12.h5"), "A", odd, twelve.shape, (twelve << 3) & 0x7FF8)
+    cases.reads("integer_of_12_bits", "int12.h5", twelve.astype(np.int16), "i16")
+    write_low(cases.path("bitfield.h5"), "A", h5py.h5t.STD_B16BE, (2, 3), np.arange(6, dtype=">u2"))
+    cases.reads("bitfield", "bitfield.h5", np.arange(6, dtype=np.uint16).reshape(2, 3), "u16")
+
+
+def extended(cases):
+    wide = np.array([[np.longdouble("0.1"), -np.inf, np.nan], [2 ** 63, 1.5, -0.0]], np.longdouble)
+    with h5py.File(cases.path("extended.h5"), "w") as out:
+        out["A"] = wide
+        out["C"] = wide + 1j * wide
+    cases.fails("extended_unasked", "extended.h5", 3, "--type f64", "/A")
+    cases.reads("extended_f64", "extended.h5", wide.astype(np.float64), "f64", "/A", "type=f64")
+    cases.reads("extended_f32", "extended.h5", wide.astype(np.float32), "f32", "/A", "type=f32")
+    cases.fails("extended_i64", "extended.h5", 3, "row 1, column 1", "/A", "type=i64")
+    whole = np.array([[2 ** 63, 3], [2 ** 64 - 1, 0]], np.longdouble)
+    with h5py.File(cases.path("extended_whole.h5"), "w") as out:
+        out["A"] = whole
+        out["big"] = np.array([[np.longdouble("1e400")]])
+    cases.reads("extended_u64", "extended_whole.h5", np.array([[2 ** 63, 3], [2 ** 64 - 1, 0]], np.uint64), "u64",
+                "/A", "type=u64")
+    cases.fails("extended_overflow", "extended_whole.h5", 3, "row 1, column 1", "/big", "type=f64")
+    # 1 + 2^-24 + 2^-63 lies just above a tie of f32: rounding twice would lose it.
+    tie = np.array([[np.longdouble(1) + np.longdouble(2) ** -24 + np.longdouble(2) ** -63]])
+    with h5py.File(cases.path("tie.h5"), "w") as out:
+        out["A"] = tie
+    cases.reads("extended_tie", "tie.h5", np.array([[1 + 2.0 ** -23]], np.float32), "f32", "-", "type=f32")
+    quad = h5py.h5t.IEEE_F64LE.copy()
+    quad.set_size(16)
+    quad.set_precision(128)
+    quad.set_fields(127, 112, 15, 0, 112)
+    quad.set_ebias(16383)
+    # 1 + 2^-53 + 2^-112: above a tie of f64 by a bit that only binary128 has.
+    bits = (16383 << 112) | (1 << 59) | 1
+    write_low(cases.path("quad.h5"), "A", quad, (1, 1), np.frombuffer(bits.to_bytes(16, "little"), np.uint8))
+    cases.reads("quad_tie", "quad.h5", np.array([[1 + 2.0 ** -52]]), "f64", "-", "type=f64")
+
+
+def layouts(cases):
+    values = sample("f8", (37, 23))
+    with h5py.File(cases.path("layouts.h5"), "w") as out:
+        out["contiguous"] = values
+        out.create_dataset("chunked", data=values, chunks=(10, 7))
+        for level in (1, 4, 9):
+            out.create_dataset(f"deflate{level}", data=values, chunks=(10, 7), compression=level)
+        out.create_dataset("shuffle", data=values, chunks=(10, 7), shuffle=True)
+        out.create_dataset("both", data=values, chunks=(10, 7), compression=4, shuffle=True)
+        out.create_dataset("fletcher", data=values, chunks=(10, 7), compression=4, shuffle=True, fletcher32=True)
+        out.create_dataset("lzf", data=values, chunks=(10, 7), compression="lzf", shuffle=True)
+        out.create_dataset("lzf_plain", data=np.zeros((40, 40)), chunks=(16, 16), compression="lzf")
+        out.create_dataset("szip", data=values, chunks=(10, 8), compression="szip")
+        out.create_dataset("growing", data=values, chunks=(10, 7), maxshape=(None, None))
+        out.create_dataset("one_chunk", data=values, chunks=(37, 23), compression=1)
+        out.create_dataset("wide_chunk", data=values, chunks=(50, 40), maxshape=(None, None), compression=1)
+        out.create_dataset("scale", data=np.arange(60).reshape(6, 10), chunks=(4, 4), scaleoffset=True)
+        some = out.create_dataset("fill", (37, 23), "f8", chunks=(10, 7), fillvalue=2.5, compression=4)
+        some[12:15, 8:9] = values[12:15, 8:9]
+        out.create_dataset("unwritten", (5, 4), "f8", fillvalue=-1.0)
+        out.create_dataset("zeros", (5, 4), ">i4")
+        out.create_dataset("no_rows", (0, 4), "f4")
+        out.create_dataset("no_columns", (4, 0), "f4", chunks=(2, 2), maxshape=(None, None))
+        out.create_dataset("big_fill", (3, 3), ">f4", chunks=(2, 2), fillvalue=1.5)
+    for name in ("contiguous", "chunked", "deflate1", "deflate4", "deflate9", "shuffle", "both", "fletcher",
+                 "szip", "growing", "one_chunk", "wide_chunk"):
+        cases.reads(f"layout_{name}", "layouts.h5", values, "f64", f"/{name}")
+        cases.reads(f"layout_{name}_reversed", "layouts.h5", values.T, "f64", f"/{name}", "matlab")
+        cases.reads(f"layout_{name}_converted", "layouts.h5", values.astype(np.complex128), "c128", f"/{name}",
+                    "type=c128")
+    cases.reads("scaleoffset", "layouts.h5", np.arange(60).reshape(6, 10), "i64", "/scale")
+    filled = np.full((37, 23), 2.5)
+    filled[12:15, 8:9] = values[12:15, 8:9]
+    cases.reads("fill", "layouts.h5", filled, "f64", "/fill")
+    cases.reads("unwritten", "layouts.h5", np.full((5, 4), -1.0), "f64", "/unwritten")
+    cases.reads("zeros", "layouts.h5", np.zeros((5, 4), np.int32), "i32", "/zeros")
+    cases.reads("no_rows", "layouts.h5", np.zeros((0, 4), np.float32), "f32", "/no_rows")
+    cases.reads("no_columns", "layouts.h5", np.zeros((4, 0), np.float32), "f32", "/no_columns")
+    cases.reads("big_fill", "layouts.h5", np.full((3, 3), 1.5, np.float32), "f32", "/big_fill")
+    cases.fails("several", "layouts.h5", 3, "/contiguous  37x23 f64")
+    cases.fails("absent", "layouts.h5", 3, "there is no 'nothing'; the file holds", "/nothing")
+    cases.fails("inside_a_dataset", "layouts.h5", 3, "is no group", "/contiguous/x")
+
+    compact = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    compact.set_layout(h5py.h5d.COMPACT)
+    write_low(cases.path("compact.h5"), "A", h5py.h5t.IEEE_F64LE, (3, 4), np.arange(12.0), compact)
+    cases.reads("compact", "compact.h5", np.arange(12.0).reshape(3, 4), "f64")
+    latest = sample("f4", (50, 30))
+    with h5py.File(cases.path("latest.h5"), "w", libver="latest") as out:
+        out.create_dataset("fixed", data=latest, chunks=(8, 8), compression=4)
+        out.create_dataset("grows", data=latest, chunks=(8, 8), compression=4, maxshape=(None, 30))
+        out.create_dataset("both", data=latest, chunks=(8, 8), compression=4, maxshape=(None, None))
+        out.create_dataset("single", data=latest, chunks=(50, 30), compression=4)
+    for name in ("fixed", "grows", "both", "single"):
+        cases.reads(f"latest_{name}", "latest.h5", latest, "f32", f"/{name}")
+    for size in (512, 1024, 8192):
+        file = f"user_block_{size}.h5"
+        with h5py.File(cases.path(file), "w", userblock_size=size) as out:
+            out["A"] = values
+        with open(cases.path(file), "r+b") as out:
+            out.write(b"a note before the data")
+        cases.reads(f"user_block_{size}", file, values, "f64")
+
+    with h5py.File(cases.path("masks.h5"), "w") as out:
+        made = out.create_dataset("A", (4, 4), "f4", chunks=(2, 2), compression=4, shuffle=True)
+        expected = np.arange(16, dtype=np.float32).reshape(4, 4)
+        made[...] = expected
+        made.id.write_direct_chunk((0, 2), np.ascontiguousarray(expected[0:2, 2:4]).tobytes(), filter_mask=3)
+        block = np.ascontiguousarray(expected[2:4, 0:2])
+        shuffled = np.frombuffer(block.tobytes(), np.uint8).reshape(4, 4).T.tobytes()
+        made.id.write_direct_chunk((2, 0), shuffled, filter_mask=2)
+    cases.reads("filter_masks", "masks.h5", expected, "f32")
+
+    edges = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    edges.set_chunk((4, 4))
+    edges.set_deflate(4)
+    never = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    never.set_chunk((2, 2))
+    never.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    with h5py.File(cases.path("never.h5"), "w") as out:
+        space = h5py.h5s.create_simple((4, 4))
+        made = h5py.h5d.create(out.id, b"A", h5py.h5t.IEEE_F32LE, space, dcpl=never)
+        h5py.Dataset(made)[0:2, 0:2] = 1
+
+
+def names_and_shapes(cases):
+    values = np.arange(6.0).reshape(2, 3)
+    with h5py.File(cases.path("groups.h5"), "w") as out:
+        out["a/b/c"] = values
+        out["v"] = np.arange(5.0)
+        out["t"] = "text"
+        out["cube"] = np.zeros((2, 3, 4))
+    cases.reads("only_matrix", "groups.h5", values, "f64")
+    cases.reads("nested", "groups.h5", values, "f64", "/a/b/c")
+    cases.reads("nested_slashes", "groups.h5", values, "f64", "//a/./b//c/")
+    cases.reads("column", "groups.h5", np.arange(5.0).reshape(5, 1), "f64", "/v", "column")
+    cases.fails("one_dimension", "groups.h5", 3, "1 dimensions (5), expected 2 (--as-column", "/v")
+    cases.fails("three_dimensions", "groups.h5", 3, "3 dimensions (2x3x4), expected 2", "/cube")
+    cases.fails("text", "groups.h5", 3, "holds text, expected numbers", "/t")
+    cases.fails("group", "groups.h5", 3, "is a group", "/a/b")
+    cases.fails("column_is_ambiguous", "groups.h5", 3, "/v  5x1 f64", "-", "column")
+    with h5py.File(cases.path("not_numeric.h5"), "w") as out:
+        out.create_dataset("strings", (2, 2), h5py.string_dtype())
+        out.create_dataset("pairs", (2, 2), [("x", "f4"), ("y", "i4"), ("z", "f4")])
+        out.create_dataset("refs", (2, 2), h5py.ref_dtype)
+        out.create_dataset("enum", (2, 2), h5py.enum_dtype({"RED": 0, "BLUE": 1}, "u1"))
+        out.create_dataset("opaque", (2, 2), "V5")
+        out.create_dataset("null", dtype="f4", shape=None, data=h5py.Empty("f4"))
+        out.create_dataset("scalar", data=1.0)
+        out.create_dataset("integers", (2, 2), [("r", "i4"), ("i", "i4")])
+        out.create_dataset("vlen", (2, 2), h5py.vlen_dtype(np.int32))
+    for name, words in (("strings", "holds text"), ("pairs", "a compound of x, y, z"), ("refs", "references"),
+                        ("enum", "an enumeration"), ("opaque", "opaque"), ("null", "null dataspace"),
+                        ("scalar", "0 dimensions"), ("integers", "a compound of r, i"), ("vlen", "varying length")):
+        cases.fails(f"not_numeric_{name}", "not_numeric.h5", 3, words, f"/{name}")
+    cases.fails("no_matrix", "not_numeric.h5", 3, "holds no matrix")
+    with h5py.File(cases.path("links.h5"), "w") as out:
+        out["real/A"] = values
+        out["soft"] = h5py.SoftLink("/real/A")
+        out["relative/up"] = h5py.SoftLink("../real/A")
+        out["middle"] = h5py.SoftLink("real")
+        out["round"] = h5py.SoftLink("/about")
+        out["about"] = h5py.SoftLink("/round")
+        out["dangling"] = h5py.SoftLink("/nowhere")
+        out["real/again"] = out["real"]
+        out["outside"] = h5py.ExternalLink("groups.h5", "/a/b/c")
+        out["abroad"] = h5py.ExternalLink("groups.h5", "/a")
+        out["missing"] = h5py.ExternalLink("no_such_file.h5", "/A")
+        out["lost"] = h5py.ExternalLink("groups.h5", "/no_such")
+        out["via"] = h5py.SoftLink("/abroad/b/c")
+    cases.reads("hard_links_once", "links.h5", values, "f64")
+    cases.reads("soft_link", "links.h5", values, "f64", "/soft")
+    cases.reads("soft_link_in_path", "links.h5", values, "f64", "/middle/A")
+    cases.reads("hard_link_cycle", "links.h5", values, "f64", "/real/again/again/A")
+    cases.fails("soft_link_loop", "links.h5", 3, "leads round in circles", "/round")
+    cases.fails("soft_link_dangling", "links.h5", 3, "there is no 'nowhere'", "/dangling")
+    for name, dataset in (("outside", "/outside"), ("abroad", "/abroad/b/c"), ("via", "/via")):
+        cases.fails(f"external_{name}_refused", "links.h5", 3, "--allow-external", dataset)
+        cases.reads(f"external_{name}", "links.h5", values, "f64", dataset, "external")
+    cases.fails("external_missing", "links.h5", 3, "leads nowhere", "/missing", "external")
+    cases.fails("external_lost", "links.h5", 3, "leads nowhere", "/lost", "external")
+
+
+def matlab_string(text):
+    return np.bytes_(text)
+
+
+def conventions(cases):
+    values = np.arange(6.0).reshape(2, 3)
+    with h5py.File(cases.path("matlab.mat"), "w", userblock_size=512) as out:
+        def put(name, data, kind, **more):
+            made = out.create_dataset(name, data=data)
+            made.attrs["MATLAB_class"] = matlab_string(kind)
+            for key, value in more.items():
+                made.attrs[key] = value
+        put("A", values.T, "double")
+        put("flags", values.T.astype(np.uint8), "logical", MATLAB_int_decode=np.int32(1))
+        put("name", np.array([[104], [105]], np.uint16), "char", MATLAB_int_decode=np.int32(2))
+        put("none", np.array([0, 3], np.uint64), "single", MATLAB_empty=np.uint8(1))
+        put("wrong", np.array([2, 3], np.uint64), "single", MATLAB_empty=np.uint8(1))
+        parts = np.zeros((3, 2), dtype=[("real", "f8"), ("imag", "f8")])
+        parts["real"], parts["imag"] = values.T, -values.T
+        put("C", parts, "double")
+        group = out.create_group("S")
+        group.attrs["MATLAB_class"] = matlab_string("double")
+        group.attrs["MATLAB_sparse"] = np.uint64(4)
+        group["data"] = np.array([1.5, 2.5, 3.5])
+        group["ir"] = np.array([0, 3, 1], np.uint64)
+        group["jc"] = np.array([0, 2, 2, 3], np.uint64)
+        empty = out.create_group("E")
+        empty.attrs["MATLAB_class"] = matlab_string("double")
+        empty.attrs["MATLAB_sparse"] = np.uint64(2)
+        empty["jc"] = np.array([0, 0, 0], np.uint64)
+        for name, rows, starts in (("row_outside", [0, 4, 1], [0, 2, 2, 3]), ("unsorted", [3, 0, 1], [0, 2, 2, 3]),
+                                   ("starts_fall", [0, 3, 1], [0, 2, 1, 3]), ("starts_long", [0, 3, 1], [0, 2, 2, 4]),
+                                   ("starts_late", [0, 3, 1], [1, 2, 2, 3])):
+            bad = out.create_group(name)
+            bad.attrs["MATLAB_sparse"] = np.uint64(4)
+            bad["data"] = np.array([1.5, 2.5, 3.5])
+            bad["ir"] = np.array(rows, np.uint64)
+            bad["jc"] = np.array(starts, np.uint64)
+        cell = out.create_dataset("cells", (1, 1), h5py.ref_dtype)
+        cell.attrs["MATLAB_class"] = matlab_string("cell")
+        out.create_group("#refs#")["a"] = values
+        out.create_group("struct").attrs["MATLAB_class"] = matlab_string("struct")
+    with open(cases.path("matlab.mat"), "r+b") as out:
+        out.write(b"MATLAB 7.3 MAT-file")
+    cases.reads("matlab", "matlab.mat", values, "f64", "/A")
+    cases.reads("matlab_as_stored", "matlab.mat", values.T, "f64", "/A", "row")
+    cases.reads("matlab_logical", "matlab.mat", values.astype(np.uint8), "u8", "/flags")
+    cases.fails("matlab_char", "matlab.mat", 3, "is a MATLAB char", "/name")
+    cases.reads("matlab_empty", "matlab.mat", np.zeros((0, 3), np.float32), "f32", "/none")
+    cases.fails("matlab_empty_wrong", "matlab.mat", 3, "marked as an empty", "/wrong")
+    cases.reads("matlab_complex", "matlab.mat", np.dstack((values, -values)).view(np.complex128)[:, :, 0], "c128", "/C")
+    dense = np.zeros((4, 3))
+    dense[0, 0], dense[3, 0], dense[1, 2] = 1.5, 2.5, 3.5
+    cases.reads("matlab_sparse", "matlab.mat", dense, "f64", "/S")
+    cases.reads("matlab_sparse_f32", "matlab.mat", dense.astype(np.float32), "f32", "/S", "type=f32")
+    cases.reads("matlab_sparse_empty", "matlab.mat", np.zeros((2, 2)), "f64", "/E")
+    cases.fails("matlab_sparse_row", "matlab.mat", 3, "entry in row 5, of 4", "/row_outside")
+    cases.fails("matlab_sparse_order", "matlab.mat", 3, "out of order", "/unsorted")
+    for name in ("starts_fall", "starts_long", "starts_late"):
+        cases.fails(f"matlab_sparse_{name}", "matlab.mat", 3, "column starts", f"/{name}")
+    cases.fails("matlab_cell", "matlab.mat", 3, "is a MATLAB cell", "/cells")
+    cases.fails("matlab_struct", "matlab.mat", 3, "is a MATLAB struct", "/struct")
+
+    with h5py.File(cases.path("octave.h5"), "w") as out:
+        def octave(name, kind):
+            group = out.create_group(name)
+            group.attrs["OCTAVE_GLOBAL"] = np.int32(0)
+            group.attrs["OCTAVE_NEW_FORMAT"] = np.uint8(1)
+            group["type"] = np.bytes_(kind)
+            return group
+        octave("A", "matrix")["value"] = values.T
+        octave("x", "scalar")["value"] = 2.5
+        octave("f", "float matrix")["value"] = values.T.astype(np.float32)
+        octave("i", "int16 matrix")["value"] = values.T.astype(np.int16)
+        octave("s", "string")["value"] = np.zeros((2, 2), np.int8)
+        octave("r", "range")["value"] = np.zeros(1, [("base", "f8"), ("limit", "f8"), ("increment", "f8")])
+        none = octave("none", "matrix")
+        none["value"] = np.array([3, 0], np.int32)
+        none["value"].attrs["OCTAVE_EMPTY_MATRIX"] = np.uint8(1)
+        sparse = octave("sp", "sparse matrix").create_group("value")
+        for key, value in (("nr", 4), ("nc", 3), ("nz", 3)):
+            sparse[key] = np.int32(value)
+        sparse["cidx"] = np.array([[0], [2], [2], [3]], np.int32)
+        sparse["ridx"] = np.array([[0], [3], [1]], np.int32)
+        sparse["data"] = np.array([[1.5], [2.5], [3.5]])
+    cases.reads("octave", "octave.h5", values, "f64", "/A")
+    cases.reads("octave_value", "octave.h5", values.T, "f64", "/A/value")
+    cases.reads("octave_scalar", "octave.h5", np.array([[2.5]]), "f64", "/x")
+    cases.reads("octave_float", "octave.h5", values.astype(np.float32), "f32", "/f")
+    cases.reads("octave_int16", "octave.h5", values.astype(np.int16), "i16", "/i")
+    cases.reads("octave_empty", "octave.h5", np.zeros((3, 0)), "f64", "/none")
+    cases.reads("octave_sparse", "octave.h5", dense, "f64", "/sp")
+    cases.fails("octave_string", "octave.h5", 3, "is an Octave value (string)", "/s")
+    cases.fails("octave_range", "octave.h5", 3, "is an Octave value (range)", "/r")
+
+    with h5py.File(cases.path("julia.jld2"), "w", userblock_size=512) as out:
+        out["A"] = values.T
+        parts = np.zeros((3, 2), dtype=[("re", "f4"), ("im", "f4")])
+        parts["re"] = values.T
+        out["C"] = parts
+    with open(cases.path("julia.jld2"), "r+b") as out:
+        out.write(b"HDF5-based Julia Data Format, version 0.1.1\0")
+    cases.reads("julia", "julia.jld2", values, "f64", "/A")
+    cases.reads("julia_complex", "julia.jld2", values.astype(np.complex64), "c64", "/C")
+
+
+def damaged(cases):
+    values = sample("f8", (64, 64))
+    with h5py.File(cases.path("good.h5"), "w") as out:
+        out["A"] = values
+    with open(cases.path("good.h5"), "rb") as file:
+        data = file.read()
+    for name, keep in (("short", len(data) - 4096), ("head", 600), ("signature", 8)):
+        with open(cases.path(f"truncated_{name}.h5"), "wb") as out:
+            out.write(data[:keep])
+        cases.fails(f"truncated_{name}", f"truncated_{name}.h5", 3, "truncated")
+    with h5py.File(cases.path("bad_chunk.h5"), "w") as out:
+        made = out.create_dataset("A", (8, 8), "f8", chunks=(4, 4), compression=4)
+        made[...] = 1.0
+        made.id.write_direct_chunk((4, 4), b"this is not a deflate stream", filter_mask=0)
+    cases.fails("bad_deflate", "bad_chunk.h5", 3, "cannot be read")
+    with h5py.File(cases.path("fletcher.h5"), "w") as out:
+        made = out.create_dataset("A", (8, 8), "f8", chunks=(4, 4), fletcher32=True)
+        made[...] = 1.0
+        chunk = bytearray(made.id.read_direct_chunk((4, 4))[1])
+        chunk[5] ^= 1
+        made.id.write_direct_chunk((4, 4), bytes(chunk), filter_mask=0)
+    cases.fails("bad_checksum", "fletcher.h5", 3, "checksum")
+    with h5py.File(cases.path("huge.h5"), "w") as out:
+        out.create_dataset("A", (1 << 30, 1 << 30), "f8", chunks=(64, 64))
+        out.create_dataset("B", (1 << 40, 1 << 40), "f8", chunks=(64, 64))
+        out.create_dataset("C", (1 << 20, 1 << 20), "f8")
+    for name in "ABC":
+        cases.fails(f"huge_{name}", "huge.h5", 6, "1", f"/{name}")
+    with h5py.File(cases.path("unknown_filter.h5"), "w") as out:
+        made = out.create_dataset("A", (8, 8), "f8", chunks=(4, 4), compression=4)
+        made[...] = 1.0
+    with open(cases.path("unknown_filter.h5"), "rb") as file:
+        data = file.read()
+    # The filter message: identifier 1, name length 8, flags 1, one value, "deflate\0".
+    message = struct.pack("<HHHH", 1, 8, 1, 1) + b"deflate\0"
+    assert data.count(message) == 1
+    with open(cases.path("unknown_filter.h5"), "wb") as out:
+        out.write(data.replace(message, struct.pack("<HHHH", 32015, 8, 1, 1) + b"zstd\0\0\0\0"))
+    cases.fails("unknown_filter", "unknown_filter.h5", 3, "filter 32015 (zstd)")
+
+
+def generate(folder):
+    cases = Cases(folder)
+    for part in (types_and_orders, extended, layouts, names_and_shapes, conventions, damaged):
+        part(cases)
+    cases.save()
+
+
+def check(folder):
+    """FILE, DATASET, TYPE, ROWS, COLS, RAW, CHUNK (RxC or -), DEFLATE, SHUFFLE, ATTRIBUTE of every written file."""
+    wrong = 0
+    with open(os.path.join(folder, "written.tsv")) as lines:
+        for line in lines:
+            file, dataset, name, rows, cols, raw, chunk, deflate, shuffle, attribute = line.rstrip("\n").split("\t")
+            with open(os.path.join(folder, raw), "rb") as data:
+                expected = data.read()
+            with h5py.File(os.path.join(folder, file), "r") as stored:
+                made = stored[dataset]
+                problems = []
+                if made.shape != (int(rows), int(cols)):
+                    problems.append(f"shape {made.shape}")
+                if name == "bf16":
+                    type_id = made.id.get_type()
+                    if type_id.get_fields() != (15, 7, 8, 0, 7) or type_id.get_ebias() != 127:
+                        problems.append("not bfloat16")
+                    buffer = np.empty(made.shape, np.uint16)
+                    if buffer.size:
+                        made.id.read(h5py.h5s.ALL, h5py.h5s.ALL, buffer, type_id)
+                    found = buffer.tobytes()
+                else:
+                    if made.dtype != np.dtype(TYPES[name]):
+                        problems.append(f"type {made.dtype}")
+                    found = made[...].tobytes()
+                if found != expected:
+                    problems.append("elements")
+                if chunk != "-" and made.chunks != tuple(int(edge) for edge in chunk.split("x")):
+                    problems.append(f"chunks {made.chunks}")
+                if (made.compression_opts or 0) != int(deflate) or made.shuffle != (shuffle == "1"):
+                    problems.append(f"filters {made.compression} {made.compression_opts} {made.shuffle}")
+                if made.attrs["note"] != attribute:
+                    problems.append(f"attribute {made.attrs['note']!r}")
+            if problems:
+                wrong += 1
+                print(f"{file}:{dataset} ({name} {rows}x{cols}): {', '.join(problems)}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "generate":
+        generate(sys.argv[2])
+    else:
+        sys.exit(check(sys.argv[2]))
