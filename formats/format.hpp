@@ -51,9 +51,9 @@ enum class Layout {
 
 /// How to read.
 struct ReadOptions {
-    std::optional<Type> type;  ///< the type to deliver instead of the stored one
+    std::optional<Type> type{};  ///< the type to deliver instead of the stored one
     int threads = 1;
-    std::optional<std::uint64_t> memory_limit;  ///< host bytes that may be taken
+    std::optional<std::uint64_t> memory_limit{};  ///< host bytes that may be taken
     bool allow_external = false;  ///< follow external links, external storage and virtual datasets of HDF5
     bool as_column = false;       ///< take a one-dimensional dataset as a matrix of one column
     Layout layout = Layout::by_content;
@@ -88,10 +88,10 @@ struct WriteTarget {
 
 struct WriteOptions {
     int threads = 1;
-    std::optional<std::pair<std::int64_t, std::int64_t>> chunk;  ///< HDF5 chunk rows × columns
-    int deflate = 0;                                             ///< HDF5 compression 0 … 9
+    std::optional<std::pair<std::int64_t, std::int64_t>> chunk{};  ///< HDF5 chunk rows × columns
+    int deflate = 0;                                               ///< HDF5 compression 0 … 9
     bool shuffle = false;
-    std::vector<std::pair<std::string, std::string>> attributes;  ///< text attributes or header comments
+    std::vector<std::pair<std::string, std::string>> attributes{};  ///< text attributes or header comments
 };
 
 /// Writes one matrix, whole or in blocks. Every function throws Error{output} naming `shown` and the

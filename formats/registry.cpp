@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "formats/hdf5/hdf5.hpp"
+#include "formats/matrix_market/matrix_market.hpp"
 #include "lib/core/error.hpp"
 
 namespace gpumat::formats {
@@ -48,8 +49,11 @@ std::string known_formats() {
 
 std::span<const Format> all_formats() {
     static constexpr std::array<std::string_view, 2> kHdf5Extensions = {".h5", ".hdf5"};
+    static constexpr std::array<std::string_view, 2> kMatrixMarketExtensions = {".mtx", ".mm"};
     static const std::array kFormats = {
         Format{"hdf5", kHdf5Extensions, true, hdf5::recognises, hdf5::list, hdf5::open, hdf5::create},
+        Format{"matrix-market", kMatrixMarketExtensions, false, matrix_market::recognises,
+               matrix_market::list, matrix_market::open, matrix_market::create},
     };
     return kFormats;
 }

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "formats/matrix_market/header.hpp"
+#include "formats/matrix_market/text.hpp"
+#include "lib/core/matrix.hpp"
+
+namespace gpumat::formats::matrix_market {
+
+/// What every reader of values needs to know.
+struct BodyContext {
+    TextSource& source;
+    FileHeader header;
+    std::string name;  ///< of the file, for messages
+    Type type;         ///< to deliver
+    int threads;
+};
+
+/// Reads the values behind a header into dense blocks.
+class Body {
+  public:
+    Body() = default;
+    virtual ~Body() = default;
+    Body(const Body&) = delete;
+    Body& operator=(const Body&) = delete;
+
+    virtual void read(const Block& block, const MutableMatrixView& out) = 0;
+};
+
+/// Values in the order of columns. Where blocks begin in the file is remembered, so that blocks from left to
+/// right read the file once.
+std::unique_ptr<Body> open_array(const BodyContext& context);
+
+/// Entries with their indices, in any order. Every block reads the whole file. Entries for the same element
+/// are added in the order of the file, in the type that is delivered; a sum beyond its range is refused.
+std::unique_ptr<Body> open_coordinate(const BodyContext& context);
+
+}  // namespace gpumat::formats::matrix_market

@@ -1,0 +1,242 @@
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "formats/matrix_market/body.hpp"
+#include "formats/matrix_market/chunks.hpp"
+#include "lib/core/error.hpp"
+
+namespace gpumat::formats::matrix_market {
+namespace {
+
+template <class T>
+struct Entry {
+    std::int64_t row;
+    std::int64_t col;
+    T value;
+};
+
+template <class T>
+struct CoordinateChunk : Chunk {
+    /// The elements that each owner of rows has to add, relative to the block.
+    std::vector<std::vector<Entry<T>>> owned;
+};
+
+/// Splits the rows of a block among owners, each of which adds its elements in the order of the file.
+struct Owners {
+    int shift = 63;
+    std::size_t count = 1;
+
+    Owners(std::int64_t rows, int threads) {
+        if (threads <= 1 || rows <= 1) return;
+        const auto most = static_cast<std::uint64_t>(threads) * 4;
+        shift = 0;
+        while ((static_cast<std::uint64_t>(rows - 1) >> shift) >= most) ++shift;
+        count = static_cast<std::size_t>((rows - 1) >> shift) + 1;
+    }
+    [[nodiscard]] std::size_t of(std::int64_t row) const { return static_cast<std::size_t>(row >> shift); }
+};
+
+/// An index from 1 to `most`, delivered from 0.
+std::int64_t parse_index(const char*& p, std::int64_t most, const char* what) {
+    const char* const token = p;
+    while (*p == '0') ++p;
+    std::uint64_t index = 0;
+    const char* const digits = p;
+    p = take_digits(p, index);
+    const bool ended = p != token && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r');
+    if (!ended || p - digits > 19 || index == 0 || index > static_cast<std::uint64_t>(most)) {
+        const char* end = token;
+        while (*end != '\n') ++end;
+        throw Malformed{token, quote_token({token, static_cast<std::size_t>(end - token) + 1}),
+                        std::string(what) + " from 1 to " + std::to_string(most)};
+    }
+    return static_cast<std::int64_t>(index) - 1;
+}
+
+template <Field F, class T>
+class EntryParser {
+  public:
+    EntryParser(const BodyContext& context, const Block& block, const Owners& owners)
+        : context_(context), block_(block), owners_(owners) {}
+
+    void operator()(CoordinateChunk<T>& chunk) const {
+        chunk.owned.resize(owners_.count);
+        for (auto& entries : chunk.owned) entries.clear();
+        const char* p = chunk.text.data();
+        const char* const end = p + chunk.text.size();
+        while (p != end) {
+            p = skip_blanks(p);
+            if (!at_line_end(p)) {
+                parse_entry(p, chunk);
+                ++chunk.count;
+            }
+            p = past_line_end(p);
+            ++chunk.lines;
+        }
+    }
+
+  private:
+    void parse_entry(const char*& p, CoordinateChunk<T>& chunk) const {
+        const Shape& shape = context_.header.shape;
+        const Symmetry symmetry = context_.header.symmetry;
+        const char* const start = p;
+        const std::int64_t i = parse_index(p, shape.rows, "a row index");
+        p = skip_blanks(p);
+        const std::int64_t j = parse_index(p, shape.cols, "a column index");
+        p = skip_blanks(p);
+        const char* const token = p;
+        T value(1);
+        if constexpr (F != Field::pattern) {
+            parse_value<F>(p, value, context_.type);
+            p = skip_blanks(p);
+        }
+        if (!at_line_end(p)) refuse_rest(p);
+        add(i, j, value, chunk);
+        if (symmetry == Symmetry::general) return;
+        if (j > i) refuse_upper(start, i, j);
+        T mirrored = value;
+        const MirrorFault fault =
+            i == j ? check_diagonal(symmetry, value) : mirror(symmetry, value, mirrored);
+        if (fault != MirrorFault::none) throw mirror_problem(token, fault, symmetry, context_.type);
+        if (i != j) add(j, i, mirrored, chunk);
+    }
+
+    void add(std::int64_t i, std::int64_t j, const T& value, CoordinateChunk<T>& chunk) const {
+        i -= block_.row;
+        j -= block_.col;
+        if (i < 0 || i >= block_.rows || j < 0 || j >= block_.cols) return;
+        chunk.owned[owners_.of(i)].push_back({i, j, value});
+    }
+
+    [[noreturn]] static void refuse_rest(const char* p) {
+        const char* end = p;
+        while (*end != '\n') ++end;
+        throw Malformed{p, quote_token({p, static_cast<std::size_t>(end - p) + 1}), "the end of the line"};
+    }
+
+    [[noreturn]] static void refuse_upper(const char* at, std::int64_t i, std::int64_t j) {
+        throw Malformed{at, "row " + std::to_string(i + 1) + ", column " + std::to_string(j + 1),
+                        "entries on or below the diagonal only, as the symmetry gives the others"};
+    }
+
+    const BodyContext& context_;
+    const Block& block_;
+    const Owners& owners_;
+};
+
+/// Adds to an element; false where the sum is beyond the type's range.
+template <class T>
+bool accumulate(T& sum, const T& value) {
+    if constexpr (std::integral<T>) {
+        return !__builtin_add_overflow(sum, value, &sum);
+    } else if constexpr (kIsComplexType<T>) {
+        using Part = typename T::value_type;
+        Part real = sum.real();
+        Part imaginary = sum.imag();
+        const bool held = accumulate(real, value.real()) && accumulate(imaginary, value.imag());
+        sum = T(real, imaginary);
+        return held;
+    } else {
+        // An element that nothing was added to takes the value's bits, so that −0 stays −0.
+        constexpr T kZero{};
+        if (std::memcmp(&sum, &kZero, sizeof sum) == 0) {
+            sum = value;
+            return true;
+        }
+        const double before = static_cast<double>(sum);
+        const double added = static_cast<double>(value);
+        sum = T(before + added);
+        return std::isfinite(static_cast<double>(sum)) || !std::isfinite(before) || !std::isfinite(added);
+    }
+}
+
+/// Blank lines aside, entry `n` is line n of a well-formed text.
+const char* locate_entry(std::string_view text, std::int64_t n) {
+    const char* p = text.data();
+    for (std::int64_t i = 0;;) {
+        p = skip_blanks(p);
+        if (!at_line_end(p) && i++ == n) return p;
+        while (*p != '\n') ++p;
+        ++p;
+    }
+}
+
+template <Field F, class T>
+class CoordinateBody final : public Body {
+  public:
+    explicit CoordinateBody(const BodyContext& context) : context_(context) {}
+
+    void read(const Block& block, const MutableMatrixView& out) override {
+        clear(out);
+        const Owners owners(block.rows, context_.threads);
+        const EntryParser<F, T> parse(context_, block, owners);
+        Batches<CoordinateChunk<T>> batches(context_.source, context_.header, context_.name,
+                                            context_.threads);
+        Cursor cursor{context_.header.body_offset, context_.header.body_line, 0};
+        while (batches.next(cursor, batches.most_bytes(), parse, locate_entry)) {
+            add_all(batches, owners, block, out);
+        }
+        batches.require_all(cursor);
+    }
+
+  private:
+    void clear(const MutableMatrixView& out) const {
+        const std::size_t row_bytes = static_cast<std::size_t>(out.shape.cols) * sizeof(T);
+        const std::int64_t grain = 1 + (std::int64_t{1} << 20) / (static_cast<std::int64_t>(row_bytes) + 1);
+        parallel_for(out.shape.rows, grain, context_.threads, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) {
+                std::memset(static_cast<void*>(out.row<T>(i)), 0, row_bytes);
+            }
+        });
+    }
+
+    void add_all(Batches<CoordinateChunk<T>>& batches, const Owners& owners, const Block& block,
+                 const MutableMatrixView& out) const {
+        parallel_for(static_cast<std::int64_t>(owners.count), 1, context_.threads,
+                     [&](std::int64_t owner, std::int64_t) {
+                         for (const CoordinateChunk<T>& chunk : batches.chunks()) {
+                             for (const Entry<T>& entry : chunk.owned[static_cast<std::size_t>(owner)]) {
+                                 if (accumulate(out.row<T>(entry.row)[entry.col], entry.value)) continue;
+                                 refuse_sum(entry.row + block.row, entry.col + block.col);
+                             }
+                         }
+                     });
+    }
+
+    [[noreturn]] void refuse_sum(std::int64_t row, std::int64_t col) const {
+        throw Error(ErrorCode::input, context_.name + ": row " + std::to_string(row + 1) + ", column " +
+                                          std::to_string(col + 1) +
+                                          ": found entries whose sum passes the range, expected a sum that " +
+                                          std::string(name_of(context_.type)) + " can hold");
+    }
+
+    BodyContext context_;
+};
+
+template <Field F>
+std::unique_ptr<Body> open_field(const BodyContext& context) {
+    return visit_type(context.type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<Body> {
+        return std::make_unique<CoordinateBody<F, T>>(context);
+    });
+}
+
+}  // namespace
+
+std::unique_ptr<Body> open_coordinate(const BodyContext& context) {
+    switch (context.header.field) {
+        case Field::real:
+            return open_field<Field::real>(context);
+        case Field::integer:
+            return open_field<Field::integer>(context);
+        case Field::unsigned_integer:
+            return open_field<Field::unsigned_integer>(context);
+        case Field::complex:
+            return open_field<Field::complex>(context);
+        case Field::pattern:
+            return open_field<Field::pattern>(context);
+    }
+    __builtin_unreachable();
+}
+
+}  // namespace gpumat::formats::matrix_market

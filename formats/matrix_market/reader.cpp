@@ -1,0 +1,97 @@
+#include <utility>
+
+#include "formats/matrix_market/body.hpp"
+#include "formats/matrix_market/header.hpp"
+#include "formats/matrix_market/matrix_market.hpp"
+#include "formats/matrix_market/text.hpp"
+#include "lib/core/error.hpp"
+
+namespace gpumat::formats::matrix_market {
+namespace {
+
+std::string shown_name(const std::string& path) {
+    return path == "-" ? "standard input" : path;
+}
+
+Header header_of(const Reference& reference, const FileHeader& file, const TextSource& source) {
+    Header header;
+    header.format = "matrix-market";
+    header.source = reference;
+    header.shape = file.shape;
+    header.type = natural_type(file.field);
+    header.storage = describe(file);
+    header.stored_entries = file.entries;
+    header.file_bytes = source.file_bytes();
+    header.order = BlockOrder::column_panels;
+    return header;
+}
+
+class MatrixMarketReader final : public Reader {
+  public:
+    MatrixMarketReader(const Reference& reference, const ReadOptions& options)
+        : name_(shown_name(reference.path)), source_(open_text(reference.path)) {
+        if (!reference.dataset.empty()) {
+            throw Error(ErrorCode::input, name_ + ": found no dataset '" + reference.dataset +
+                                              "', as a Matrix Market file holds one matrix without a name");
+        }
+        file_ = parse_header(*source_, name_);
+        header_ = header_of(reference, file_, *source_);
+        header_.type = options.type.value_or(header_.type);
+        const BodyContext context{*source_, file_, name_, header_.type, options.threads};
+        body_ = file_.storage == Storage::array ? open_array(context) : open_coordinate(context);
+    }
+
+    [[nodiscard]] const Header& header() const override { return header_; }
+
+    void read(const Block& block, const MutableMatrixView& out) override {
+        if (!block.inside(file_.shape) || out.shape != block.shape() || out.type != header_.type) {
+            throw Error(ErrorCode::usage, name_ + ": a block of " + to_string(block.shape()) + " at row " +
+                                              std::to_string(block.row) + ", column " +
+                                              std::to_string(block.col) + " does not fit the matrix of " +
+                                              to_string(file_.shape));
+        }
+        require_room_for_entries();
+        body_->read(block, out);
+    }
+
+  private:
+    /// Refuses a count that the file is too short for before any work is done.
+    void require_room_for_entries() const {
+        if (source_->text_bytes() == 0) return;
+        const int indices = file_.storage == Storage::coordinate ? 2 : 0;
+        const int numbers = file_.field == Field::pattern ? 0 : file_.field == Field::complex ? 2 : 1;
+        // A digit and a blank or line feed for each; the last line feed may be missing.
+        const auto least =
+            static_cast<unsigned __int128>(file_.entries) * static_cast<unsigned>(2 * (indices + numbers));
+        const std::uint64_t left = source_->text_bytes() - file_.body_offset;
+        if (least <= static_cast<unsigned __int128>(left) + 1) return;
+        refuse(name_, file_.body_line - 1, 1, std::to_string(left) + " bytes after the sizes",
+               std::to_string(file_.entries) + (file_.storage == Storage::array ? " values" : " entries"));
+    }
+
+    std::string name_;
+    std::unique_ptr<TextSource> source_;
+    FileHeader file_;
+    Header header_;
+    std::unique_ptr<Body> body_;
+};
+
+}  // namespace
+
+bool recognises(std::string_view head, const std::string& path) {
+    if (looks_like_matrix_market(text_of_head(head))) return true;
+    // A file that is named so and is nothing else known gets the reason why it is refused.
+    constexpr std::string_view kHdf5Signature = "\x89HDF\r\n\x1a\n";
+    return (path.ends_with(".mtx") || path.ends_with(".mtx.gz")) && !head.starts_with(kHdf5Signature);
+}
+
+std::vector<Header> list(const std::string& path) {
+    const auto source = open_text(path);
+    return {header_of({path, ""}, parse_header(*source, shown_name(path)), *source)};
+}
+
+std::unique_ptr<Reader> open(const Reference& reference, const ReadOptions& options) {
+    return std::make_unique<MatrixMarketReader>(reference, options);
+}
+
+}  // namespace gpumat::formats::matrix_market

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpumat::formats::matrix_market {
+
+/// Text returned by TextSource::lines may be read this far past its end.
+constexpr std::size_t kPaddingBytes = 64;
+
+/// A line longer than this is refused, so that a compressed stream of one endless line needs no memory.
+constexpr std::uint64_t kLongestLineBytes = std::uint64_t{64} << 20;
+
+/// The text of a file, after decompression, addressed by byte offset. A plain file is read wherever asked;
+/// a pipe or a compressed file passes through a window that moves forward.
+///
+/// Every function throws Error{input} naming the file where it cannot be read.
+class TextSource {
+  public:
+    TextSource() = default;
+    virtual ~TextSource() = default;
+    TextSource(const TextSource&) = delete;
+    TextSource& operator=(const TextSource&) = delete;
+
+    /// Makes text from `offset` on available and returns where it ends for now: about
+    /// `want` bytes further on, or at the end of the text, and after a whole line
+    /// where the text is a stream. Returns `offset` only at the end of the text.
+    virtual std::uint64_t window(std::uint64_t offset, std::uint64_t want) = 0;
+
+    /// The whole lines that start in [begin, end), a range inside the window. The text ends with a line
+    /// feed, also where the file does not, and may lie in `scratch`. Several threads may ask at once.
+    virtual std::string_view lines(std::uint64_t begin, std::uint64_t end, std::vector<char>& scratch) = 0;
+
+    /// Bytes of the text, or 0 where they are not known beforehand.
+    [[nodiscard]] virtual std::uint64_t text_bytes() const { return 0; }
+
+    /// Bytes of the file as it is stored, or 0 for a stream.
+    [[nodiscard]] virtual std::uint64_t file_bytes() const { return 0; }
+};
+
+/// Opens a file, plain or gzip-compressed by its content; "-" is standard input.
+std::unique_ptr<TextSource> open_text(const std::string& path);
+
+/// The text at the start of a file whose first bytes are `head`, decompressed where it is compressed.
+/// Empty where the compressed data are damaged.
+std::string text_of_head(std::string_view head);
+
+}  // namespace gpumat::formats::matrix_market

@@ -1,0 +1,264 @@
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <complex>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "formats/matrix_market/matrix_market.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/parallel.hpp"
+
+namespace gpumat::formats::matrix_market {
+namespace {
+
+/// Values that one thread formats at a time, and pieces a thread between two writes.
+constexpr std::int64_t kChunkValues = std::int64_t{1} << 15;
+constexpr std::int64_t kChunksPerThread = 8;
+
+/// "-2.2250738585072014e-308" has 24 characters.
+constexpr std::size_t kLongestNumber = 32;
+
+/// Turns the signals of a closed pipe and of a passed file-size limit into errno while it lives: they are
+/// held back for this thread, and one that came is taken away.
+class HeldSignals {
+  public:
+    HeldSignals() {
+        sigemptyset(&held_);
+        sigaddset(&held_, SIGPIPE);
+        sigaddset(&held_, SIGXFSZ);
+        sigset_t pending;
+        sigpending(&pending);
+        for (const int signal : {SIGPIPE, SIGXFSZ}) {
+            if (sigismember(&pending, signal) == 1) sigdelset(&held_, signal);  // one of the caller's own
+        }
+        pthread_sigmask(SIG_BLOCK, &held_, &before_);
+    }
+    ~HeldSignals() {
+        const timespec at_once{};
+        while (sigtimedwait(&held_, nullptr, &at_once) > 0) {
+        }
+        pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    }
+    HeldSignals(const HeldSignals&) = delete;
+    HeldSignals& operator=(const HeldSignals&) = delete;
+
+  private:
+    sigset_t held_{};
+    sigset_t before_{};
+};
+
+/// The file that is written; standard output stays open.
+class OutputFile {
+  public:
+    explicit OutputFile(const WriteTarget& target)
+        : shown_(target.shown.empty() ? target.path : target.shown) {
+        if (target.path == "-") {
+            shown_ = "standard output";
+            fd_ = STDOUT_FILENO;
+        } else {
+            fd_ = ::open(target.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+            if (fd_ < 0) fail(errno);
+        }
+    }
+    ~OutputFile() {
+        if (fd_ > STDERR_FILENO) ::close(fd_);
+    }
+    OutputFile(const OutputFile&) = delete;
+    OutputFile& operator=(const OutputFile&) = delete;
+
+    void write(std::string_view text) const {
+        const HeldSignals held;
+        while (!text.empty()) {
+            const ssize_t done = ::write(fd_, text.data(), text.size());
+            if (done < 0 && errno == EINTR) continue;
+            if (done < 0) fail(errno);
+            text.remove_prefix(static_cast<std::size_t>(done));
+        }
+    }
+
+    /// Flushes a regular file to the disk and closes it.
+    void finish() {
+        struct stat status {};
+        if (::fstat(fd_, &status) != 0) fail(errno);
+        if (S_ISREG(status.st_mode) && ::fsync(fd_) != 0) fail(errno);
+        if (fd_ <= STDERR_FILENO) return;
+        const int closed = ::close(std::exchange(fd_, -1));
+        if (closed != 0) fail(errno);
+    }
+
+    [[noreturn]] void refuse(const std::string& what) const {
+        throw Error(ErrorCode::output, shown_ + ": " + what);
+    }
+
+  private:
+    [[noreturn]] void fail(int reason) const {
+        refuse(std::string("cannot be written: ") + std::strerror(reason));
+    }
+
+    std::string shown_;
+    int fd_ = -1;
+};
+
+template <class T>
+char* format_number(char* to, T value) {
+    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+        return format_number(to, static_cast<float>(value));
+    } else if constexpr (std::floating_point<T>) {
+        if (std::isnan(value)) return std::copy_n("nan", 3, to);  // the sign of NaN says nothing
+        return std::to_chars(to, to + kLongestNumber, value).ptr;
+    } else {
+        return std::to_chars(to, to + kLongestNumber, value).ptr;
+    }
+}
+
+template <class T>
+char* format_number(char* to, const std::complex<T>& value) {
+    to = format_number(to, value.real());
+    *to++ = ' ';
+    return format_number(to, value.imag());
+}
+
+const char* field_name(Type type) {
+    if (is_complex(type)) return "complex";
+    if (is_floating(type)) return "real";
+    return type >= Type::u8 && type <= Type::u64 ? "unsigned-integer" : "integer";
+}
+
+std::string header_text(const Shape& shape, Type type, const WriteOptions& options) {
+    std::string text = std::string("%%MatrixMarket matrix array ") + field_name(type) + " general\n";
+    for (const auto& [name, value] : options.attributes) {
+        std::string comment = name + ": " + value;
+        std::ranges::replace(comment, '\r', ' ');
+        for (std::size_t at = 0; (at = comment.find('\n', at)) != std::string::npos; at += 3) {
+            comment.replace(at, 1, "\n% ");
+        }
+        text += "% " + comment + "\n";
+    }
+    return text + std::to_string(shape.rows) + " " + std::to_string(shape.cols) + "\n";
+}
+
+/// One piece of the output: consecutive values in the order of the file.
+struct Piece {
+    std::vector<std::byte> values;
+    std::vector<char> text;
+    std::size_t size = 0;
+};
+
+template <class T>
+class ArrayWriter final : public Writer {
+  public:
+    ArrayWriter(const WriteTarget& target, const Shape& shape, Type type, const WriteOptions& options)
+        : file_(target), shape_(shape), type_(type), threads_(std::max(1, options.threads)) {
+        file_.write(header_text(shape, type, options));
+    }
+
+    [[nodiscard]] BlockOrder order() const override { return BlockOrder::column_panels; }
+
+    void write(const Block& block, const MatrixView& in) override {
+        if (!block.inside(shape_) || in.shape != block.shape() || in.type != type_ || block.row != 0 ||
+            block.rows != shape_.rows || block.col != columns_written_) {
+            file_.refuse("a block of " + to_string(block.shape()) + " at column " +
+                         std::to_string(block.col) + " came, expected whole columns from column " +
+                         std::to_string(columns_written_));
+        }
+        const std::int64_t values = shape_.rows * block.cols;
+        const std::int64_t batch = kChunkValues * kChunksPerThread * threads_;
+        for (std::int64_t first = 0; first < values; first += batch) {
+            write_batch(in, first, std::min(values, first + batch));
+        }
+        columns_written_ += block.cols;
+    }
+
+    void finish() override {
+        if (columns_written_ != shape_.cols && shape_.elements() != 0) {
+            file_.refuse(std::to_string(columns_written_) + " columns came, expected " +
+                         std::to_string(shape_.cols));
+        }
+        file_.finish();
+    }
+
+  private:
+    /// Values [first, last) of the block in the order of its columns.
+    void write_batch(const MatrixView& in, std::int64_t first, std::int64_t last) {
+        const std::int64_t count = (last - first + kChunkValues - 1) / kChunkValues;
+        if (std::ssize(pieces_) < count) pieces_.resize(static_cast<std::size_t>(count));
+        parallel_for(count, 1, threads_, [&](std::int64_t i, std::int64_t) {
+            const std::int64_t begin = first + i * kChunkValues;
+            format(in, begin, std::min(last, begin + kChunkValues), pieces_[static_cast<std::size_t>(i)]);
+        });
+        for (std::int64_t i = 0; i < count; ++i) {
+            const Piece& piece = pieces_[static_cast<std::size_t>(i)];
+            file_.write({piece.text.data(), piece.size});
+        }
+    }
+
+    static void format(const MatrixView& in, std::int64_t begin, std::int64_t end, Piece& piece) {
+        const auto count = static_cast<std::size_t>(end - begin);
+        piece.values.resize(count * sizeof(T));
+        T* const values = reinterpret_cast<T*>(piece.values.data());
+        gather(in, begin, end, values);
+        piece.text.resize(count * (2 * kLongestNumber));
+        char* to = piece.text.data();
+        for (std::size_t i = 0; i < count; ++i) {
+            to = format_number(to, values[i]);
+            *to++ = '\n';
+        }
+        piece.size = static_cast<std::size_t>(to - piece.text.data());
+    }
+
+    /// Copies values [begin, end) in the order of the columns. Memory runs along the rows: columns that fill
+    /// a cache line are copied together.
+    static void gather(const MatrixView& in, std::int64_t begin, std::int64_t end, T* to) {
+        constexpr std::int64_t kGroup = std::max<std::int64_t>(4, 64 / static_cast<std::int64_t>(sizeof(T)));
+        const std::int64_t rows = in.shape.rows;
+        while (begin < end) {
+            const std::int64_t column = begin / rows;
+            const std::int64_t row = begin % rows;
+            const std::int64_t full = row == 0 ? std::min((end - begin) / rows, kGroup) : 0;
+            const std::int64_t columns = std::max<std::int64_t>(1, full);
+            const std::int64_t length = full > 0 ? rows : std::min(rows - row, end - begin);
+            for (std::int64_t i = 0; i < length; ++i) {
+                const T* from = in.row<T>(row + i) + column;
+                for (std::int64_t j = 0; j < columns; ++j) to[j * length + i] = from[j];
+            }
+            to += columns * length;
+            begin += columns * length;
+        }
+    }
+
+    OutputFile file_;
+    Shape shape_;
+    Type type_;
+    int threads_;
+    std::int64_t columns_written_ = 0;
+    std::vector<Piece> pieces_;
+};
+
+}  // namespace
+
+std::unique_ptr<Writer> create(const WriteTarget& target, const Shape& shape, Type type,
+                               const WriteOptions& options) {
+    if (options.chunk || options.deflate != 0 || options.shuffle || target.append ||
+        !target.dataset.empty()) {
+        throw Error(ErrorCode::usage, target.shown +
+                                          ": a Matrix Market file has no chunks, compression or "
+                                          "datasets; write HDF5 for those");
+    }
+    return visit_type(type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<Writer> {
+        return std::make_unique<ArrayWriter<T>>(target, shape, type, options);
+    });
+}
+
+}  // namespace gpumat::formats::matrix_market

@@ -1,0 +1,52 @@
+// Reads and writes Matrix Market files for the tests against SciPy: `read IN TYPE THREADS OUT` delivers the
+// raw row-major elements, `write IN TYPE ROWS COLS THREADS OUT` takes them. TYPE "-" is the stored one.
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "formats/registry.hpp"
+#include "lib/core/error.hpp"
+
+namespace gpumat::formats {
+namespace {
+
+void read(const std::vector<std::string>& arguments) {
+    ReadOptions options;
+    options.type = type_from_name(arguments.at(2));
+    options.threads = std::stoi(arguments.at(3));
+    const auto reader = open_reader({arguments.at(1), ""}, options);
+    const Matrix matrix = read_whole(*reader, options);
+    std::ofstream out(arguments.at(4), std::ios::binary);
+    out.write(reinterpret_cast<const char*>(matrix.data()), static_cast<std::streamsize>(matrix.bytes()));
+    std::cout << name_of(matrix.type()) << ' ' << to_string(matrix.shape()) << '\n';
+}
+
+void write(const std::vector<std::string>& arguments) {
+    const Shape shape{std::stoll(arguments.at(3)), std::stoll(arguments.at(4))};
+    Matrix matrix(shape, *type_from_name(arguments.at(2)));
+    std::ifstream in(arguments.at(1), std::ios::binary);
+    in.read(reinterpret_cast<char*>(matrix.data()), static_cast<std::streamsize>(matrix.bytes()));
+    WriteOptions options;
+    options.threads = std::stoi(arguments.at(5));
+    const WriteTarget target{arguments.at(6), arguments.at(6), ""};
+    const auto writer =
+        format_for_writing(target.path, "matrix-market").create(target, shape, matrix.type(), options);
+    writer->write(Block::whole(shape), std::as_const(matrix).view());
+    writer->finish();
+}
+
+}  // namespace
+}  // namespace gpumat::formats
+
+int main(int argc, char** argv) {
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    try {
+        arguments.at(0) == "read" ? gpumat::formats::read(arguments) : gpumat::formats::write(arguments);
+    } catch (const gpumat::Error& error) {
+        std::cerr << error.what() << '\n';
+        return static_cast<int>(error.code());
+    }
+    return 0;
+}
