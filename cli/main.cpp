@@ -1,7 +1,5 @@
-#include <cstdio>
+#include "cli/app.hpp"
 
-#include "kernels/registry.hpp"
-
-int main() {
-    for (const auto& level : gpumat::Registry::standard().levels()) std::printf("%s\n", level.name.data());
+int main(int argc, char** argv) {
+    return gpumat::cli::run(argc, argv, gpumat::Registry::standard());
 }

@@ -1,0 +1,103 @@
+#include "cli/app.hpp"
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+#include "cli/context.hpp"
+#include "lib/atomic_output.hpp"
+#include "lib/core/error.hpp"
+#include "lib/version.hpp"
+
+namespace gpumat::cli {
+namespace {
+
+constexpr int kInternalError = static_cast<int>(ErrorCode::device);
+
+constexpr const char* kFooter = R"(Examples:
+  gpumat transpose A.h5 -o At.h5
+  gpumat multiply A.mtx B.mtx -o C.h5:/C --level tiled --log runs.jsonl
+  gpumat levels transpose
+  gpumat info *.mtx
+
+Exit codes: 0 done and verified, 1 verified and differs, 2 usage, 3 input, 4 output,
+5 level or device cannot serve, 6 memory, 7 device failure, 8 not comparable.)";
+
+/// Messages go to standard error: plain lines, coloured by severity on a terminal.
+void set_up_logging() {
+    const bool plain = std::getenv("NO_COLOR") != nullptr;
+    auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_st>(plain ? spdlog::color_mode::never
+                                                                            : spdlog::color_mode::automatic);
+    auto logger = std::make_shared<spdlog::logger>("gpumat", std::move(sink));
+    logger->set_pattern("gpumat: %^%v%$");
+    logger->set_level(spdlog::level::warn);
+    spdlog::set_default_logger(std::move(logger));
+}
+
+/// CLI11 reports help and version as exceptions too; those are no errors.
+int report_parse_result(const CLI::App& app, const CLI::ParseError& result) {
+    if (result.get_exit_code() == 0) return app.exit(result);
+    const CLI::App* command = &app;
+    if (const auto chosen = app.get_subcommands(); !chosen.empty()) command = chosen.front();
+    spdlog::error("{} (see: {} --help)", result.what(),
+                  command == &app ? std::string("gpumat") : "gpumat " + command->get_name());
+    return static_cast<int>(ErrorCode::usage);
+}
+
+int run_parsed(CLI::App& app, int argc, char** argv, const Context& context) {
+    try {
+        app.parse(argc, argv);
+        // Results on standard output count only when they got there.
+        if (std::fflush(stdout) != 0) throw Error(ErrorCode::output, "standard output cannot be written");
+        return context.exit_code;
+    } catch (const CLI::ParseError& result) {
+        return report_parse_result(app, result);
+    } catch (const Error& error) {
+        spdlog::error("{}", error.what());
+        return static_cast<int>(error.code());
+    } catch (const std::bad_alloc&) {
+        spdlog::error("the system refused more memory");
+        return static_cast<int>(ErrorCode::memory);
+    } catch (const std::exception& error) {
+        spdlog::error("unexpected: {}", error.what());
+        return kInternalError;
+    }
+}
+
+}  // namespace
+
+void add_style_options(CLI::App& command, Style& style) {
+    command.add_flag("--json", style.json, "print the result as one JSON object on standard output");
+    command.add_flag("-q,--quiet", style.quiet, "print errors only");
+    command.add_flag("-v,--verbose", style.verbose, "explain each stage");
+    command.parse_complete_callback([&style] {
+        if (style.quiet && style.verbose) throw CLI::ValidationError("--quiet excludes --verbose");
+        spdlog::set_level(style.verbose ? spdlog::level::debug
+                          : style.quiet ? spdlog::level::err
+                                        : spdlog::level::info);
+    });
+}
+
+int run(int argc, char** argv, const Registry& registry) {
+    install_signal_cleanup();
+    set_up_logging();
+    CLI::App app(
+        "Transposes and multiplies stored matrices at an explicit optimization level, verified and timed.",
+        "gpumat");
+    app.set_version_flag("--version", std::string(version()));
+    app.require_subcommand(1);
+    app.footer(kFooter);
+    Context context = {registry, {argv, argv + argc}, {}, 0};
+    add_transpose(app, context);
+    add_multiply(app, context);
+    add_levels(app, context);
+    add_info(app, context);
+    add_devices(app, context);
+    return run_parsed(app, argc, argv, context);
+}
+
+}  // namespace gpumat::cli

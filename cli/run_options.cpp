@@ -1,0 +1,178 @@
+#include "cli/run_options.hpp"
+
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/spdlog.h>
+
+#include <charconv>
+#include <cstdio>
+#include <new>
+
+#include "lib/core/error.hpp"
+#include "lib/core/parallel.hpp"
+#include "lib/record.hpp"
+#include "lib/run.hpp"
+
+namespace gpumat::cli {
+namespace {
+
+constexpr int kMostThreads = 1024;
+constexpr int kMostRepeats = 1'000'000;
+
+void add_parameter(CLI::App& command, SharedOptions& shared, const std::string& name,
+                   const std::string& help) {
+    command.add_option_function<int>(
+        "--" + name, [&shared, name](int value) { shared.run.parameters[name] = value; }, help);
+}
+
+void add_level_options(CLI::App& command, SharedOptions& shared) {
+    RunOptions& run = shared.run;
+    command.add_option("-l,--level", run.level, "optimization level, by name or number (see: gpumat levels)")
+        ->capture_default_str();
+    command.add_option("-d,--device", run.device, "auto, cpu, gpu or gpu:N")->capture_default_str();
+    add_parameter(command, shared, "tile", "tile of a level that has one");
+    add_parameter(command, shared, "block", "rows of threads of a level that has them");
+    command.add_option("--threads", run.threads, "CPU threads")
+        ->check(CLI::Range(1, kMostThreads))
+        ->default_val(hardware_threads());
+}
+
+void add_output_options(CLI::App& command, SharedOptions& shared) {
+    RunOptions& run = shared.run;
+    command.add_option("-o,--output", run.output,
+                       "FILE or FILE:/DATASET to write, '-' for standard output; "
+                       "without it the run is verified and timed only");
+    command.add_option("--to", run.output_format,
+                       "output format: hdf5 or matrix-market (default: by extension)");
+    command.add_flag("--force", run.force, "replace an existing output");
+    command.add_flag("--keep-failed", run.keep_failed, "write the result even where verification fails");
+    command.add_option("--chunk", shared.chunk, "HDF5 chunk, ROWSxCOLS");
+    command.add_option("--deflate", run.write.deflate, "HDF5 compression, 0 to 9")->check(CLI::Range(0, 9));
+    command.add_flag("--shuffle", run.write.shuffle, "HDF5 byte shuffle before compression");
+}
+
+void add_checking_options(CLI::App& command, SharedOptions& shared) {
+    RunOptions& run = shared.run;
+    command.add_option("--verify", shared.verify, "auto, full, freivalds or none")
+        ->check(CLI::IsMember({"auto", "full", "freivalds", "none"}))
+        ->capture_default_str();
+    command.add_option("--tolerance", run.tolerance, "relative error to allow instead of the derived bound")
+        ->check(CLI::NonNegativeNumber);
+    command.add_option("--seed", run.seed, "seed of the randomized check")->capture_default_str();
+}
+
+void add_run_control(CLI::App& command, SharedOptions& shared) {
+    RunOptions& run = shared.run;
+    command.add_option("-t,--type", shared.type,
+                       "convert the inputs first: i8 … i64, u8 … u64, f16, bf16, f32, f64, c64, c128");
+    command.add_option(
+        "--log", shared.log,
+        "append the run record: JSON Lines, or CSV for a name in .csv; '-' is standard output");
+    command.add_option("--repeat", run.repeat, "timed runs of the level")->check(CLI::Range(1, kMostRepeats));
+    command.add_option("--warmup", run.warmup, "runs before those")->check(CLI::Range(0, kMostRepeats));
+    command.add_flag("--dry-run", run.dry_run, "read the headers, print the plan, write nothing");
+    command
+        .add_option("--memory-limit", shared.memory_limit, "most host memory for the matrices, such as 4GiB")
+        ->transform(CLI::AsSizeValue(false));
+}
+
+std::pair<std::int64_t, std::int64_t> parse_chunk(const std::string& text) {
+    std::int64_t rows = 0;
+    std::int64_t cols = 0;
+    const char* end = text.data() + text.size();
+    const auto [middle, first] = std::from_chars(text.data(), end, rows);
+    if (first == std::errc{} && middle != end && *middle == 'x') {
+        const auto [last, second] = std::from_chars(middle + 1, end, cols);
+        if (second == std::errc{} && last == end && rows > 0 && cols > 0) return {rows, cols};
+    }
+    throw Error(ErrorCode::usage, "--chunk is '" + text + "'; expected ROWSxCOLS, such as 256x256");
+}
+
+Type parse_type(const std::string& text) {
+    if (const auto type = type_from_name(text)) return *type;
+    std::string known;
+    for (const Type type : all_types()) known += (known.empty() ? "" : ", ") + std::string(name_of(type));
+    throw Error(ErrorCode::usage, "--type is '" + text + "'; expected one of " + known);
+}
+
+VerifyMode parse_verify(const std::string& text) {
+    if (text == "full") return VerifyMode::full;
+    if (text == "freivalds") return VerifyMode::freivalds;
+    if (text == "none") return VerifyMode::none;
+    return VerifyMode::automatic;
+}
+
+/// Turns texts into values and refuses what contradicts itself.
+void finish_options(SharedOptions& shared, const Context& context) {
+    RunOptions& run = shared.run;
+    run.command_line = context.command_line;
+    run.verify = parse_verify(shared.verify);
+    if (!shared.type.empty()) run.type = parse_type(shared.type);
+    if (shared.memory_limit > 0) run.memory_limit = shared.memory_limit;
+    if (!shared.chunk.empty()) run.write.chunk = parse_chunk(shared.chunk);
+    const int on_stdout =
+        (run.output == "-" ? 1 : 0) + (shared.log == "-" ? 1 : 0) + (context.style.json ? 1 : 0);
+    if (on_stdout > 1) {
+        throw Error(ErrorCode::usage, "only one of --output -, --log - and --json can have standard output");
+    }
+}
+
+std::string rate(const RunRecord& record) {
+    const double ms = *median(record.kernel_samples_ms);
+    if (record.kernel_flops > 0) return fmt::format("{:.1f} GFLOP/s", record.kernel_flops / ms / 1e6);
+    std::string text = fmt::format("{:.1f} GB/s", record.kernel_bytes / ms / 1e6);
+    if (record.fraction_of_bound) text += fmt::format(", {:.2f} of a device copy", *record.fraction_of_bound);
+    return text;
+}
+
+/// What was done, in two or three lines.
+void print_summary(const RunRecord& record, bool dry_run) {
+    const std::string inner = record.k ? "x" + std::to_string(*record.k) : "";
+    spdlog::info("{} {} {}x{}{}, level '{}' on {}{}", record.op, record.type, record.m, record.n, inner,
+                 record.level, record.device.name,
+                 record.level_reason.empty() ? "" : " (" + record.level_reason + ")");
+    if (dry_run) {
+        spdlog::info("would move at least {} and do {:.4g} operations; nothing was read or written",
+                     format_bytes(static_cast<std::uint64_t>(record.kernel_bytes)), record.kernel_flops);
+        return;
+    }
+    spdlog::info("{:.4g} ms, {}; verification: {}{}", *median(record.kernel_samples_ms), rate(record),
+                 record.verification.verdict,
+                 record.verification.mode == "none" ? "" : " (" + record.verification.mode + ")");
+    if (record.output) {
+        spdlog::info("wrote {}", formats::to_string({record.output->path, record.output->dataset}));
+    }
+}
+
+}  // namespace
+
+void add_shared_options(CLI::App& command, SharedOptions& shared, Style& style) {
+    add_output_options(command, shared);
+    add_level_options(command, shared);
+    add_checking_options(command, shared);
+    add_run_control(command, shared);
+    add_style_options(command, style);
+}
+
+void run_operation(SharedOptions& shared, Context& context) {
+    RunRecord record = start_record();
+    const auto finish = [&](int exit_code, const std::string& error) {
+        record.exit_code = exit_code;
+        record.error = error;
+        if (!shared.log.empty()) append_record(shared.log, record);
+        if (context.style.json) std::puts(to_json(record).dump().c_str());
+    };
+    finish_options(shared, context);
+    try {
+        context.exit_code = gpumat::run(shared.run, context.registry, record);
+    } catch (const Error& error) {
+        finish(static_cast<int>(error.code()), error.what());
+        throw;
+    } catch (const std::bad_alloc&) {
+        finish(static_cast<int>(ErrorCode::memory), "the system refused more memory");
+        throw;
+    }
+    print_summary(record, shared.run.dry_run);
+    finish(context.exit_code, context.exit_code == 0 ? "" : "verification found a difference");
+}
+
+}  // namespace gpumat::cli

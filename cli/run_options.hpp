@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cli/context.hpp"
+#include "lib/options.hpp"
+
+namespace gpumat::cli {
+
+/// The options that transpose and multiply share, as parsed.
+struct SharedOptions {
+    RunOptions run;
+    std::string type;
+    std::string verify = "auto";
+    std::string log;
+    std::uint64_t memory_limit = 0;
+    std::string chunk;
+};
+
+/// Adds the shared options to a command.
+void add_shared_options(CLI::App& command, SharedOptions& shared, Style& style);
+
+/// Runs the operation: prints the summary, appends the record to the log, sets the exit code. A failed run
+/// is logged too, and its error rethrown.
+void run_operation(SharedOptions& shared, Context& context);
+
+}  // namespace gpumat::cli

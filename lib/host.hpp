@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace gpumat {
+
+/// The machine that the tool runs on.
+struct HostInfo {
+    std::string name;       ///< host name
+    std::string processor;  ///< "Intel(R) Xeon(R) …"; "unknown" where the system does not say
+    int threads = 1;        ///< processors that this process may use
+    std::uint64_t memory_bytes = 0;
+    std::string vector_instructions;  ///< "avx512", "avx2" or "plain": what the CPU levels will use
+};
+
+HostInfo describe_host();
+
+}  // namespace gpumat

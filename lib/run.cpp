@@ -1,0 +1,227 @@
+#include "lib/run.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <optional>
+
+#include "lib/atomic_output.hpp"
+#include "lib/core/error.hpp"
+#include "lib/execute.hpp"
+#include "lib/hash.hpp"
+#include "lib/host.hpp"
+#include "lib/plan.hpp"
+#include "lib/stopwatch.hpp"
+
+namespace gpumat {
+namespace {
+
+using formats::Header;
+
+/// The word as a POSIX shell takes it back.
+std::string quote_for_shell(const std::string& word) {
+    constexpr std::string_view kPlain =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+    std::string quoted = "'";
+    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return quoted + "'";
+}
+
+RecordedMatrix describe(const Header& header) {
+    return {.path = header.source.path,
+            .dataset = header.source.dataset,
+            .format = header.format,
+            .rows = header.shape.rows,
+            .cols = header.shape.cols,
+            .type = std::string(name_of(header.type)),
+            .bytes = dense_bytes(header.shape, header.type, to_string(header.source)),
+            .hash = ""};
+}
+
+RecordedDevice describe(const Device& device) {
+    if (device.kind == DeviceKind::cpu) {
+        return {.kind = "cpu", .name = describe_host().processor, .threads = device.threads};
+    }
+    const GpuInfo& gpu = device.gpu->info();
+    return {.kind = "gpu",
+            .name = gpu.name,
+            .threads = 0,
+            .compute_capability = std::to_string(gpu.compute_capability / 10) + "." +
+                                  std::to_string(gpu.compute_capability % 10),
+            .driver = gpu.driver_version,
+            .runtime = gpu.runtime_version,
+            .clock_mhz = gpu.clock_mhz,
+            .memory_clock_mhz = gpu.memory_clock_mhz};
+}
+
+void record_request(const RunOptions& options, RunRecord& record) {
+    record.op = name_of(options.operation);
+    record.level_requested = options.level;
+    for (const std::string& word : options.command_line) {
+        record.command_line += (record.command_line.empty() ? "" : " ") + quote_for_shell(word);
+    }
+}
+
+void record_plan(const Plan& plan, RunRecord& record) {
+    const Problem& problem = plan.problem;
+    record.device = describe(plan.device);
+    record.level_reason = plan.chosen_because;
+    record.type = name_of(problem.type);
+    record.m = problem.m;
+    record.n = problem.n;
+    if (problem.operation == Operation::multiply) {
+        record.k = problem.k;
+        record.alpha = problem.alpha;
+        record.beta = problem.beta;
+    }
+    for (const PlannedInput& input : plan.inputs) record.inputs.push_back(describe(input.header()));
+    record.kernel_bytes = problem.bytes();
+    record.kernel_flops = problem.flops();
+    for (const auto& [name, value] : problem.parameters)
+        record.parameters.emplace_back(name, std::to_string(value));
+}
+
+/// The output's temporary file, made before anything is computed, so that an output that cannot be written
+/// costs no time. Empty where nothing is written, or where it goes to standard output.
+std::optional<AtomicOutput> open_output(const RunOptions& options, const Plan& plan) {
+    if (plan.output_format == nullptr || plan.output.path == "-") return std::nullopt;
+    std::vector<std::string> inputs;
+    for (const PlannedInput& input : plan.inputs) inputs.push_back(input.header().source.path);
+    return std::optional<AtomicOutput>(std::in_place, plan.output.path, options.force, inputs);
+}
+
+Matrix read_input(Plan& plan, std::size_t index, const RunOptions& options, RunRecord& record) {
+    formats::Reader& reader = *plan.inputs[index].reader;
+    const Stopwatch watch;
+    Matrix matrix = formats::read_whole(reader, {.memory_limit = options.memory_limit});
+    spdlog::debug("read {} = {} ({} {}, {}) in {:.1f} ms", plan.inputs[index].role,
+                  to_string(reader.header().source), to_string(matrix.shape()), name_of(matrix.type()),
+                  reader.header().storage, watch.elapsed_ms());
+    record.inputs[index].hash = content_hash(matrix.view(), options.threads);
+    return matrix;
+}
+
+Inputs read_inputs(Plan& plan, const RunOptions& options, RunRecord& record) {
+    const Stopwatch watch;
+    Inputs inputs;
+    inputs.a = read_input(plan, 0, options, record);
+    if (plan.inputs.size() > 1) inputs.b = read_input(plan, 1, options, record);
+    if (plan.inputs.size() > 2) inputs.d = read_input(plan, 2, options, record);
+    record.stages_ms.read = watch.elapsed_ms();
+    return inputs;
+}
+
+void record_execution(const Plan& plan, const Execution& execution, RunRecord& record) {
+    record.level = execution.level;
+    record.parameters = execution.details;
+    record.kernel_samples_ms = execution.samples_ms;
+    record.stages_ms.kernel = execution.kernel_ms;
+    if (plan.gpu) {
+        record.stages_ms.host_to_device = execution.host_to_device_ms;
+        record.stages_ms.device_to_host = execution.device_to_host_ms;
+        record.peak_device_bytes = plan.device_bytes;
+    }
+    if (execution.copy_bandwidth_gbps > 0) {
+        const double gbps = plan.problem.bytes() / *median(execution.samples_ms) / 1e6;
+        record.fraction_of_bound = gbps / execution.copy_bandwidth_gbps;
+        record.bound = "copy bandwidth";
+    }
+}
+
+Verification verify(const Plan& plan, const Inputs& inputs, const Matrix& result, const RunOptions& options) {
+    const VerifyOptions how = {options.verify, options.tolerance, options.threads, options.seed};
+    if (plan.problem.operation == Operation::transpose)
+        return verify_transpose(inputs.a.view(), result.view(), how);
+    // A verification that trusted the memory a level may have written to would be none; const views suffice.
+    return verify_multiply(
+        plan.problem,
+        {inputs.a.data(), inputs.b.data(), inputs.d.data(), const_cast<std::byte*>(result.data())}, how);
+}
+
+void report_failure(const Verification& verification, const RunRecord& record) {
+    std::string where;
+    if (verification.worst) {
+        const WorstElement& worst = *verification.worst;
+        where = "; the worst is row " + std::to_string(worst.row + 1) + ", column " +
+                std::to_string(worst.col + 1) + ": computed " + worst.computed + ", expected " +
+                worst.expected + ", error / bound = " + fmt::format("{:.3g}", verification.worst_ratio);
+    }
+    spdlog::error("level '{}' failed verification ({}): {} {}{}", record.level, verification.mode,
+                  verification.mismatches, verification.mode == "full" ? "elements differ" : "rows differ",
+                  where);
+}
+
+void verify_result(const Plan& plan, const Inputs& inputs, const Matrix& result, const RunOptions& options,
+                   RunRecord& record) {
+    const Stopwatch watch;
+    record.verification = verify(plan, inputs, result, options);
+    if (record.verification.mode != "none") record.stages_ms.verify = watch.elapsed_ms();
+    if (!record.verification.note.empty()) spdlog::info("{}", record.verification.note);
+    if (record.verification.wrapped > 0) {
+        spdlog::warn("{} results do not fit in {} and are given modulo 2^{}", record.verification.wrapped,
+                     record.type, 8 * size_of(plan.problem.type));
+    }
+    if (record.verification.failed()) report_failure(record.verification, record);
+}
+
+void write_result(const Plan& plan, const Matrix& result, const RunOptions& options,
+                  std::optional<AtomicOutput>& atomic, RunRecord& record) {
+    const Stopwatch watch;
+    formats::WriteOptions how = options.write;
+    how.threads = options.threads;
+    const formats::WriteTarget target = {.path = atomic ? atomic->path() : plan.output.path,
+                                         .shown = plan.output.path,
+                                         .dataset = plan.output.dataset};
+    {
+        const auto writer = plan.output_format->create(target, result.shape(), result.type(), how);
+        writer->write(Block::whole(result.shape()), result.view());
+        writer->finish();
+    }
+    if (atomic) atomic->commit();
+    record.stages_ms.write = watch.elapsed_ms();
+    record.output = RecordedMatrix{.path = plan.output.path,
+                                   .dataset = plan.output.dataset,
+                                   .format = std::string(plan.output_format->name),
+                                   .rows = result.shape().rows,
+                                   .cols = result.shape().cols,
+                                   .type = std::string(name_of(result.type())),
+                                   .bytes = result.bytes(),
+                                   .hash = content_hash(result.view(), options.threads)};
+}
+
+void explain_plan(const Plan& plan) {
+    spdlog::debug("level '{}' (number {}) on the {}: {}", plan.level->name, plan.level->number,
+                  name_of(plan.device.kind), plan.level->summary);
+    if (!plan.chosen_because.empty()) spdlog::debug("chosen: {}", plan.chosen_because);
+    spdlog::debug("memory: {} on the host, {} on the device", format_bytes(plan.host_bytes),
+                  format_bytes(plan.device_bytes));
+}
+
+}  // namespace
+
+int run(const RunOptions& options, const Registry& registry, RunRecord& record) {
+    const Stopwatch watch;
+    record_request(options, record);
+    Plan plan = make_plan(options, registry);
+    record_plan(plan, record);
+    explain_plan(plan);
+    if (options.dry_run) {
+        record.level = plan.level->name;
+        return 0;
+    }
+
+    std::optional<AtomicOutput> atomic = open_output(options, plan);
+    const Inputs inputs = read_inputs(plan, options, record);
+    const Execution execution = execute(plan, inputs, options.warmup, options.repeat);
+    record_execution(plan, execution, record);
+    verify_result(plan, inputs, execution.result, options, record);
+    const bool failed = record.verification.failed();
+    if (plan.output_format != nullptr && (!failed || options.keep_failed)) {
+        write_result(plan, execution.result, options, atomic, record);
+    }
+    record.stages_ms.total = watch.elapsed_ms();
+    record.peak_host_bytes = peak_memory_bytes();
+    return failed ? static_cast<int>(ErrorCode::differs) : 0;
+}
+
+}  // namespace gpumat
