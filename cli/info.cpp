@@ -12,6 +12,7 @@ namespace {
 using formats::Header;
 
 nlohmann::ordered_json to_json(const Header& header) {
+    const auto bytes = addressable_bytes(header.shape, header.type);
     return {
         {"path", header.source.path},
         {"dataset", header.source.dataset.empty() ? nullptr : nlohmann::ordered_json(header.source.dataset)},
@@ -22,7 +23,7 @@ nlohmann::ordered_json to_json(const Header& header) {
         {"storage", header.storage},
         {"stored_entries", header.stored_entries},
         {"file_bytes", header.file_bytes},
-        {"dense_bytes", dense_bytes(header.shape, header.type, to_string(header.source))}};
+        {"dense_bytes", bytes ? nlohmann::ordered_json(*bytes) : nlohmann::ordered_json()}};
 }
 
 /// The headers behind one reference: the dataset named, or every matrix of the file.
@@ -36,9 +37,9 @@ std::vector<Header> headers_of(const std::string& text) {
 void print_table(const std::vector<Header>& headers) {
     Table table({"matrix", "format", "shape", "type", "dense", "storage"});
     for (const Header& header : headers) {
+        const auto bytes = addressable_bytes(header.shape, header.type);
         table.add({to_string(header.source), header.format, to_string(header.shape),
-                   std::string(name_of(header.type)),
-                   format_bytes(dense_bytes(header.shape, header.type, to_string(header.source))),
+                   std::string(name_of(header.type)), bytes ? format_bytes(*bytes) : "beyond any memory",
                    header.storage});
     }
     std::fputs(table.text().c_str(), stdout);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "lib/core/type.hpp"
@@ -20,6 +21,9 @@ struct Shape {
 
 /// "2003x51".
 std::string to_string(const Shape& shape);
+
+/// Bytes of a dense matrix; nothing where that passes 2⁶³ − 1. The extents must not be negative.
+std::optional<std::size_t> addressable_bytes(const Shape& shape, Type type);
 
 /// Bytes of a dense matrix. Throws Error{memory} naming `what` where the size passes 2⁶³ − 1 bytes, so
 /// that a shape read from a file is safe to compute with afterwards. Throws Error{input} for a negative
