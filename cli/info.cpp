@@ -1,15 +1,48 @@
+#include <spdlog/fmt/fmt.h>
+
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/context.hpp"
 #include "cli/table.hpp"
 #include "formats/registry.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/parallel.hpp"
+#include "lib/statistics.hpp"
 
 namespace gpumat::cli {
 namespace {
 
 using formats::Header;
+
+/// A header, and the statistics of its elements where they were asked for.
+struct Entry {
+    Header header;
+    std::optional<Statistics> statistics;
+};
+
+nlohmann::ordered_json to_json(const Statistics& found) {
+    const auto number = [](double value) {
+        return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+    };
+    const auto optional = [&](const std::optional<double>& value) {
+        return value ? number(*value) : nlohmann::ordered_json();
+    };
+    return {{"nonzeros", found.nonzeros},
+            {"nans", found.nans},
+            {"infinities", found.infinities},
+            {"smallest", optional(found.smallest)},
+            {"largest", optional(found.largest)},
+            {"largest_magnitude", number(found.largest_magnitude)},
+            {"one_norm", number(found.one_norm)},
+            {"infinity_norm", number(found.infinity_norm)},
+            {"frobenius_norm", number(found.frobenius_norm)},
+            {"symmetric", found.symmetric},
+            {"skew_symmetric", found.skew_symmetric},
+            {"hermitian", found.hermitian}};
+}
 
 nlohmann::ordered_json to_json(const Header& header) {
     const auto bytes = addressable_bytes(header.shape, header.type);
@@ -26,17 +59,59 @@ nlohmann::ordered_json to_json(const Header& header) {
         {"dense_bytes", bytes ? nlohmann::ordered_json(*bytes) : nlohmann::ordered_json()}};
 }
 
-/// The headers behind one reference: the dataset named, or every matrix of the file.
-std::vector<Header> headers_of(const std::string& text) {
-    const formats::Reference reference = formats::parse_reference(text);
-    const formats::Format& format = formats::recognise(reference);
-    if (reference.dataset.empty() && reference.path != "-") return format.list(reference.path);
-    return {format.open(reference, {})->header()};
+nlohmann::ordered_json to_json(const Entry& entry) {
+    nlohmann::ordered_json object = to_json(entry.header);
+    if (entry.statistics) object["statistics"] = to_json(*entry.statistics);
+    return object;
 }
 
-void print_table(const std::vector<Header>& headers) {
+struct Request {
+    std::vector<std::string> files;
+    bool statistics = false;
+    formats::ReadOptions read;
+};
+
+/// The matrices behind one reference: the dataset named, or every one of the file.
+std::vector<Header> headers_of(const formats::Reference& reference, const formats::ReadOptions& read) {
+    const formats::Format& format = formats::recognise(reference);
+    if (reference.dataset.empty() && reference.path != "-") return format.list(reference.path);
+    return {format.open(reference, read)->header()};
+}
+
+Statistics read_statistics(const formats::Reference& reference, const formats::ReadOptions& read) {
+    const auto reader = formats::open_reader(reference, read);
+    return statistics(formats::read_whole(*reader, read).view(), read.threads);
+}
+
+std::vector<Entry> entries_of(const std::string& text, const Request& request) {
+    const formats::Reference reference = formats::parse_reference(text);
+    if (reference.path == "-" && request.statistics) {
+        throw Error(ErrorCode::usage,
+                    "--stats reads a matrix after its header, and '-' can be read only once");
+    }
+    std::vector<Entry> entries;
+    for (Header& header : headers_of(reference, request.read)) {
+        std::optional<Statistics> found;
+        if (request.statistics) found = read_statistics(header.source, request.read);
+        entries.push_back({std::move(header), found});
+    }
+    return entries;
+}
+
+std::string symmetry_of(const Statistics& found) {
+    std::string text = found.symmetric ? "symmetric" : "";
+    if (found.skew_symmetric) text += text.empty() ? "skew-symmetric" : ", skew-symmetric";
+    if (found.hermitian && !found.symmetric) text += text.empty() ? "hermitian" : ", hermitian";
+    return text.empty() ? "general" : text;
+}
+
+std::string text_of(const std::optional<double>& value) {
+    return value ? fmt::format("{:.6g}", *value) : "-";
+}
+
+void print_headers(const std::vector<Entry>& entries) {
     Table table({"matrix", "format", "shape", "type", "dense", "storage"});
-    for (const Header& header : headers) {
+    for (const auto& [header, found] : entries) {
         const auto bytes = addressable_bytes(header.shape, header.type);
         table.add({to_string(header.source), header.format, to_string(header.shape),
                    std::string(name_of(header.type)), bytes ? format_bytes(*bytes) : "beyond any memory",
@@ -45,26 +120,48 @@ void print_table(const std::vector<Header>& headers) {
     std::fputs(table.text().c_str(), stdout);
 }
 
+void print_statistics(const std::vector<Entry>& entries) {
+    Table table({"matrix", "nonzeros", "NaN", "inf", "smallest", "largest", "1-norm", "inf-norm", "Frobenius",
+                 "symmetry"});
+    for (const auto& [header, found] : entries) {
+        table.add({to_string(header.source), std::to_string(found->nonzeros), std::to_string(found->nans),
+                   std::to_string(found->infinities), text_of(found->smallest), text_of(found->largest),
+                   text_of(found->one_norm), text_of(found->infinity_norm), text_of(found->frobenius_norm),
+                   symmetry_of(*found)});
+    }
+    std::fputs(table.text({1, 2, 3, 4, 5, 6, 7, 8}).c_str(), stdout);
+}
+
+void show(const Request& request, bool json) {
+    std::vector<Entry> entries;
+    for (const std::string& file : request.files) {
+        for (Entry& entry : entries_of(file, request)) entries.push_back(std::move(entry));
+    }
+    if (!json) {
+        print_headers(entries);
+        if (request.statistics) print_statistics(entries);
+        return;
+    }
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const Entry& entry : entries) list.push_back(to_json(entry));
+    std::puts(
+        nlohmann::ordered_json{{"schema", "gpumat.info/1"}, {"matrices", std::move(list)}}.dump(2).c_str());
+}
+
 }  // namespace
 
 void add_info(CLI::App& app, Context& context) {
     CLI::App* command = app.add_subcommand("info", "show what matrix files hold, from their headers");
-    auto files = std::make_shared<std::vector<std::string>>();
-    command->add_option("files", *files, "FILE or FILE:/DATASET, '-' for standard input")->required();
+    auto request = std::make_shared<Request>();
+    request->read.threads = hardware_threads();
+    command->add_option("files", request->files, "FILE or FILE:/DATASET, '-' for standard input")->required();
+    command->add_flag("--stats", request->statistics,
+                      "read the matrices too: counts, extremes, norms, symmetry");
     add_style_options(*command, context.style);
-    command->footer("Examples:\n  gpumat info A.mtx B.h5\n  gpumat info --json B.h5:/run1/A");
-    command->callback([files, &context] {
-        std::vector<Header> headers;
-        for (const std::string& file : *files) {
-            for (Header& header : headers_of(file)) headers.push_back(std::move(header));
-        }
-        if (!context.style.json) return print_table(headers);
-        nlohmann::ordered_json list = nlohmann::ordered_json::array();
-        for (const Header& header : headers) list.push_back(to_json(header));
-        std::puts(nlohmann::ordered_json{{"schema", "gpumat.info/1"}, {"matrices", std::move(list)}}
-                      .dump(2)
-                      .c_str());
-    });
+    command->footer(
+        "Examples:\n  gpumat info A.mtx B.h5\n  gpumat info --stats A.mtx\n  gpumat info --json "
+        "B.h5:/run1/A");
+    command->callback([request, &context] { show(*request, context.style.json); });
 }
 
 }  // namespace gpumat::cli

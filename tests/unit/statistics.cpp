@@ -1,0 +1,78 @@
+#include "lib/statistics.hpp"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tests/catch.hpp"
+
+using namespace gpumat;
+
+namespace {
+
+template <class T>
+Statistics of(const std::vector<T>& values, Shape shape, Type type, int threads = 2) {
+    return statistics({type, shape, shape.cols, reinterpret_cast<const std::byte*>(values.data())}, threads);
+}
+
+}  // namespace
+
+TEST_CASE("norms and extremes of a small matrix") {
+    // By hand: column sums of magnitudes 4, 6; row sums 3, 7; 1 + 4 + 9 + 16 = 30.
+    const auto found = of<double>({1, -2, -3, 4}, {2, 2}, Type::f64);
+    CHECK(found.nonzeros == 4);
+    CHECK(*found.smallest == -3);
+    CHECK(*found.largest == 4);
+    CHECK(found.one_norm == 6);
+    CHECK(found.infinity_norm == 7);
+    CHECK(found.frobenius_norm == Approx(std::sqrt(30.0)));
+    CHECK_FALSE(found.symmetric);
+}
+
+TEST_CASE("the Frobenius norm neither overflows nor underflows early") {
+    CHECK(of<double>({3e200, 4e200}, {1, 2}, Type::f64).frobenius_norm == Approx(5e200));
+    CHECK(of<double>({3e-200, 4e-200}, {1, 2}, Type::f64).frobenius_norm == Approx(5e-200));
+    CHECK(std::isinf(of<double>({1, INFINITY, 2}, {1, 3}, Type::f64).frobenius_norm));
+}
+
+TEST_CASE("NaN and infinities are counted and kept out of the extremes") {
+    const auto found = of<float>({NAN, INFINITY, 0, 2}, {2, 2}, Type::f32);
+    CHECK(found.nans == 1);
+    CHECK(found.infinities == 1);
+    CHECK(found.nonzeros == 3);
+    CHECK(*found.smallest == 0);
+    CHECK(std::isinf(*found.largest));
+}
+
+TEST_CASE("symmetry is exact") {
+    CHECK(of<double>({1, 2, 2, 1}, {2, 2}, Type::f64).symmetric);
+    CHECK(of<double>({0, 2, -2, 0}, {2, 2}, Type::f64).skew_symmetric);
+    CHECK_FALSE(of<double>({1, 2, -2, 0}, {2, 2}, Type::f64).skew_symmetric);
+    CHECK_FALSE(of<double>({NAN, 2, 2, 1}, {2, 2}, Type::f64).symmetric);
+    using C = std::complex<double>;
+    const auto found = of<C>({{1, 0}, {2, 3}, {2, -3}, {5, 0}}, {2, 2}, Type::c128);
+    CHECK(found.hermitian);
+    CHECK_FALSE(found.symmetric);
+    CHECK_FALSE(of<C>({{1, 1}, {2, 3}, {2, -3}, {5, 0}}, {2, 2}, Type::c128).hermitian);
+    // The two differ by one, which a double cannot tell.
+    const std::int64_t big = std::int64_t{1} << 60;
+    CHECK_FALSE(of<std::int64_t>({0, big, big + 1, 0}, {2, 2}, Type::i64).symmetric);
+}
+
+TEST_CASE("symmetry is found across blocks") {
+    constexpr std::int64_t n = 150;
+    std::vector<double> values(n * n);
+    for (std::int64_t i = 0; i < n; ++i) {
+        for (std::int64_t j = 0; j < n; ++j)
+            values[static_cast<std::size_t>(i * n + j)] = static_cast<double>(i * j);
+    }
+    CHECK(of<double>(values, {n, n}, Type::f64).symmetric);
+    values[140 * n + 3] += 1;
+    CHECK_FALSE(of<double>(values, {n, n}, Type::f64).symmetric);
+}
+
+TEST_CASE("an empty matrix has no extremes") {
+    const auto found = of<double>({}, {0, 7}, Type::f64);
+    CHECK_FALSE(found.smallest.has_value());
+    CHECK(found.frobenius_norm == 0);
+}
