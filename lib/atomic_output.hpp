@@ -37,7 +37,8 @@ class AtomicOutput {
 
     /// Flushes the file to disk, gives it the target's name and flushes the folder. The writer must have
     /// closed the file. Without `force`, a file that has appeared meanwhile is not replaced. Throws
-    /// Error{output}; the target is then as it was.
+    /// Error{output}; the target is then as it was, unless the message says that only the folder could not
+    /// be flushed. Does nothing where direct.
     void commit();
 
   private:

@@ -116,7 +116,7 @@ Columns random_signs(std::int64_t rows, std::uint64_t seed) {
     for (std::int64_t j = 0; j < rows; ++j) {
         const std::uint64_t bits = random();
         for (std::int64_t r = 0; r < kRounds; ++r) {
-            x.re[static_cast<std::size_t>(j * kRounds + r)] = (bits >> r & 1U) != 0 ? 1.0 : -1.0;
+            x.re[static_cast<std::size_t>(j * kRounds + r)] = ((bits >> r) & 1U) != 0 ? 1.0 : -1.0;
         }
         x.magnitude[static_cast<std::size_t>(j)] = 1;
     }
@@ -166,15 +166,20 @@ std::vector<U> times(const Strided<T>& matrix, std::int64_t rows, std::int64_t c
                      int threads) {
     std::vector<U> result(static_cast<std::size_t>(rows * kRounds));
     parallel_for(rows, kBlockRows, threads, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-            std::array<U, kRounds> sums{};
-            for (std::int64_t j = 0; j < cols; ++j) {
-                const U value = static_cast<U>(matrix(i, j));
+        for (std::int64_t col = 0; col < cols; col += kBlockCols) {
+            const std::int64_t col_end = std::min(col + kBlockCols, cols);
+            for (std::int64_t i = begin; i < end; ++i) {
+                std::array<U, kRounds> sums{};
+                for (std::int64_t j = col; j < col_end; ++j) {
+                    const U value = static_cast<U>(static_cast<std::int64_t>(matrix(i, j)));
+                    for (std::size_t r = 0; r < kRounds; ++r) {
+                        sums[r] += value * x[static_cast<std::size_t>(j) * kRounds + r];
+                    }
+                }
                 for (std::size_t r = 0; r < kRounds; ++r) {
-                    sums[r] += value * x[static_cast<std::size_t>(j) * kRounds + r];
+                    result[static_cast<std::size_t>(i) * kRounds + r] += sums[r];
                 }
             }
-            std::copy(sums.begin(), sums.end(), result.begin() + i * kRounds);
         }
     });
     return result;

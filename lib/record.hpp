@@ -95,9 +95,11 @@ std::optional<double> median(std::vector<double> samples);
 /// α and β are integers for integer types, [re, im] for complex ones, else numbers.
 nlohmann::ordered_json to_json(const RunRecord& record);
 
-/// Appends the record to a log, in one write, so that runs side by side never mix their lines: CSV where the
-/// name ends in ".csv" (a header row first where the file is empty), else a line of JSON; "-" is standard
-/// output, as JSON. Throws Error{output} naming the path.
+/// Appends the record to a log, in one write and under a lock, so that runs side by side never mix their
+/// lines: CSV where the name ends in ".csv" (RFC 4180; a header first where the file is empty), else a line
+/// of JSON; "-" is standard output, as JSON. The columns of CSV are fixed: nested names are joined by '.',
+/// inputs are numbered from 0 to 2, lists and `parameters` are JSON text. Throws Error{output} naming the
+/// path, also where an existing CSV has other columns; the log is then as it was.
 void append_record(const std::string& path, const RunRecord& record);
 
 }  // namespace gpumat

@@ -407,12 +407,18 @@ bool inputs_are_finite(const Problem& p, const Operands& operands, int threads) 
 constexpr std::int64_t kBlock = 64;  // two blocks of 16-byte elements are 128 KiB
 
 template <class T>
+const std::byte* bytes_of(const T& element) {
+    return reinterpret_cast<const std::byte*>(&element);
+}
+
+template <class T>
 void compare_block(const MatrixView& in, const MatrixView& out, const Block& block, Findings& found) {
     for (std::int64_t i = block.row; i < block.row + block.rows; ++i) {
         const auto* row = out.row<T>(i);
         for (std::int64_t j = block.col; j < block.col + block.cols; ++j) {
             const T& expected = in.row<T>(j)[i];
-            if (std::memcmp(&row[j], &expected, sizeof(T)) == 0) continue;
+            // As bytes: a NaN equals itself, and the zeros differ.
+            if (std::memcmp(bytes_of(row[j]), bytes_of(expected), sizeof(T)) == 0) continue;
             ++found.row_mismatches[static_cast<std::size_t>(i - block.row)];
             note_element(found, {kInfinity, 0, kInfinity, {}}, i, j, [&] {
                 return std::pair(element_text(row[j], in.type), element_text(expected, in.type));

@@ -71,12 +71,20 @@ std::span<const Level> levels() {
               .removes = "partition camping at sizes that are multiples of the memory's partitions",
               .unsupported = not_in_place,
               .prepare = GPUMAT_GPU_LEVEL(prepare_diagonal)},
+        Level{.operation = op,
+              .device = device,
+              .number = 8,
+              .name = "vectorized",
+              .summary = "16-byte accesses, squares turned in registers, swizzled tile, tiles in bands",
+              .removes = "instructions for each element, and too few bytes in flight",
+              .unsupported = GPUMAT_GPU_LEVEL(vectorized_unsupported),
+              .prepare = GPUMAT_GPU_LEVEL(prepare_vectorized)},
     };
     return kLevels;
 }
 
 std::vector<Preference> preference(const Problem&, const Device&) {
-    return {{"padded", "both sides of memory are coalesced and no bank conflicts are left"}};
+    return {{"vectorized", "it is the fastest that was measured for every shape and element size"}};
 }
 
 std::span<const Parameter> per_element_parameters() {

@@ -34,5 +34,7 @@ Reasons tiled_unsupported(const Problem& problem, const Device& device);
 Launch prepare_padded(const Problem& problem, const Operands& operands, const Device& device);
 Reasons padded_unsupported(const Problem& problem, const Device& device);
 Launch prepare_diagonal(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_vectorized(const Problem& problem, const Operands& operands, const Device& device);
+Reasons vectorized_unsupported(const Problem& problem, const Device& device);
 
 }  // namespace gpumat::transpose::gpu

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+
+namespace gpumat {
+
+/// The unsigned words that one access moves.
+template <int BYTES>
+struct WordOf;
+template <>
+struct WordOf<1> {
+    using type = std::uint8_t;
+};
+template <>
+struct WordOf<2> {
+    using type = std::uint16_t;
+};
+template <>
+struct WordOf<4> {
+    using type = std::uint32_t;
+};
+template <>
+struct WordOf<8> {
+    using type = uint2;
+};
+template <>
+struct WordOf<16> {
+    using type = uint4;
+};
+
+/// What an access asks of the caches. `normal`: the default. `once`: the data is not used again, so a load
+/// takes no room in L1, and a store is the first to leave L2.
+enum class Cache { normal, once };
+
+/// Reads a word. With `once` no thread of this kernel may write it.
+template <Cache CACHE, class Word>
+__device__ __forceinline__ Word load_word(const Word* address) {
+    if constexpr (CACHE == Cache::normal || sizeof(Word) < 4) {
+        return *address;
+    } else if constexpr (sizeof(Word) == 16) {
+        uint4 word;
+        asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
+                     : "l"(address));
+        return word;
+    } else if constexpr (sizeof(Word) == 8) {
+        uint2 word;
+        asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
+                     : "=r"(word.x), "=r"(word.y)
+                     : "l"(address));
+        return word;
+    } else {
+        std::uint32_t word;
+        asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(word) : "l"(address));
+        return word;
+    }
+}
+
+template <Cache CACHE, class Word>
+__device__ __forceinline__ void store_word(Word* address, const Word& word) {
+    if constexpr (CACHE == Cache::once) {
+        __stcs(address, word);
+    } else {
+        *address = word;
+    }
+}
+
+/// Starts a copy of 16 bytes from global to shared memory, past L1. Both addresses are multiples of 16. The
+/// bytes are there after `wait_for_copies` and a barrier.
+__device__ __forceinline__ void copy_16_async(void* shared, const void* global) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 :
+                 : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(shared))), "l"(global)
+                 : "memory");
+#else
+    *static_cast<uint4*>(shared) = *static_cast<const uint4*>(global);
+#endif
+}
+
+/// Waits for every copy that this thread started.
+__device__ __forceinline__ void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" : : : "memory");
+#endif
+}
+
+}  // namespace gpumat

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/common/access.cuh"
+
+namespace gpumat::transpose::gpu {
+
+/// How `vectorized` works where the rows of both matrices are whole words.
+///
+/// WORD_BYTES  of one global access
+/// WORDS_X     words in a row of the input's tile
+/// WORDS_Y     words in a row of the output's tile, a power of two
+/// THREADS     of a block
+/// BAND        tile rows in a band of the block order
+/// LOAD, STORE what the accesses ask of the caches
+/// RESIDENT    persistent blocks a multiprocessor; 0: a block a tile
+template <int WORD_BYTES, int WORDS_X, int WORDS_Y, int THREADS, int BAND, Cache LOAD = Cache::normal,
+          Cache STORE = Cache::normal, int RESIDENT = 0>
+struct WordPlan {
+    static constexpr int kWord_bytes = WORD_BYTES;
+    static constexpr int kWordsX = WORDS_X;
+    static constexpr int kWordsY = WORDS_Y;
+    static constexpr int kThreads = THREADS;
+    static constexpr int kBand = BAND;
+    static constexpr Cache kLoad = LOAD;
+    static constexpr Cache kStore = STORE;
+    static constexpr int kResident = RESIDENT;
+    static constexpr bool kPersistent = RESIDENT > 0;
+};
+
+/// How `vectorized` works where they are not: WORDS_X 16-byte words that the columns of a tile fill (one more
+/// is read), WORDS_Y 16-byte words in a row of the output's tile, a power of two.
+template <int WORDS_X, int WORDS_Y, int THREADS, int BAND, Cache STORE = Cache::normal>
+struct ShiftPlan {
+    static constexpr int kWordsX = WORDS_X;
+    static constexpr int kWordsY = WORDS_Y;
+    static constexpr int kThreads = THREADS;
+    static constexpr int kBand = BAND;
+    static constexpr Cache kStore = STORE;
+};
+
+/// The measured choices (H200) for one element size; a line a choice.
+///
+/// Large    whole words, enough tiles to fill the device several times
+/// Small    whole words, fewer tiles; also in place, so a square tile with normal loads
+/// Scalar   words of one element, a square tile with normal loads: in place, and other shapes unless kShift
+/// Shifted  where kShift is set: rows that are not whole words
+template <int ELEMENT_BYTES>
+struct Choices;
+
+template <>
+struct Choices<1> {
+    using Large = WordPlan<16, 8, 16, 128, 16>;
+    using Small = WordPlan<16, 8, 8, 64, 16>;
+    using Scalar = WordPlan<1, 64, 64, 512, 16>;
+    using Shifted = ShiftPlan<15, 8, 256, 16>;
+    static constexpr bool kShift = true;
+};
+template <>
+struct Choices<2> {
+    using Large = WordPlan<16, 16, 16, 256, 16>;
+    using Small = WordPlan<16, 8, 8, 64, 16>;
+    using Scalar = WordPlan<2, 64, 64, 512, 16>;
+    using Shifted = ShiftPlan<15, 16, 256, 16>;
+    static constexpr bool kShift = true;
+};
+template <>
+struct Choices<4> {
+    using Large = WordPlan<16, 16, 16, 256, 32>;
+    using Small = WordPlan<16, 8, 8, 64, 32>;
+    using Scalar = WordPlan<4, 64, 64, 512, 32>;
+    using Shifted = ShiftPlan<15, 16, 256, 32>;
+    static constexpr bool kShift = false;
+};
+template <>
+struct Choices<8> {
+    using Large = WordPlan<16, 16, 16, 128, 32>;
+    using Small = WordPlan<16, 8, 8, 64, 32>;
+    using Scalar = WordPlan<8, 32, 32, 256, 32>;
+    using Shifted = ShiftPlan<15, 16, 256, 32>;
+    static constexpr bool kShift = false;
+};
+template <>
+struct Choices<16> {
+    using Large = WordPlan<16, 32, 32, 256, 32>;
+    using Small = WordPlan<16, 16, 16, 128, 32>;
+    using Scalar = Small;
+    using Shifted = ShiftPlan<15, 16, 256, 32>;
+    static constexpr bool kShift = false;
+};
+
+/// Fewer tiles than this for each multiprocessor make a matrix small.
+inline constexpr unsigned kSmallTiles = 4;
+
+/// A matrix with at most this many columns (rows) is tall (wide): a tile holds whole rows (columns) of it.
+inline constexpr int kThin = 31;
+
+}  // namespace gpumat::transpose::gpu

@@ -1,0 +1,127 @@
+// transpose, GPU level `vectorized`: 16-byte accesses on both sides of device memory, squares of elements
+// turned in registers.
+//
+// New: a thread moves words of 16 bytes, several at a time. It reads the words of a square of elements (16×16
+// bytes … 2×2 of 8 bytes), turns the square in registers and stores words into a swizzled shared tile, from
+// which words leave in rows of the output. It removes the instructions and the shared-memory accesses for
+// each element (one of each for 16 bytes, where `padded` spends four for an element), and keeps enough bytes
+// in flight: a multiprocessor needs about 22 KB on an H200. Blocks take the tiles in bands (order.cuh), so
+// that those in flight cover a compact part of both matrices. Rows that are not whole words keep 16-byte
+// accesses through tiles that are shifted row by row (shifted.cuh), or fall back to words of one element
+// where that is faster; matrices of a few columns or rows have kernels whose tiles are one run of memory on
+// the long side. Traffic: every element crosses device memory once in each direction; `shifted` reads the
+// rows above a tile again, from L2. What limits it: device memory, and for small matrices the latency of one
+// tile. Which shape of tile serves which element size is measured: tuning.hpp. Sources: swizzled tiles and
+// conflict-free phases, CUDA C++ Programming Guide, "Shared Memory"; Little's law.
+#include "kernels/common/launch.cuh"
+#include "kernels/transpose/gpu/levels.hpp"
+#include "kernels/transpose/gpu/shifted.cuh"
+#include "kernels/transpose/gpu/vectorized.cuh"
+#include "kernels/transpose/move.hpp"
+
+namespace gpumat::transpose::gpu {
+namespace {
+
+constexpr std::string_view kName = "vectorized";
+
+template <class T, class PLAN>
+Launch launch_words(const Problem& problem, const Operands& operands, const Device& device) {
+    using Tile = WordTile<T, PLAN>;
+    const BandOrder order = BandOrder::of(problem.m, problem.n, Tile::kRows, Tile::kCols, PLAN::kBand);
+    const auto resident =
+        static_cast<unsigned>(PLAN::kResident) * static_cast<unsigned>(device.gpu->info().multiprocessors);
+    const unsigned blocks = !PLAN::kPersistent ? order.tiles() : std::min(order.tiles(), resident);
+    return make_launch(
+        kName, device,
+        {.grid = dim3(blocks), .block = dim3(PLAN::kThreads), .shared_bytes = Tile::kShared_bytes},
+        vectorized_kernel<T, PLAN>, operands.a, operands.c, problem.m, problem.n, order);
+}
+
+template <class T, class PLAN>
+Launch launch_in_place(const Problem& problem, const Operands& operands, const Device& device) {
+    using Tile = WordTile<T, PLAN>;
+    const auto tiles = static_cast<unsigned>((problem.n + Tile::kCols - 1) / Tile::kCols);
+    return make_launch(
+        kName, device,
+        {.grid = dim3(tiles, tiles), .block = dim3(PLAN::kThreads), .shared_bytes = 2 * Tile::kShared_bytes},
+        vectorized_in_place_kernel<T, PLAN>, operands.c, problem.n);
+}
+
+template <class T, class PLAN>
+Launch launch_shifted(const Problem& problem, const Operands& operands, const Device& device) {
+    const BandOrder order = shifted_order<T, PLAN>(problem.m, problem.n, PLAN::kBand);
+    return make_launch(kName, device,
+                       {.grid = dim3(order.tiles()),
+                        .block = dim3(PLAN::kThreads),
+                        .shared_bytes = ShiftTile<T, PLAN>::kShared_bytes},
+                       shifted_kernel<T, PLAN>, static_cast<const T*>(operands.a),
+                       static_cast<T*>(operands.c), problem.m, problem.n, order);
+}
+
+template <class T>
+Launch launch_tall(const Problem& problem, const Operands& operands, const Device& device) {
+    const ThinTiles tiles = tall_tiles<T>(problem.m, problem.n);
+    return make_launch(
+        kName, device,
+        {.grid = dim3(tiles.count), .block = dim3(kThinThreads), .shared_bytes = tiles.shared_bytes},
+        tall_kernel<T>, static_cast<const T*>(operands.a), static_cast<T*>(operands.c), problem.m,
+        static_cast<int>(problem.n), tiles.length);
+}
+
+template <class T>
+Launch launch_wide(const Problem& problem, const Operands& operands, const Device& device) {
+    const ThinTiles tiles = wide_tiles<T>(problem.m, problem.n);
+    return make_launch(
+        kName, device,
+        {.grid = dim3(tiles.count), .block = dim3(kThinThreads), .shared_bytes = tiles.shared_bytes},
+        wide_kernel<T>, static_cast<const T*>(operands.a), static_cast<T*>(operands.c),
+        static_cast<int>(problem.m), problem.n, tiles.length);
+}
+
+/// Whether rows of both matrices, and the matrices themselves, start at multiples of the word.
+bool whole_words(const Problem& problem, const Operands& operands, std::uint64_t word_bytes) {
+    const std::uint64_t size = size_of(problem.type);
+    return (reinterpret_cast<std::uint64_t>(operands.a) | reinterpret_cast<std::uint64_t>(operands.c) |
+            static_cast<std::uint64_t>(problem.m) * size | static_cast<std::uint64_t>(problem.n) * size) %
+               word_bytes ==
+           0;
+}
+
+template <class T>
+Launch prepare(const Problem& problem, const Operands& operands, const Device& device) {
+    using Choice = Choices<sizeof(T)>;
+    if (problem.m == 0 || problem.n == 0) return {.level = kName, .run = [] {}};
+    const bool aligned = whole_words(problem, operands, 16);
+    if (problem.in_place) {
+        return aligned ? launch_in_place<T, typename Choice::Small>(problem, operands, device)
+                       : launch_in_place<T, typename Choice::Scalar>(problem, operands, device);
+    }
+    if constexpr (sizeof(T) < kShiftWord_bytes) {
+        if (problem.n <= kThin) return launch_tall<T>(problem, operands, device);
+        if (problem.m <= kThin) return launch_wide<T>(problem, operands, device);
+        if (!aligned && Choice::kShift)
+            return launch_shifted<T, typename Choice::Shifted>(problem, operands, device);
+    }
+    if (!aligned) return launch_words<T, typename Choice::Scalar>(problem, operands, device);
+    using Large = WordTile<T, typename Choice::Large>;
+    const BandOrder order = BandOrder::of(problem.m, problem.n, Large::kRows, Large::kCols, 1);
+    const auto processors = static_cast<unsigned>(device.gpu->info().multiprocessors);
+    return order.tiles() < kSmallTiles * processors
+               ? launch_words<T, typename Choice::Small>(problem, operands, device)
+               : launch_words<T, typename Choice::Large>(problem, operands, device);
+}
+
+}  // namespace
+
+Reasons vectorized_unsupported(const Problem& problem, const Device&) {
+    if (problem.in_place && problem.m != problem.n)
+        return {"only a square matrix can be transposed in place"};
+    return {};
+}
+
+Launch prepare_vectorized(const Problem& problem, const Operands& operands, const Device& device) {
+    return visit_element(problem.type,
+                         [&]<class T>(TypeTag<T>) { return prepare<T>(problem, operands, device); });
+}
+
+}  // namespace gpumat::transpose::gpu

@@ -1,0 +1,148 @@
+#pragma once
+
+// The kernels of `vectorized` for matrices whose rows, on both sides, are whole words. See vectorized.cu.
+#include <cstdint>
+
+#include "kernels/common/access.cuh"
+#include "kernels/transpose/gpu/order.cuh"
+#include "kernels/transpose/gpu/tuning.hpp"
+#include "kernels/transpose/gpu/turn.cuh"
+
+namespace gpumat::transpose::gpu {
+
+/// The sizes that follow from a plan for elements of type T.
+template <class T, class PLAN>
+struct WordTile {
+    using Word = typename WordOf<PLAN::kWord_bytes>::type;
+    static constexpr int kPack = PLAN::kWord_bytes / static_cast<int>(sizeof(T));    ///< elements a word
+    static constexpr int kCols = PLAN::kWordsX * kPack;                              ///< columns of the tile
+    static constexpr int kRows = PLAN::kWordsY * kPack;                              ///< rows of the tile
+    static constexpr int kSquares = PLAN::kWordsX * PLAN::kWordsY / PLAN::kThreads;  ///< squares a thread
+    /// Words that a phase of a shared access moves: 32 banks of 4 bytes.
+    static constexpr int kPhase = 128 / PLAN::kWord_bytes;
+    /// Words narrower than a bank are spread by padding, wider ones by swizzling.
+    static constexpr bool kSwizzled = PLAN::kWord_bytes >= 4;
+    static constexpr int kPitch = PLAN::kWordsY + (kSwizzled ? 0 : 4 / PLAN::kWord_bytes);
+    static constexpr std::size_t kShared_bytes = sizeof(Word) * kCols * kPitch;
+
+    static_assert(PLAN::kWord_bytes % sizeof(T) == 0, "a word holds whole elements");
+    static_assert(PLAN::kWordsX * PLAN::kWordsY % PLAN::kThreads == 0, "all threads have the same work");
+    static_assert((PLAN::kWordsY & (PLAN::kWordsY - 1)) == 0, "the swizzle permutes a power of two of words");
+
+    /// Where word y of tile column c (an output row) lies. Writers have consecutive squares in x at one y,
+    /// readers consecutive y at one c: in both the words of a phase lie in different banks.
+    static __device__ __forceinline__ int slot(int c, int y) {
+        if constexpr (kSwizzled) {
+            return c * kPitch + (y ^ ((c / kPack) & (kPhase - 1) & (PLAN::kWordsY - 1)));
+        } else {
+            return c * kPitch + y;
+        }
+    }
+
+    /// Reads the squares of this thread from the tile at (top, left). Squares outside are left alone.
+    static __device__ __forceinline__ void load(Word (&squares)[kSquares][kPack], const Word* in,
+                                                std::int64_t rows, std::int64_t cols, std::int64_t top,
+                                                std::int64_t left) {
+        const std::int64_t pitch = cols / kPack;
+#pragma unroll
+        for (int k = 0; k < kSquares; ++k) {
+            const int square = static_cast<int>(threadIdx.x) + k * PLAN::kThreads;
+            const std::int64_t x = left / kPack + square % PLAN::kWordsX;
+            const std::int64_t i = top + square / PLAN::kWordsX * kPack;
+            if (x < pitch && i < rows) {  // rows and columns are whole words: a square is in or out
+                const Word* first = in + i * pitch + x;
+#pragma unroll
+                for (int r = 0; r < kPack; ++r) squares[k][r] = load_word<PLAN::kLoad>(first + r * pitch);
+            }
+        }
+    }
+
+    /// Turns the squares in registers and puts their columns into the shared tile.
+    static __device__ __forceinline__ void turn_into(Word* tile, Word (&squares)[kSquares][kPack]) {
+#pragma unroll
+        for (int k = 0; k < kSquares; ++k) {
+            const int square = static_cast<int>(threadIdx.x) + k * PLAN::kThreads;
+            const int c = square % PLAN::kWordsX * kPack;
+            const int y = square / PLAN::kWordsX;
+            turn<sizeof(T)>(squares[k]);
+#pragma unroll
+            for (int r = 0; r < kPack; ++r) tile[slot(c + r, y)] = squares[k][r];
+        }
+    }
+
+    /// Writes the shared tile that was read at (top, left).
+    static __device__ __forceinline__ void store(const Word* tile, Word* out, std::int64_t rows,
+                                                 std::int64_t cols, std::int64_t top, std::int64_t left) {
+        const std::int64_t pitch = rows / kPack;
+#pragma unroll
+        for (int k = 0; k < kSquares * kPack; ++k) {
+            const int word = static_cast<int>(threadIdx.x) + k * PLAN::kThreads;
+            const int c = word / PLAN::kWordsY;
+            const int y = word % PLAN::kWordsY;
+            if (left + c < cols && top / kPack + y < pitch)
+                store_word<PLAN::kStore>(out + (left + c) * pitch + top / kPack + y, tile[slot(c, y)]);
+        }
+    }
+};
+
+/// Block b takes the tile at place b of the order. Persistent blocks go on with the tiles `gridDim.x` apart,
+/// and the loads of the next tile are in flight while this one is written.
+template <class T, class PLAN>
+__global__ void __launch_bounds__(PLAN::kThreads)
+    vectorized_kernel(const void* __restrict__ in, void* __restrict__ out, std::int64_t rows,
+                      std::int64_t cols, BandOrder order) {
+    using Tile = WordTile<T, PLAN>;
+    using Word = typename Tile::Word;
+    extern __shared__ __align__(16) unsigned char shared[];
+    Word* tile = reinterpret_cast<Word*>(shared);
+    Word squares[Tile::kSquares][Tile::kPack];
+
+    uint2 at = order.tile(blockIdx.x);
+    Tile::load(squares, static_cast<const Word*>(in), rows, cols, std::int64_t{at.y} * Tile::kRows,
+               std::int64_t{at.x} * Tile::kCols);
+    if constexpr (PLAN::kPersistent) {
+        for (unsigned next = blockIdx.x + gridDim.x; next < order.tiles(); next += gridDim.x) {
+            Tile::turn_into(tile, squares);
+            __syncthreads();  // the tile is whole before its rows are read
+            const uint2 here = at;
+            at = order.tile(next);
+            Tile::load(squares, static_cast<const Word*>(in), rows, cols, std::int64_t{at.y} * Tile::kRows,
+                       std::int64_t{at.x} * Tile::kCols);
+            Tile::store(tile, static_cast<Word*>(out), rows, cols, std::int64_t{here.y} * Tile::kRows,
+                        std::int64_t{here.x} * Tile::kCols);
+            __syncthreads();  // its rows are read before the next tile overwrites it
+        }
+    }
+    Tile::turn_into(tile, squares);
+    __syncthreads();  // the tile is whole before its rows are read
+    Tile::store(tile, static_cast<Word*>(out), rows, cols, std::int64_t{at.y} * Tile::kRows,
+                std::int64_t{at.x} * Tile::kCols);
+}
+
+/// In place: block (x, y) with y <= x holds tile (y, x) and its mirror image, and writes each where the other
+/// was.
+template <class T, class PLAN>
+__global__ void __launch_bounds__(PLAN::kThreads)
+    vectorized_in_place_kernel(void* matrix, std::int64_t size) {
+    using Tile = WordTile<T, PLAN>;
+    using Word = typename Tile::Word;
+    static_assert(PLAN::kWordsX == PLAN::kWordsY, "a tile and its mirror image have one shape");
+    static_assert(PLAN::kLoad == Cache::normal, "the matrix is written by this kernel");
+    if (blockIdx.y > blockIdx.x) return;
+    extern __shared__ __align__(16) unsigned char shared[];
+    Word* upper = reinterpret_cast<Word*>(shared);
+    Word* lower = upper + Tile::kShared_bytes / sizeof(Word);
+    Word* words = static_cast<Word*>(matrix);
+    const std::int64_t top = std::int64_t{blockIdx.y} * Tile::kRows;
+    const std::int64_t left = std::int64_t{blockIdx.x} * Tile::kCols;
+    Word squares[Tile::kSquares][Tile::kPack];
+    Tile::load(squares, words, size, size, top, left);
+    Tile::turn_into(upper, squares);
+    Tile::load(squares, words, size, size, left, top);
+    Tile::turn_into(lower, squares);
+    __syncthreads();  // both tiles are read before either is overwritten
+    Tile::store(upper, words, size, size, top, left);
+    Tile::store(lower, words, size, size, left, top);
+}
+
+}  // namespace gpumat::transpose::gpu

@@ -1,0 +1,208 @@
+#include "lib/atomic_output.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <system_error>
+
+#include "lib/core/error.hpp"
+
+namespace gpumat {
+namespace {
+
+// ---- Temporary files that a signal must remove ----------------------------------------------------------
+
+/// One temporary file. The handler may run at any instant and on any thread, so the path is complete before
+/// `state` says so, and fixed memory holds it.
+struct Slot {
+    enum State : int { free, filling, armed };
+    std::atomic<int> state{free};
+    pid_t owner = 0;  ///< a forked child must not remove its parent's file
+    std::array<char, PATH_MAX> path{};
+};
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may use it");
+
+std::array<Slot, 64> slots;
+
+/// Arms the removal of `path`; the slot's number.
+int arm(const std::string& path) {
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+        int expected = Slot::free;
+        if (path.size() >= PATH_MAX || !slots[i].state.compare_exchange_strong(expected, Slot::filling))
+            continue;
+        slots[i].owner = getpid();
+        std::memcpy(slots[i].path.data(), path.c_str(), path.size() + 1);
+        slots[i].state = Slot::armed;
+        return static_cast<int>(i);
+    }
+    throw Error(ErrorCode::output, path + ": too many output files at once, or too long a name");
+}
+
+void disarm(int slot) {
+    if (slot >= 0) slots[static_cast<std::size_t>(slot)].state = Slot::free;
+}
+
+/// Async-signal-safe: nothing but unlink, getpid, sigaction and raise.
+extern "C" void remove_temporaries_and_die(int signal_number) {
+    const pid_t self = getpid();
+    for (const Slot& slot : slots) {
+        if (slot.state == Slot::armed && slot.owner == self) unlink(slot.path.data());
+    }
+    struct sigaction usual = {};
+    usual.sa_handler = SIG_DFL;
+    sigaction(signal_number, &usual, nullptr);
+    raise(signal_number);  // is blocked here, and ends the process when this handler returns
+}
+
+// ---- Paths ----------------------------------------------------------------------------------------------
+
+[[noreturn]] void fail(const std::string& path, const std::string& what) {
+    throw Error(ErrorCode::output, "cannot write " + path + ": " + what);
+}
+
+std::string reason(int error_number) {
+    return std::error_code(error_number, std::generic_category()).message();
+}
+
+std::string folder_of(const std::string& path) {
+    const auto slash = path.rfind('/');
+    if (slash == std::string::npos) return ".";
+    return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string name_in_folder(const std::string& path) {
+    return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
+}
+
+/// The file that a chain of symbolic links ends at, which need not exist.
+std::string follow_links(const std::string& target) {
+    constexpr int kMostLinks = 40;  // as the kernel
+    std::string path = target;
+    for (int i = 0; i < kMostLinks; ++i) {
+        std::array<char, PATH_MAX> link{};
+        const ssize_t length = readlink(path.c_str(), link.data(), link.size());
+        if (length < 0) return path;  // not a link
+        const std::string to(link.data(), static_cast<std::size_t>(length));
+        path = to.starts_with('/') ? to : folder_of(path).append("/").append(to);
+    }
+    fail(target, reason(ELOOP));
+}
+
+bool same_file(const struct stat& x, const struct stat& y) {
+    return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/// A hidden name beside `target`, short enough for any file system.
+std::string temporary_name(const std::string& target) {
+    constexpr std::size_t kLongestName = 200;
+    std::random_device random;
+    std::array<char, 48> suffix{};
+    std::snprintf(suffix.data(), suffix.size(), ".gpumat-%ld-%08x", static_cast<long>(getpid()), random());
+    return folder_of(target) + "/." + name_in_folder(target).substr(0, kLongestName) + suffix.data();
+}
+
+/// Flushes a file, or a folder with its names, to disk. Returns errno, or 0.
+int flush(const std::string& path, int flags) {
+    const int descriptor = open(path.c_str(), flags | O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return errno;
+    const int error_number = fsync(descriptor) == 0 ? 0 : errno;
+    close(descriptor);
+    return error_number;
+}
+
+/// Renames without replacing. Returns errno, or 0.
+int rename_to_new(const std::string& from, const std::string& to) {
+    if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+    if (errno != EINVAL && errno != ENOSYS) return errno;
+    // The file system (NFS) does not know the flag; a hard link does not replace either.
+    if (link(from.c_str(), to.c_str()) != 0) return errno;
+    unlink(from.c_str());
+    return 0;
+}
+
+}  // namespace
+
+void install_signal_cleanup() {
+    const auto install = [](int signal_number, void (*handler)(int)) {
+        struct sigaction present = {};
+        sigaction(signal_number, nullptr, &present);
+        if (present.sa_handler == SIG_IGN) return;  // as the parent wants it
+        struct sigaction action = {};
+        action.sa_handler = handler;
+        sigaction(signal_number, &action, nullptr);
+    };
+    for (const int signal_number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+        install(signal_number, remove_temporaries_and_die);
+    }
+    for (const int signal_number : {SIGXFSZ, SIGPIPE}) install(signal_number, SIG_IGN);
+}
+
+AtomicOutput::AtomicOutput(const std::string& target, bool force, std::span<const std::string> inputs)
+    : target_(target), force_(force) {
+    struct stat present = {};
+    const bool exists = stat(target.c_str(), &present) == 0;
+    if (!exists && errno != ENOENT) fail(target, reason(errno));
+    if (exists) {
+        for (const std::string& input : inputs) {
+            struct stat other = {};
+            if (stat(input.c_str(), &other) != 0 || !same_file(present, other)) continue;
+            fail(target, "it is the same file as the input " + input + ", which is never overwritten");
+        }
+        if (S_ISDIR(present.st_mode)) fail(target, "it is a directory");
+        if (access(target.c_str(), W_OK) != 0) fail(target, reason(errno));
+        if (!S_ISREG(present.st_mode)) {
+            direct_ = true;
+            path_ = target;
+            return;
+        }
+        if (!force) fail(target, "it exists; --force replaces it");
+    }
+    target_ = follow_links(target);
+    if (name_in_folder(target_).empty()) fail(target, "there is no such directory");
+
+    path_ = temporary_name(target_);
+    slot_ = arm(path_);  // before the file is there, so that no signal can come between
+    const int descriptor = open(path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+    if (descriptor < 0) {
+        const int error_number = errno;
+        disarm(slot_);
+        fail(target,
+             "cannot create a file in the folder " + folder_of(target_) + ": " + reason(error_number));
+    }
+    if (exists) fchmod(descriptor, present.st_mode & 0777);
+    close(descriptor);
+}
+
+AtomicOutput::~AtomicOutput() {
+    if (slot_ < 0) return;
+    unlink(path_.c_str());
+    disarm(slot_);
+}
+
+void AtomicOutput::commit() {
+    if (slot_ < 0) return;
+    if (const int error_number = flush(path_, 0); error_number != 0) fail(target_, reason(error_number));
+    const int renamed =
+        force_ ? (rename(path_.c_str(), target_.c_str()) == 0 ? 0 : errno) : rename_to_new(path_, target_);
+    if (renamed == EEXIST) fail(target_, "it appeared while this run went on; --force replaces it");
+    if (renamed != 0) fail(target_, reason(renamed));
+    disarm(slot_);
+    slot_ = -1;
+    const int flushed = flush(folder_of(target_), O_DIRECTORY);
+    // A folder may be closed to reading, and a file system may not flush folders.
+    if (flushed != 0 && flushed != EACCES && flushed != EINVAL) {
+        throw Error(ErrorCode::output,
+                    target_ + " is written, but its folder could not be flushed to disk: " + reason(flushed));
+    }
+}
+
+}  // namespace gpumat

@@ -1,0 +1,68 @@
+#include "lib/hash.hpp"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstdio>
+#include <vector>
+
+#include "lib/core/parallel.hpp"
+
+namespace gpumat {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "elements are hashed as they lie in memory");
+
+/// Bytes that one thread hashes before it takes the next piece.
+constexpr std::int64_t kPieceBytes = std::int64_t{4} << 20;
+
+uLong crc_of(const std::byte* data, std::int64_t bytes, uLong crc) {
+    return crc32_z(crc, reinterpret_cast<const Bytef*>(data), static_cast<z_size_t>(bytes));
+}
+
+}  // namespace
+
+std::string content_hash(const MatrixView& matrix, int threads) {
+    const auto element = static_cast<std::int64_t>(size_of(matrix.type));
+    std::int64_t rows = matrix.shape.rows;
+    std::int64_t row_bytes = matrix.shape.cols * element;
+    std::int64_t step_bytes = matrix.ld * element;
+    if (step_bytes == row_bytes || rows == 1) {  // one run of bytes: cut it anywhere
+        row_bytes *= rows;
+        step_bytes = row_bytes;
+        rows = row_bytes == 0 ? 0 : 1;
+    }
+    if (row_bytes == 0) rows = 0;
+
+    // Pieces are runs of whole rows, or parts of the only row.
+    const bool single = rows == 1;
+    const std::int64_t units = single ? row_bytes : rows;
+    const std::int64_t grain =
+        single ? kPieceBytes : std::max<std::int64_t>(1, kPieceBytes / std::max<std::int64_t>(1, row_bytes));
+    std::vector<uLong> crcs(static_cast<std::size_t>((units + grain - 1) / grain), crc32_z(0, nullptr, 0));
+    parallel_for(units, grain, threads, [&](std::int64_t begin, std::int64_t end) {
+        uLong& crc = crcs[static_cast<std::size_t>(begin / grain)];
+        if (single) {
+            crc = crc_of(matrix.data + begin, end - begin, crc);
+        } else {
+            for (std::int64_t i = begin; i < end; ++i)
+                crc = crc_of(matrix.data + i * step_bytes, row_bytes, crc);
+        }
+    });
+
+    const std::int64_t unit_bytes = single ? 1 : row_bytes;
+    uLong crc = crc32_z(0, nullptr, 0);
+    for (std::size_t piece = 0; piece < crcs.size(); ++piece) {
+        const std::int64_t begin = static_cast<std::int64_t>(piece) * grain;
+        const std::int64_t bytes = (std::min(begin + grain, units) - begin) * unit_bytes;
+        crc = crc32_combine(crc, crcs[piece], static_cast<z_off_t>(bytes));
+    }
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "crc32:%08lx", crc);
+    return text.data();
+}
+
+}  // namespace gpumat

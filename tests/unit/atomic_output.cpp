@@ -1,0 +1,254 @@
+#include "lib/atomic_output.hpp"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "lib/core/error.hpp"
+#include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace gpumat;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The message of the Error{output} that opening throws.
+std::string refusal(const std::string& target, bool force, const std::vector<std::string>& inputs = {}) {
+    try {
+        const AtomicOutput output(target, force, inputs);
+    } catch (const Error& error) {
+        CHECK(error.code() == ErrorCode::output);
+        CHECK(std::string(error.what()).find(target) != std::string::npos);
+        return error.what();
+    }
+    return "";
+}
+
+bool says(const std::string& message, const std::string& part) {
+    return message.find(part) != std::string::npos;
+}
+
+/// Runs `body` in a child process; its wait status.
+template <class Body>
+int in_child(const Body& body) {
+    const pid_t child = fork();
+    if (child == 0) {
+        body();
+        _exit(99);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return status;
+}
+
+unsigned mode_of(const std::string& path) {
+    struct stat present = {};
+    REQUIRE(stat(path.c_str(), &present) == 0);
+    return present.st_mode & 07777;
+}
+
+}  // namespace
+
+TEST_CASE("an output appears whole on commit, and not at all without it") {
+    const TemporaryFolder folder;
+    const std::string target = folder / "out.mtx";
+    {
+        AtomicOutput output(target, false);
+        CHECK_FALSE(output.direct());
+        CHECK(fs::path(output.path()).parent_path() == folder.path());
+        write_file(output.path(), "half");
+        CHECK_FALSE(fs::exists(target));
+    }
+    CHECK(folder.entries() == 0);
+    {
+        AtomicOutput output(target, false);
+        write_file(output.path(), "whole");
+        output.commit();
+        CHECK(file_text(target) == "whole");
+        output.commit();  // again: nothing left to do
+    }
+    CHECK(file_text(target) == "whole");
+    CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("an existing output is replaced only with force, and keeps its mode") {
+    const TemporaryFolder folder;
+    const std::string target = folder / "out";
+    write_file(target, "old");
+    chmod(target.c_str(), 0640);
+    CHECK(says(refusal(target, false), "--force"));
+    CHECK(folder.entries() == 1);
+    {
+        AtomicOutput output(target, true);
+        write_file(output.path(), "new");
+        CHECK(file_text(target) == "old");
+    }
+    CHECK(file_text(target) == "old");
+    AtomicOutput output(target, true);
+    write_file(output.path(), "new");
+    output.commit();
+    CHECK(file_text(target) == "new");
+    CHECK(mode_of(target) == 0640);
+
+    const mode_t before = umask(027);
+    AtomicOutput fresh(folder / "fresh", false);
+    fresh.commit();
+    umask(before);
+    CHECK(mode_of(folder / "fresh") == 0640);
+}
+
+TEST_CASE("a file that appears meanwhile is not replaced without force") {
+    const TemporaryFolder folder;
+    const std::string target = folder / "out";
+    {
+        AtomicOutput output(target, false);
+        write_file(target, "other");
+        CHECK_THROWS_AS(output.commit(), Error);
+    }
+    CHECK(file_text(target) == "other");
+    CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("an output that is an input is refused, whatever its name, also with force") {
+    const TemporaryFolder folder;
+    const std::string input = folder / "in";
+    write_file(input, "in");
+    fs::create_symlink("in", folder / "soft");
+    fs::create_hard_link(input, folder / "hard");
+    for (const std::string& name : {folder / "in", folder / "soft", folder / "hard",
+                                    folder / "./../" + fs::path(folder.path()).filename().string() + "/in"}) {
+        CHECK(says(refusal(name, true, {"-", folder / "absent", input}), "input " + input));
+    }
+    CHECK(says(refusal(input, true, {folder / "soft"}), "input"));
+    CHECK(file_text(input) == "in");
+    CHECK(folder.entries() == 3);
+}
+
+TEST_CASE("targets that cannot be written are refused before anything is computed") {
+    const TemporaryFolder folder;
+    CHECK(says(refusal(folder.path(), true), "directory"));
+    CHECK(says(refusal(folder / "absent/out", false), "folder"));
+    CHECK(says(refusal(folder / "absent/", false), "directory"));
+    write_file(folder / "file", "");
+    CHECK_FALSE(refusal(folder / "file/out", false).empty());
+    fs::create_symlink("loop", folder / "loop");
+    CHECK_FALSE(refusal(folder / "loop", true).empty());
+    CHECK_FALSE(refusal(folder / std::string(300, 'x'), false).empty());
+    AtomicOutput(folder / std::string(255, 'x'), false).commit();
+    CHECK(fs::exists(folder / std::string(255, 'x')));
+    if (geteuid() == 0) return;  // the superuser may write everywhere
+    fs::create_directory(folder / "closed");
+    fs::permissions(folder / "closed", fs::perms::owner_read | fs::perms::owner_exec);
+    CHECK(says(refusal(folder / "closed/out", false), "Permission"));
+    fs::permissions(folder / "closed", fs::perms::owner_all);
+}
+
+TEST_CASE("a symbolic link stays, and the file it points to is written") {
+    const TemporaryFolder folder;
+    fs::create_directory(folder / "data");
+    fs::create_symlink("data/real", folder / "link");
+    fs::create_symlink("link", folder / "link2");
+    {
+        AtomicOutput output(folder / "link2", false);  // points to nothing yet
+        CHECK(fs::path(output.path()).parent_path().filename() == "data");
+        write_file(output.path(), "one");
+        output.commit();
+    }
+    CHECK(file_text(folder / "data/real") == "one");
+    CHECK(says(refusal(folder / "link", false), "--force"));
+    AtomicOutput output(folder / "link", true);
+    write_file(output.path(), "two");
+    output.commit();
+    CHECK(fs::is_symlink(folder / "link"));
+    CHECK(file_text(folder / "data/real") == "two");
+}
+
+TEST_CASE("devices and pipes are written straight") {
+    const TemporaryFolder folder;
+    for (const std::string target : {"/dev/null", "/dev/full"}) {
+        AtomicOutput output(target, false);
+        CHECK(output.direct());
+        CHECK(output.path() == target);
+        output.commit();
+        CHECK(fs::is_character_file(target));
+    }
+    const std::string pipe = folder / "pipe";
+    REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+    {
+        const AtomicOutput output(pipe, false);
+        CHECK(output.direct());
+    }
+    CHECK(fs::is_fifo(pipe));
+}
+
+TEST_CASE("a signal removes the temporary files and ends the process as usual") {
+    const TemporaryFolder folder;
+    for (const int signal_number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+        const int status = in_child([&] {
+            const rlimit no_core{0, 0};
+            setrlimit(RLIMIT_CORE, &no_core);
+            install_signal_cleanup();
+            const AtomicOutput first(folder / "first", false);
+            const AtomicOutput second(folder / "second", false);
+            if (folder.entries() != 2) _exit(1);
+            raise(signal_number);
+        });
+        INFO(signal_number);
+        CHECK(WIFSIGNALED(status));
+        CHECK(WTERMSIG(status) == signal_number);
+        CHECK(folder.entries() == 0);
+    }
+}
+
+TEST_CASE("a signal in a child process leaves the parent's temporary file") {
+    const TemporaryFolder folder;
+    const int outer = in_child([&] {
+        install_signal_cleanup();
+        const AtomicOutput output(folder / "out", false);
+        const int inner = in_child([] { raise(SIGTERM); });
+        _exit(WIFSIGNALED(inner) && fs::exists(output.path()) ? 0 : 1);
+    });
+    CHECK(WIFEXITED(outer));
+    CHECK(WEXITSTATUS(outer) == 0);
+}
+
+TEST_CASE("ignored signals stay ignored, and a file-size limit is an ordinary error") {
+    const TemporaryFolder folder;
+    const int status = in_child([&] {
+        std::signal(SIGHUP, SIG_IGN);
+        install_signal_cleanup();
+        raise(SIGHUP);
+        raise(SIGPIPE);
+        const rlimit small{10, 10};
+        setrlimit(RLIMIT_FSIZE, &small);
+        const AtomicOutput output(folder / "out", false);
+        std::ofstream file(output.path());
+        file << std::string(100, 'x') << std::flush;
+        _exit(file.good() ? 1 : 0);
+    });
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("places for outputs are given back, and too many at once is an error") {
+    const TemporaryFolder folder;
+    for (int i = 0; i < 100; ++i) AtomicOutput(folder / ("out" + std::to_string(i)), false).commit();
+    CHECK(folder.entries() == 100);
+    const TemporaryFolder crowded;
+    std::vector<std::unique_ptr<AtomicOutput>> live;
+    const auto open_one = [&] {
+        live.push_back(std::make_unique<AtomicOutput>(crowded / std::to_string(live.size()), false));
+    };
+    for (int i = 0; i < 64; ++i) open_one();
+    CHECK_THROWS_AS(open_one(), Error);
+    live.clear();
+    CHECK(crowded.entries() == 0);
+    open_one();
+}

@@ -1,0 +1,66 @@
+#include "lib/hash.hpp"
+
+#include <array>
+#include <cstdio>
+#include <random>
+
+#include "tests/catch.hpp"
+
+using namespace gpumat;
+
+namespace {
+
+std::string python(const std::string& code) {
+    FILE* pipe = popen((GPUMAT_TEST_PYTHON " -c '" + code + "'").c_str(), "r");
+    REQUIRE(pipe != nullptr);
+    std::array<char, 256> line{};
+    const bool answered = std::fgets(line.data(), line.size(), pipe) != nullptr;
+    REQUIRE(pclose(pipe) == 0);
+    REQUIRE(answered);
+    std::string text = line.data();
+    return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+TEST_CASE("the content hash is zlib's CRC-32 of the elements in row order") {
+    // The bytes of element i are those of i² mod 65521 as a 32-bit integer. The sizes lie about the pieces
+    // that threads take.
+    for (const Shape shape :
+         {Shape{1, 1}, Shape{3, 7}, Shape{1, 3'000'001}, Shape{1025, 1024}, Shape{3'000'001, 1}}) {
+        Matrix matrix(shape, Type::i32);
+        for (std::int64_t i = 0; i < shape.elements(); ++i) {
+            matrix.as<std::int32_t>()[i] = static_cast<std::int32_t>(i * i % 65521);
+        }
+        const std::string expected = python(
+            "import zlib,array; print(\"crc32:%08x\" % zlib.crc32(array.array(\"i\", (i * i % 65521 for i in "
+            "range(" +
+            std::to_string(shape.elements()) + "))).tobytes()))");
+        INFO(to_string(shape));
+        CHECK(content_hash(matrix.view(), 1) == expected);
+        CHECK(content_hash(matrix.view(), 3) == expected);
+    }
+}
+
+TEST_CASE("gaps between rows do not count in the content hash") {
+    for (const Shape shape : {Shape{2, 5}, Shape{1, 5}, Shape{1000, 3000}}) {
+        Matrix dense(shape, Type::i16);
+        Matrix wide({shape.rows, shape.cols + 3}, Type::i16);
+        std::mt19937 random(1);
+        for (std::int64_t i = 0; i < shape.rows; ++i) {
+            for (std::int64_t j = 0; j < shape.cols + 3; ++j) {
+                const auto value = static_cast<std::int16_t>(random());
+                wide.as<std::int16_t>()[i * (shape.cols + 3) + j] = value;
+                if (j < shape.cols) dense.as<std::int16_t>()[i * shape.cols + j] = value;
+            }
+        }
+        const MatrixView window{Type::i16, shape, shape.cols + 3, wide.data()};
+        CHECK(content_hash(window, 2) == content_hash(dense.view(), 1));
+    }
+}
+
+TEST_CASE("a matrix without elements has the hash of no bytes") {
+    CHECK(content_hash(Matrix({0, 5}, Type::f64).view(), 2) == "crc32:00000000");
+    CHECK(content_hash(Matrix({5, 0}, Type::f64).view(), 2) == "crc32:00000000");
+    CHECK(content_hash({Type::f64, {5, 0}, 4, nullptr}, 2) == "crc32:00000000");
+}
