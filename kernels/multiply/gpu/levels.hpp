@@ -24,5 +24,9 @@ inline constexpr std::array kTiledParameters = {
 Launch prepare_naive_strided(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_naive(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_tiled(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_pipelined(const Problem& problem, const Operands& operands, const Device& device);
+
+// Parts of a level that compile on their own.
+Launch prepare_pipelined_f32(const Problem& problem, const Operands& operands, const Device& device);
 
 }  // namespace gpumat::multiply::gpu

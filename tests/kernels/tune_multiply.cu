@@ -1,0 +1,257 @@
+// Measures candidates for `pipelined` in f32 against cuBLAS: a development program, not a test.
+//
+// tune_multiply [SIZE…]: for each shape, every candidate tile is checked against the naive level on whole
+// numbers, where sums are exact, and then timed on random numbers with a cold L2 cache, unsplit, with the
+// model's split and with fixed ones. Prints the ratio of rates to cuBLAS, and the split that gave it. The
+// last row is what `pipelined` chooses by itself. The figures go into kernels/multiply/gpu/tuning.hpp.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "kernels/common/cublas.hpp"
+#include "kernels/multiply/gpu/levels.hpp"
+#include "kernels/multiply/gpu/pipelined.cuh"
+#include "kernels/registry.hpp"
+
+using namespace gpumat;
+using namespace gpumat::multiply::gpu;
+
+namespace {
+
+//   bm   bn  bk  tm  tn  lanes_m  stages  resident  rate
+constexpr std::array kCandidates = {
+    Tile{128, 256, 16, 8, 16, 4, 3, 1, 88},  // 0
+    Tile{128, 256, 8, 8, 16, 4, 4, 1, 88},   // 1
+    Tile{128, 256, 16, 8, 16, 8, 3, 1, 88},  // 2
+    Tile{256, 128, 16, 16, 8, 4, 3, 1, 88},  // 3
+    Tile{256, 128, 8, 16, 8, 8, 4, 1, 88},   // 4
+    Tile{128, 128, 16, 8, 16, 4, 3, 2, 88},  // 5
+    Tile{128, 128, 8, 8, 16, 8, 4, 2, 88},   // 6
+    Tile{128, 128, 8, 8, 8, 4, 4, 2, 82},    // 7
+    Tile{128, 128, 16, 8, 8, 4, 3, 2, 82},   // 8
+    Tile{64, 128, 16, 8, 8, 4, 3, 4, 78},    // 9
+    Tile{64, 64, 16, 8, 8, 4, 4, 6, 78},     // 10
+    Tile{64, 64, 16, 8, 4, 4, 4, 4, 70},     // 11
+    Tile{32, 64, 16, 4, 4, 4, 4, 6, 55},     // 12
+    Tile{32, 32, 16, 4, 4, 4, 4, 8, 45},     // 13
+    Tile{16, 256, 16, 8, 4, 2, 4, 3, 60},    // 14
+    Tile{16, 128, 16, 4, 4, 2, 4, 4, 50},    // 15
+};
+
+struct Shape {
+    std::int64_t m, n, k;
+};
+constexpr std::array kShapes = {Shape{256, 256, 256},      Shape{512, 512, 512},    Shape{1024, 1024, 1024},
+                                Shape{2048, 2048, 2048},   Shape{4096, 4096, 4096}, Shape{4097, 4097, 4097},
+                                Shape{8191, 8191, 8191},   Shape{8192, 8192, 8192}, Shape{1000, 3000, 5000},
+                                Shape{64, 64, 65536},      Shape{16384, 16384, 32}, Shape{16, 16384, 16384},
+                                Shape{16384, 16384, 16384}};
+
+/// Uniform in [−1, 1), or whole numbers from −3 to 3.
+__global__ void fill(float* to, std::int64_t count, unsigned seed, bool whole) {
+    for (std::int64_t i = blockIdx.x * std::int64_t{256} + threadIdx.x; i < count;
+         i += std::int64_t{gridDim.x} * 256) {
+        auto x = static_cast<unsigned long long>(i) + (static_cast<unsigned long long>(seed) << 40);
+        x = (x ^ x >> 31) * 0x7fb5d329728ea185ull;
+        x = (x ^ x >> 27) * 0x81dadef4bc2dd44dull;
+        x ^= x >> 33;
+        to[i] = whole ? static_cast<float>(static_cast<int>(x % 7) - 3)
+                      : static_cast<float>(static_cast<int>(static_cast<unsigned>(x)) >> 8) * 0x1p-23f;
+    }
+}
+
+__global__ void count_different(const float* x, const float* y, std::int64_t count,
+                                unsigned long long* different) {
+    for (std::int64_t i = blockIdx.x * std::int64_t{256} + threadIdx.x; i < count;
+         i += std::int64_t{gridDim.x} * 256) {
+        if (!(x[i] == y[i])) atomicAdd(different, 1ull);
+    }
+}
+
+using Prepare = Launch (*)(const Problem&, const Operands&, const Device&, const Schedule&);
+
+template <std::size_t... kIndices>
+constexpr std::array<Prepare, sizeof...(kIndices)> prepare_table(std::index_sequence<kIndices...>) {
+    return {prepare_pipelined_tile<float, kCandidates[kIndices]>...};
+}
+
+class Tuner {
+  public:
+    Tuner() : gpu_(Gpu::open(0)), device_{.kind = DeviceKind::gpu, .gpu = gpu_.get()} {
+        flush_ = gpu_->allocate(std::size_t{256} << 20);
+        counter_ = gpu_->allocate(8);
+        if (const std::string why = cublas::why_missing(); why.empty()) {
+            cublas_ = std::make_unique<cublas::Handle>(stream_of(device_));
+        } else {
+            std::printf("no cuBLAS (%s): ratios are to 66.9 TFLOP/s\n", why.c_str());
+        }
+    }
+
+    void measure(const Shape& s) {
+        problem_ = Problem{};
+        problem_.operation = Operation::multiply;
+        problem_.m = s.m;
+        problem_.n = s.n;
+        problem_.k = s.k;
+        const std::size_t a_bytes = static_cast<std::size_t>(s.m * s.k) * 4;
+        const std::size_t b_bytes = static_cast<std::size_t>(s.k * s.n) * 4;
+        const std::size_t c_bytes = static_cast<std::size_t>(s.m * s.n) * 4;
+        a_ = gpu_->allocate(a_bytes);
+        b_ = gpu_->allocate(b_bytes);
+        c_ = gpu_->allocate(c_bytes);
+        reference_ = gpu_->allocate(c_bytes);
+        operands_ = {a_.data(), b_.data(), nullptr, c_.data()};
+        generate(true);
+        Operands to_reference = operands_;
+        to_reference.c = reference_.data();
+        prepare_naive(problem_, to_reference, device_).run();
+
+        // Wrong candidates are found first, then the data become random.
+        std::vector<std::vector<Schedule>> schedules;
+        std::vector<bool> wrong;
+        static constexpr auto kPrepare = prepare_table(std::make_index_sequence<kCandidates.size()>{});
+        const int processors = gpu_->info().multiprocessors;
+        for (std::size_t i = 0; i < kCandidates.size(); ++i) {
+            schedules.push_back(schedules_for(kCandidates[i], processors));
+            bool bad = false;
+            for (const Schedule& schedule : schedules.back()) {
+                bad = bad || differences(kPrepare[i](problem_, operands_, device_, schedule)) != 0;
+            }
+            wrong.push_back(bad);
+        }
+        const bool choice_wrong = differences(prepare_pipelined(problem_, operands_, device_)) != 0;
+        generate(false);
+
+        const double flops = problem_.flops();
+        const double vendor = cublas_ ? flops / (time_ms([this] { run_cublas(); }) * 1e9) : 66.9;
+        std::printf("%lldx%lldx%lld  cuBLAS %.1f TFLOP/s\n ", static_cast<long long>(s.m),
+                    static_cast<long long>(s.n), static_cast<long long>(s.k), vendor);
+        for (std::size_t i = 0; i < kCandidates.size(); ++i) {
+            if (wrong[i]) {
+                std::printf(" %zu:WRONG", i);
+                continue;
+            }
+            double best = 0;
+            Schedule chosen;
+            std::string all;
+            for (const Schedule& schedule : schedules[i]) {
+                const Launch launch = kPrepare[i](problem_, operands_, device_, schedule);
+                const double rate = flops / (time_ms(launch.run) * 1e9);
+                if (rate > best) {
+                    best = rate;
+                    chosen = schedule;
+                }
+            }
+            const std::int64_t tiles = tiles_of(kCandidates[i]);
+            std::printf(" %zu:%.3f%s%d", i, best / vendor, chosen.whole == 0 && chosen.splits > 1 ? "s" : "t",
+                        chosen.whole == tiles ? 1 : chosen.splits);
+        }
+        const Launch choice = prepare_pipelined(problem_, operands_, device_);
+        std::printf("\n  chosen %s: %.3f", choice_wrong ? "WRONG" : "",
+                    flops / (time_ms(choice.run) * 1e9) / vendor);
+        for (const auto& [name, value] : choice.details) std::printf(" %s", value.c_str());
+        std::printf("\n");
+        std::fflush(stdout);
+    }
+
+    static void legend() {
+        for (std::size_t i = 0; i < kCandidates.size(); ++i) {
+            const Tile& t = kCandidates[i];
+            std::printf("%zu: %dx%dx%d thread %dx%d lanes_m %d stages %d resident %d\n", i, t.bm, t.bn, t.bk,
+                        t.tm, t.tn, t.lanes_m, t.stages, t.resident);
+        }
+        std::printf(
+            "INDEX:RATIO, then t (only the tiles of the last wave split) or s (all split), and in how "
+            "many\n");
+    }
+
+  private:
+    [[nodiscard]] std::int64_t tiles_of(const Tile& t) const {
+        return divide_up<std::int64_t>(problem_.m, t.bm) * divide_up<std::int64_t>(problem_.n, t.bn);
+    }
+
+    /// Unsplit, the model's, and for few tiles a range of splits of all of them.
+    [[nodiscard]] std::vector<Schedule> schedules_for(const Tile& t, int processors) const {
+        const std::int64_t tiles = tiles_of(t);
+        std::vector<Schedule> list = {{tiles, 1}};
+        const Schedule model = best_schedule(t, problem_.m, problem_.n, problem_.k, processors);
+        if (model.splits > 1) list.push_back(model);
+        const std::int64_t steps = divide_up<std::int64_t>(problem_.k, t.bk);
+        for (const int splits : {2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256}) {
+            if (splits * 4 <= steps && tiles * splits <= 3 * std::int64_t{processors} * t.resident) {
+                list.push_back({0, splits});
+            }
+        }
+        return list;
+    }
+
+    void generate(bool whole) {
+        fill<<<2048, 256, 0, stream_of(device_)>>>(static_cast<float*>(a_.data()), problem_.m * problem_.k, 1,
+                                                   whole);
+        fill<<<2048, 256, 0, stream_of(device_)>>>(static_cast<float*>(b_.data()), problem_.k * problem_.n, 2,
+                                                   whole);
+        GPUMAT_CUDA(cudaGetLastError());
+    }
+
+    std::uint64_t differences(const Launch& launch) {
+        gpu_->fill(c_.data(), 0xff, c_.bytes());
+        gpu_->fill(counter_.data(), 0, 8);
+        launch.run();
+        count_different<<<2048, 256, 0, stream_of(device_)>>>(
+            static_cast<float*>(c_.data()), static_cast<float*>(reference_.data()), problem_.m * problem_.n,
+            static_cast<unsigned long long*>(counter_.data()));
+        GPUMAT_CUDA(cudaGetLastError());
+        std::uint64_t different = 0;
+        gpu_->download(&different, counter_.data(), 8);
+        return different;
+    }
+
+    /// The median of cold runs.
+    double time_ms(const std::function<void()>& run) {
+        const int runs = problem_.flops() > 1e12 ? 3 : problem_.flops() > 1e11 ? 5 : 9;
+        std::vector<double> times;
+        run();
+        for (int i = 0; i < runs; ++i) {
+            gpu_->fill(flush_.data(), i, flush_.bytes());
+            times.push_back(gpu_->time_ms(run));
+        }
+        std::sort(times.begin(), times.end());
+        return times[times.size() / 2];
+    }
+
+    void run_cublas() {
+        const float one = 1;
+        const float zero = 0;
+        const auto m = static_cast<int>(problem_.m);
+        const auto n = static_cast<int>(problem_.n);
+        const auto k = static_cast<int>(problem_.k);
+        static const auto sgemm = GPUMAT_CUBLAS_FUNCTION(cublasSgemm_v2);
+        cublas::check(
+            sgemm(cublas_->get(), CUBLAS_OP_N, CUBLAS_OP_N, n, m, k, &one, static_cast<float*>(b_.data()), n,
+                  static_cast<float*>(a_.data()), k, &zero, static_cast<float*>(c_.data()), n),
+            "cublasSgemm");
+    }
+
+    std::unique_ptr<Gpu> gpu_;
+    Device device_;
+    std::unique_ptr<cublas::Handle> cublas_;
+    DeviceMemory flush_, counter_, a_, b_, c_, reference_;
+    Problem problem_;
+    Operands operands_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+    Tuner tuner;
+    Tuner::legend();
+    for (const Shape& shape : kShapes) {
+        bool asked = argc == 1;
+        for (int i = 1; i < argc; ++i) asked = asked || std::to_string(shape.n) == argv[i];
+        if (asked) tuner.measure(shape);
+    }
+    return 0;
+} catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+}
