@@ -21,6 +21,7 @@ constexpr int kInternalError = static_cast<int>(ErrorCode::device);
 constexpr const char* kFooter = R"(Examples:
   gpumat transpose A.h5 -o At.h5
   gpumat multiply A.mtx B.mtx -o C.h5:/C --level tiled --log runs.jsonl
+  gpumat bench transpose --size 4096
   gpumat levels transpose
   gpumat info *.mtx
 
@@ -94,6 +95,7 @@ int run(int argc, char** argv, const Registry& registry) {
     Context context = {registry, {argv, argv + argc}, {}, 0};
     add_transpose(app, context);
     add_multiply(app, context);
+    add_bench(app, context);
     add_levels(app, context);
     add_info(app, context);
     add_devices(app, context);

@@ -29,6 +29,7 @@ void add_style_options(CLI::App& command, Style& style);
 // One function a command, each in the file of its name.
 void add_transpose(CLI::App& app, Context& context);
 void add_multiply(CLI::App& app, Context& context);
+void add_bench(CLI::App& app, Context& context);
 void add_levels(CLI::App& app, Context& context);
 void add_info(CLI::App& app, Context& context);
 void add_devices(CLI::App& app, Context& context);

@@ -87,13 +87,6 @@ std::pair<std::int64_t, std::int64_t> parse_chunk(const std::string& text) {
     throw Error(ErrorCode::usage, "--chunk is '" + text + "'; expected ROWSxCOLS, such as 256x256");
 }
 
-Type parse_type(const std::string& text) {
-    if (const auto type = type_from_name(text)) return *type;
-    std::string known;
-    for (const Type type : all_types()) known += (known.empty() ? "" : ", ") + std::string(name_of(type));
-    throw Error(ErrorCode::usage, "--type is '" + text + "'; expected one of " + known);
-}
-
 VerifyMode parse_verify(const std::string& text) {
     if (text == "full") return VerifyMode::full;
     if (text == "freivalds") return VerifyMode::freivalds;
@@ -144,6 +137,13 @@ void print_summary(const RunRecord& record, bool dry_run) {
 }
 
 }  // namespace
+
+Type parse_type(const std::string& text) {
+    if (const auto type = type_from_name(text)) return *type;
+    std::string known;
+    for (const Type type : all_types()) known += (known.empty() ? "" : ", ") + std::string(name_of(type));
+    throw Error(ErrorCode::usage, "--type is '" + text + "'; expected one of " + known);
+}
 
 void add_shared_options(CLI::App& command, SharedOptions& shared, Style& style) {
     add_output_options(command, shared);

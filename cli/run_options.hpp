@@ -18,6 +18,9 @@ struct SharedOptions {
     std::string chunk;
 };
 
+/// The value of --type. Throws Error{usage} listing the names there are.
+Type parse_type(const std::string& text);
+
 /// Adds the shared options to a command.
 void add_shared_options(CLI::App& command, SharedOptions& shared, Style& style);
 

@@ -6,9 +6,9 @@
 
 #include "lib/atomic_output.hpp"
 #include "lib/core/error.hpp"
+#include "lib/device.hpp"
 #include "lib/execute.hpp"
 #include "lib/hash.hpp"
-#include "lib/host.hpp"
 #include "lib/plan.hpp"
 #include "lib/stopwatch.hpp"
 
@@ -38,22 +38,6 @@ RecordedMatrix describe(const Header& header) {
             .hash = ""};
 }
 
-RecordedDevice describe(const Device& device) {
-    if (device.kind == DeviceKind::cpu) {
-        return {.kind = "cpu", .name = describe_host().processor, .threads = device.threads};
-    }
-    const GpuInfo& gpu = device.gpu->info();
-    return {.kind = "gpu",
-            .name = gpu.name,
-            .threads = 0,
-            .compute_capability = std::to_string(gpu.compute_capability / 10) + "." +
-                                  std::to_string(gpu.compute_capability % 10),
-            .driver = gpu.driver_version,
-            .runtime = gpu.runtime_version,
-            .clock_mhz = gpu.clock_mhz,
-            .memory_clock_mhz = gpu.memory_clock_mhz};
-}
-
 void record_request(const RunOptions& options, RunRecord& record) {
     record.op = name_of(options.operation);
     record.level_requested = options.level;
@@ -64,7 +48,7 @@ void record_request(const RunOptions& options, RunRecord& record) {
 
 void record_plan(const Plan& plan, RunRecord& record) {
     const Problem& problem = plan.problem;
-    record.device = describe(plan.device);
+    record.device = recorded_device(plan.device);
     record.level_reason = plan.chosen_because;
     record.type = name_of(problem.type);
     record.m = problem.m;

@@ -1,0 +1,273 @@
+#include "lib/bench.hpp"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "cli/context.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/run_options.hpp"
+#include "lib/atomic_output.hpp"
+#include "lib/bench_export.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/parallel.hpp"
+#include "lib/plot.hpp"
+
+namespace gpumat::cli {
+namespace {
+
+constexpr int kMostThreads = 1024;
+constexpr double kMostSeconds = 3600;
+constexpr const char* kClearLine = "\r\x1b[K";
+
+struct Request {
+    BenchOptions bench;
+    std::string operation;
+    std::vector<std::string> sizes;
+    std::vector<std::string> types;
+    std::string verify = "auto";
+    bool csv = false;
+    bool markdown = false;
+    std::string plot;
+    bool force = false;
+    std::uint64_t memory_limit = 0;
+};
+
+/// Writes the results to standard output as they come, and shows what is being measured.
+class Reporter {
+  public:
+    Reporter(const Request& request, const Style& style)
+        : request_(request),
+          json_(style.json),
+          progress_(!style.quiet && isatty(STDERR_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr) {}
+
+    void head(const BenchHead& head) {
+        head_ = head;
+        if (!head.device_reason.empty()) spdlog::info("{}", head.device_reason);
+        if (json_) return write(json_begin(head), json_end());
+        if (request_.csv) return write(csv_begin(head));
+        if (request_.markdown) return write(markdown_begin(head));
+        set_widths();
+        write(describe(head) + "\n\n" + line(table_header(head.operation)));
+    }
+
+    void row(const BenchRow& row) {
+        if (!request_.plot.empty()) {
+            rows_.push_back(row);
+            rows_.back().samples_ms.clear();
+        }
+        if (json_) {
+            write(json_row(row, std::exchange(first_, false)), json_end());
+        } else if (request_.csv) {
+            write(csv_row(head_, row));
+        } else if (request_.markdown) {
+            write(markdown_row(row));
+        } else {
+            write_table_row(row);
+        }
+    }
+
+    void progress(const BenchProgress& progress) const {
+        if (!progress_) return;
+        std::fprintf(stderr, "%s[%zu/%zu] %s", kClearLine, progress.row, progress.row_count,
+                     progress.what.c_str());
+        std::fflush(stderr);
+    }
+
+    /// Ends the output. A bench that failed before its first row leaves none.
+    void end() {
+        if (json_ && !head_.version.empty()) write(json_end());
+    }
+
+    [[nodiscard]] const BenchHead& head() const { return head_; }
+    [[nodiscard]] const std::vector<BenchRow>& rows() const { return rows_; }
+
+  private:
+    void write_table_row(const BenchRow& row) {
+        const bool new_problem = !first_ && !(row.type == last_type_ && row.size == last_size_);
+        const bool ladder = head_.labels.size() > 3;  // a few curves of a sweep read better without gaps
+        first_ = false;
+        last_type_ = row.type;
+        last_size_ = row.size;
+        std::string text = new_problem && ladder ? "\n" : "";
+        const std::string remark = table_remark(row);
+        if (row.ran_at_all()) {
+            text += line(table_cells(row));
+            if (!remark.empty()) text += "    " + remark + "\n";
+        } else {
+            const auto cells = table_cells(row);
+            text += line({cells[0], cells[1], remark});
+        }
+        write(text);
+    }
+
+    void set_widths() {
+        widths_ = {7, 5, 9, 7, 8, 9, 8, 10, 0};
+        for (const std::string& label : head_.labels) widths_[1] = std::max(widths_[1], label.size());
+        for (const Type type : request_.bench.types) {
+            for (const BenchSize& size : request_.bench.sizes)
+                widths_[0] = std::max(widths_[0], name_of(type).size() + 1 + to_string(size).size());
+        }
+    }
+
+    /// Texts flush left, numbers flush right.
+    [[nodiscard]] std::string line(const std::vector<std::string>& cells) const {
+        std::string text;
+        for (std::size_t i = 0; i < cells.size(); ++i) {
+            const bool last = i + 1 == cells.size();
+            const std::string gap(widths_[i] > cells[i].size() && !last ? widths_[i] - cells[i].size() : 0,
+                                  ' ');
+            const bool left = i < 2 || last;
+            text += (i > 0 ? "  " : "") + (left ? cells[i] + gap : gap + cells[i]);
+        }
+        return text + "\n";
+    }
+
+    /// One piece of output, whole and at once. After it, an interrupt would write `end`.
+    void write(const std::string& text, const char* end = "") {
+        interrupt_.begin_piece();
+        if (progress_) std::fputs(kClearLine, stderr);
+        std::fputs(text.c_str(), stdout);
+        const bool good = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+        interrupt_.set_end(end, progress_ ? kClearLine : "");
+        interrupt_.end_piece();
+        if (!good) throw Error(ErrorCode::output, "standard output cannot be written");
+    }
+
+    const Request& request_;
+    bool json_;
+    bool progress_;
+    bool first_ = true;
+    Type last_type_ = Type::f32;
+    BenchSize last_size_;
+    BenchHead head_;
+    std::vector<BenchRow> rows_;
+    std::vector<std::size_t> widths_;
+    FinishOnInterrupt interrupt_;
+};
+
+/// Turns texts into values and refuses what contradicts itself.
+void finish_options(Request& request, const Context& context) {
+    BenchOptions& bench = request.bench;
+    bench.operation = request.operation == "transpose" ? Operation::transpose : Operation::multiply;
+    bench.command_line = context.command_line;
+    if (request.sizes.empty()) request.sizes = {bench.operation == Operation::transpose ? "4096" : "1024"};
+    for (const std::string& text : request.sizes) {
+        const auto sizes = parse_bench_sizes(text, bench.operation);
+        bench.sizes.insert(bench.sizes.end(), sizes.begin(), sizes.end());
+    }
+    for (const std::string& text : request.types) bench.types.push_back(parse_type(text));
+    bench.verify = *verify_mode_from_name(request.verify);
+    if (request.memory_limit > 0) bench.memory_limit = request.memory_limit;
+    if (int{context.style.json} + int{request.csv} + int{request.markdown} > 1)
+        throw Error(ErrorCode::usage, "only one of --json, --csv and --markdown can have standard output");
+}
+
+void run(Request& request, Context& context) {
+    finish_options(request, context);
+    std::optional<AtomicOutput> plot;
+    if (!request.plot.empty()) {
+        require_plot_possible(request.plot);
+        plot.emplace(request.plot, request.force);
+    }
+    Reporter reporter(request, context.style);
+    const BenchListener listener = {.head = [&](const BenchHead& head) { reporter.head(head); },
+                                    .row = [&](const BenchRow& row) { reporter.row(row); },
+                                    .progress = [&](const BenchProgress& now) { reporter.progress(now); }};
+    try {
+        context.exit_code = run_bench(request.bench, context.registry, listener);
+    } catch (const Error&) {
+        reporter.end();
+        throw;
+    }
+    reporter.end();
+    if (context.exit_code == static_cast<int>(ErrorCode::differs))
+        spdlog::error("a result failed verification");
+    if (context.exit_code == static_cast<int>(ErrorCode::unsupported)) spdlog::error("no level could run");
+    if (!plot) return;
+    draw_plot(reporter.head(), reporter.rows(), request.plot, plot->path());
+    plot->commit();
+    spdlog::info("wrote {}", request.plot);
+}
+
+template <class T>
+CLI::Option* add_list(CLI::App& command, const std::string& name, std::vector<T>& values,
+                      const std::string& help) {
+    // One argument an option, so that what follows it is not taken for more of the list.
+    return command.add_option(name, values, help)->delimiter(',')->allow_extra_args(false);
+}
+
+void add_what(CLI::App& command, Request& request) {
+    BenchOptions& bench = request.bench;
+    command.add_option("operation", request.operation, "transpose or multiply")
+        ->required()
+        ->check(CLI::IsMember({"transpose", "multiply"}));
+    add_list(command, "-s,--size", request.sizes,
+             "N, MxN or MxNxK, FROM:TO:STEP (default: 4096, multiply 1024)");
+    add_list(command, "-l,--levels", bench.levels, "all, auto, or levels by name or number");
+    add_list(command, "-t,--type", request.types, "element types")->default_val("f32");
+    add_list(command, "-a,--against", bench.against, "baselines: all, none, vendor, memcpy, copy, …");
+    command.add_option("-d,--device", bench.device, "auto, cpu, gpu or gpu:N")->capture_default_str();
+    for (const char* name : {"tile", "block"}) {
+        command
+            .add_option_function<std::vector<int>>(
+                std::string("--") + name,
+                [&bench, name](const std::vector<int>& values) { bench.parameters[name] = values; },
+                std::string(name) + "s to try, for the levels that have one")
+            ->delimiter(',')
+            ->allow_extra_args(false);
+    }
+}
+
+void add_how(CLI::App& command, Request& request) {
+    BenchOptions& bench = request.bench;
+    command.add_flag("--hot", bench.hot, "keep one set of matrices, in the cache if it fits");
+    command.add_option("--time-limit", bench.time_limit_s, "most seconds of samples for a row")
+        ->check(CLI::Range(0.001, kMostSeconds))
+        ->capture_default_str();
+    command
+        .add_option("--verify", request.verify, "check of the first result: auto, full, freivalds or none")
+        ->check(CLI::IsMember({"auto", "full", "freivalds", "none"}))
+        ->capture_default_str();
+    command.add_option("--threads", bench.threads, "CPU threads")
+        ->check(CLI::Range(1, kMostThreads))
+        ->default_val(hardware_threads());
+    command.add_option("--seed", bench.seed, "seed of the random matrices")->capture_default_str();
+    command.add_option("--memory-limit", request.memory_limit, "most host memory, such as 4GiB")
+        ->transform(CLI::AsSizeValue(false));
+}
+
+void add_results(CLI::App& command, Request& request, Style& style) {
+    command.add_flag("--csv", request.csv, "print comma-separated values, with every sample");
+    command.add_flag("--markdown", request.markdown, "print a table in Markdown");
+    command.add_option("--plot", request.plot,
+                       "draw bars, or curves over several sizes: FILE.svg or FILE.png");
+    command.add_flag("--force", request.force, "replace an existing plot");
+    add_style_options(command, style);
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Context& context) {
+    CLI::App* command = app.add_subcommand("bench", "measure levels against each other and against copies");
+    auto request = std::make_shared<Request>();
+    add_what(*command, *request);
+    add_how(*command, *request);
+    add_results(*command, *request, context.style);
+    command->footer(
+        "Every row is verified, warmed up, then timed with a cold cache until the median is known within 1 "
+        "%\n"
+        "(95 % confidence). 'of copy' is the share of the faster of memcpy and copy at the same size.\n"
+        "\nExamples:\n"
+        "  gpumat bench transpose --size 4096\n"
+        "  gpumat bench multiply --size 512,1024 --levels tiled,vendor --type f32,f64 --json > bench.json\n"
+        "  gpumat bench transpose --size 500:4000:4 --levels padded,diagonal,auto --against copy \\\n"
+        "    --time-limit 0.05 --csv --plot sweep.svg > sweep.csv");
+    command->callback([request, &context] { run(*request, context); });
+}
+
+}  // namespace gpumat::cli

@@ -1,0 +1,23 @@
+#include "lib/device.hpp"
+
+#include "lib/host.hpp"
+
+namespace gpumat {
+
+RecordedDevice recorded_device(const Device& device) {
+    if (device.kind == DeviceKind::cpu) {
+        return {.kind = "cpu", .name = describe_host().processor, .threads = device.threads};
+    }
+    const GpuInfo& gpu = device.gpu->info();
+    return {.kind = "gpu",
+            .name = gpu.name,
+            .threads = 0,
+            .compute_capability = std::to_string(gpu.compute_capability / 10) + "." +
+                                  std::to_string(gpu.compute_capability % 10),
+            .driver = gpu.driver_version,
+            .runtime = gpu.runtime_version,
+            .clock_mhz = gpu.clock_mhz,
+            .memory_clock_mhz = gpu.memory_clock_mhz};
+}
+
+}  // namespace gpumat
