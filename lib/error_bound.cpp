@@ -44,10 +44,10 @@ ErrorBound::ErrorBound(const Problem& problem, std::optional<double> tolerance) 
     row_evaluation_ = (complex ? 3 : 1) * (2 * k + row_length_ + 16) * kDoubleRoundoff;
 }
 
-double ErrorBound::element(double terms, double modulus) const {
+double ErrorBound::element(double terms, double modulus, int exponent) const {
     if (tolerance_) return *tolerance_ * terms;
-    const double sum = (sum_ + reference_) * terms + underflow_;
-    return (sum + output_roundoff_ * (modulus + sum) + output_tiny_) * kInflate;
+    const double sum = (sum_ + reference_) * terms + std::ldexp(underflow_, -exponent);
+    return (sum + output_roundoff_ * (modulus + sum) + std::ldexp(output_tiny_, -exponent)) * kInflate;
 }
 
 double ErrorBound::row(double terms, double moduli) const {
@@ -59,9 +59,9 @@ double ErrorBound::row(double terms, double moduli) const {
            kInflate;
 }
 
-bool ErrorBound::sum_may_overflow(const ReferenceElement& element, double scale) const {
+bool ErrorBound::sum_may_overflow(const ReferenceElement& element, int exponent) const {
     const double terms = std::max(element.terms, element.product_terms);
-    return !(terms * (1 + sum_) * kInflate < largest_ * scale);
+    return !(terms * (1 + sum_) * kInflate < std::ldexp(largest_, -exponent));
 }
 
 }  // namespace gpumat

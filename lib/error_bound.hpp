@@ -21,16 +21,16 @@ class ErrorBound {
   public:
     ErrorBound(const Problem& problem, std::optional<double> tolerance);
 
-    /// For one element with these terms S whose reference has this modulus.
-    [[nodiscard]] double element(double terms, double modulus) const;
+    /// For one element with these terms S whose reference has this modulus, all divided by 2^exponent.
+    [[nodiscard]] double element(double terms, double modulus, int exponent = 0) const;
 
     /// For the sum of the errors in a row of C, with S and |C| summed over the row, when both sides are
     /// evaluated in double from random ±1.
     [[nodiscard]] double row(double terms, double moduli) const;
 
     /// Whether a sum with these terms may overflow on the way, so that C may be infinite or NaN. The element
-    /// is given times `scale`.
-    [[nodiscard]] bool sum_may_overflow(const ReferenceElement& element, double scale) const;
+    /// is given divided by 2^exponent.
+    [[nodiscard]] bool sum_may_overflow(const ReferenceElement& element, int exponent) const;
 
     /// The modulus from which a sum rounds to an infinity of the output type.
     [[nodiscard]] double overflows_from() const { return overflows_from_; }

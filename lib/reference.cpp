@@ -178,10 +178,6 @@ void complex_tile(const Problem& p, const Operands& operands, const Place& place
     }
 }
 
-constexpr double kTinyScaleRoot = 0x1p-532;
-static_assert(kTinyScaleRoot * kTinyScaleRoot == kTinyScale && kTinyScale > 0,
-              "products of scaled factors are on the scale, and it is a double");
-
 /// Plain double is exact for the products of these types and far more precise than their sums.
 bool sums_in_f32(Type type) {
     return type != Type::f64 && type != Type::c128;
@@ -208,6 +204,57 @@ T rounded(const ReferenceElement& element) {
     } else {
         return static_cast<T>(value.real());
     }
+}
+
+std::complex<double> scaled_by(std::complex<double> value, int exponent) {
+    return {std::ldexp(value.real(), exponent), std::ldexp(value.imag(), exponent)};
+}
+
+/// Scales a value to a modulus of about 1 and returns the exponent that was taken out; 0 for zero and for
+/// what is not finite.
+int normalize(std::complex<double>& value) {
+    const double largest = std::max(std::abs(value.real()), std::abs(value.imag()));
+    if (!(largest > 0) || !std::isfinite(modulus(value))) return 0;
+    const int exponent = std::ilogb(largest);
+    value = scaled_by(value, -exponent);
+    return exponent;
+}
+
+/// The same for a tile of one element, whose magnitude is finite and bounds the sums.
+int normalize(FloatTile& dot) {
+    if (dot.magnitude[0] == 0) return 0;
+    const int exponent = std::ilogb(dot.magnitude[0]);
+    for (auto* part : {&dot.sum, &dot.correction, &dot.sum_imag, &dot.correction_imag, &dot.magnitude}) {
+        for (double& value : *part) value = std::ldexp(value, -exponent);
+    }
+    return exponent;
+}
+
+/// A tile of one element, with both factors of every product scaled by 2^exponent. The magnitude counts every
+/// term where the exponent is 0, else only those of finite factors.
+FloatTile scaled_dot(const Problem& p, const Operands& operands, std::int64_t row, std::int64_t col,
+                     int exponent) {
+    Twofold re;
+    Twofold im;
+    double magnitude = 0;
+    visit_type(p.type, [&]<class T>(TypeTag<T>) {
+        const auto a = operand_a<T>(p, operands);
+        const auto b = operand_b<T>(p, operands);
+        for (std::int64_t k = 0; k < p.k; ++k) {
+            const std::complex<double> x = scaled_by(as_complex(a(row, k)), exponent);
+            const std::complex<double> y = scaled_by(as_complex(b(k, col)), exponent);
+            re.add_product(x.real(), y.real());
+            if constexpr (kIsComplex<T>) {
+                re.add_product(-x.imag(), y.imag());
+                im.add_product(x.real(), y.imag());
+                im.add_product(x.imag(), y.real());
+            }
+            const double term = modulus(x) * modulus(y);
+            if (exponent == 0 || std::isfinite(term)) magnitude += term;
+        }
+    });
+    if (!is_complex(p.type)) return {{re.high}, {re.low}, {}, {}, {magnitude}};
+    return {{re.high}, {re.low}, {im.high}, {im.low}, {magnitude}};
 }
 
 /// Computes a tile and stores its elements of C, each rounded once.
@@ -346,42 +393,40 @@ ReferenceElement finish(const ReferenceScalars& scalars, const FloatTile& tile, 
     return element;
 }
 
-ReferenceElement tiny_scaled_element(const Problem& problem, const Operands& operands, std::int64_t row,
-                                     std::int64_t col) {
-    FloatTile dot{{0}, {0}, {}, {}, {0}};
-    if (is_complex(problem.type)) dot.sum_imag = dot.correction_imag = {0};
-    std::complex<double> d = 0;
-    Twofold re;
-    Twofold im;
-    visit_type(problem.type, [&]<class T>(TypeTag<T>) {
-        const auto a = operand_a<T>(problem, operands);
-        const auto b = operand_b<T>(problem, operands);
-        for (std::int64_t k = 0; k < problem.k; ++k) {
-            const std::complex<double> x = as_complex(a(row, k)) * kTinyScaleRoot;
-            const std::complex<double> y = as_complex(b(k, col)) * kTinyScaleRoot;
-            re.add_product(x.real(), y.real());
-            if constexpr (kIsComplex<T>) {
-                re.add_product(-x.imag(), y.imag());
-                im.add_product(x.real(), y.imag());
-                im.add_product(x.imag(), y.real());
-            }
-            const double term = modulus(x) * modulus(y);
-            if (std::isfinite(term)) dot.magnitude[0] += term;
-        }
-        if (!problem.beta.is_zero(problem.type)) {
-            d = as_complex(static_cast<const T*>(operands.d)[row * problem.n + col]) * kTinyScale;
-        }
-    });
-    dot.sum[0] = re.high;
-    dot.correction[0] = re.low;
-    if (is_complex(problem.type)) {
-        dot.sum_imag[0] = im.high;
-        dot.correction_imag[0] = im.low;
+/// The bound of underflow must stay finite on the scale of an element.
+constexpr int kSmallestScale = -1000;
+
+ScaledElement scaled_element(const Problem& problem, const Operands& operands, std::int64_t row,
+                             std::int64_t col) {
+    int dot_exponent = 0;
+    FloatTile dot = scaled_dot(problem, operands, row, col, 0);
+    if (!std::isfinite(dot.magnitude[0])) {
+        // Factors of less than 2^492 make products and sums of less than 2^1024, for any K.
+        constexpr int kDown = 532;
+        dot = scaled_dot(problem, operands, row, col, -kDown);
+        dot_exponent = 2 * kDown;
     }
-    const ReferenceScalars scalars(problem);
-    ReferenceElement element = finish(scalars, dot, 0, d);
-    if (!std::isfinite(std::abs(d))) element.terms = std::abs(scalars.alpha) * element.product_terms;
-    return element;
+    std::complex<double> d = 0;
+    if (!problem.beta.is_zero(problem.type)) {
+        visit_type(problem.type, [&]<class T>(TypeTag<T>) {
+            d = as_complex(static_cast<const T*>(operands.d)[row * problem.n + col]);
+        });
+    }
+    ReferenceScalars scalars(problem);
+    dot_exponent += normalize(dot);
+    const int left = normalize(scalars.alpha) + dot_exponent;
+    const int right = normalize(scalars.beta) + normalize(d);
+    const bool has_left = scalars.alpha != 0.0 && dot.magnitude[0] > 0;
+    const bool has_right = scalars.beta != 0.0 && d != 0.0;
+    ScaledElement scaled;
+    scaled.exponent = has_left && has_right ? std::max(left, right) : has_left ? left : has_right ? right : 0;
+    scaled.exponent = std::max(scaled.exponent, kSmallestScale);
+    scalars.alpha = scaled_by(scalars.alpha, left - scaled.exponent);
+    scalars.beta = scaled_by(scalars.beta, right - scaled.exponent);
+    scaled.element = finish(scalars, dot, 0, d);
+    scaled.element.product_terms = std::ldexp(dot.magnitude[0], dot_exponent - scaled.exponent);
+    if (!std::isfinite(modulus(d))) scaled.element.terms = std::abs(scalars.alpha) * dot.magnitude[0];
+    return scaled;
 }
 
 Matrix reference_multiply(const Problem& problem, const Operands& operands, int threads) {

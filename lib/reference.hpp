@@ -75,12 +75,17 @@ void reference_tile(const Problem& problem, const Operands& operands, std::span<
 ReferenceElement finish(const ReferenceScalars& scalars, const FloatTile& tile, std::size_t index,
                         std::complex<double> d);
 
-/// One element times kTinyScale, for values beyond the range of double: finite wherever the inputs are, and
-/// an infinity or NaN as the inputs' own ones make it. Only finite terms count in `terms` and
-/// `product_terms`. Slow: a dot product in scalar arithmetic.
-ReferenceElement tiny_scaled_element(const Problem& problem, const Operands& operands, std::int64_t row,
-                                     std::int64_t col);
-inline constexpr double kTinyScale = 0x1p-1064;
+/// An element whose terms may pass the range of double: its value is element · 2^exponent.
+struct ScaledElement {
+    ReferenceElement element;
+    int exponent = 0;
+};
+
+/// One element on a scale of its own, where its terms are about 1: finite wherever the inputs are, and an
+/// infinity or NaN as the inputs' own ones make it. Only finite terms count in `terms` and `product_terms`.
+/// Slow: a dot product in scalar arithmetic.
+ScaledElement scaled_element(const Problem& problem, const Operands& operands, std::int64_t row,
+                             std::int64_t col);
 
 /// C of the problem, each element rounded once from the reference (integers wrap). `operands.c` is not used.
 Matrix reference_multiply(const Problem& problem, const Operands& operands, int threads);

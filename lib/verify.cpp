@@ -130,7 +130,7 @@ class ElementCheck {
             return beyond_double(expected, computed, row, col);
         }
         if (is_finite(computed)) return judged(distance(computed, reference), bound, expected);
-        const bool agrees = bound_.sum_may_overflow(reference, 1) ||
+        const bool agrees = bound_.sum_may_overflow(reference, 0) ||
                             reaches_infinity(expected.real(), computed.real(), bound);
         return judged(agrees ? 0 : kInfinity, bound, expected);
     }
@@ -147,21 +147,25 @@ class ElementCheck {
     [[nodiscard]] Outcome beyond_double(std::complex<double> expected, std::complex<double> computed,
                                         std::int64_t row, std::int64_t col) const {
         if (!is_finite(expected) && same_special(expected, computed, complex_)) return {0, 0, 0, expected};
-        const ReferenceElement tiny = tiny_scaled_element(problem_, operands_, row, col);
-        const std::complex<double> special = tiny.value();
-        if (is_finite(special)) {  // the exact result is finite, if perhaps too large for the type
-            const double bound = bound_.element(tiny.terms, std::abs(special));
-            if (!is_finite(computed)) {
-                const bool agrees = bound_.sum_may_overflow(tiny, kTinyScale);
-                return judged(agrees ? 0 : kInfinity, bound / kTinyScale, expected);
-            }
-            const Outcome scaled = judged(distance(computed * kTinyScale, tiny), bound, special);
-            return {scaled.error / kTinyScale, scaled.bound / kTinyScale, scaled.ratio, expected};
+        const ScaledElement scaled = scaled_element(problem_, operands_, row, col);
+        const ReferenceElement& element = scaled.element;
+        const std::complex<double> special = element.value();
+        if (is_finite(special) && is_finite(computed)) {
+            const double bound = bound_.element(element.terms, std::abs(special), scaled.exponent);
+            const std::complex<double> down(std::ldexp(computed.real(), -scaled.exponent),
+                                            std::ldexp(computed.imag(), -scaled.exponent));
+            const Outcome outcome = judged(distance(down, element), bound, special);
+            return {
+                std::ldexp(outcome.error, scaled.exponent),
+                std::ldexp(bound, scaled.exponent),
+                outcome.ratio,
+                {std::ldexp(special.real(), scaled.exponent), std::ldexp(special.imag(), scaled.exponent)}};
         }
-        // An infinity of the inputs; the finite terms may have overflowed to the opposite one, giving NaN.
-        const bool agrees = same_special(special, computed, complex_) ||
-                            (!is_finite(computed) && std::isnan(computed.real()) &&
-                             bound_.sum_may_overflow(tiny, kTinyScale));
+        // An infinity of the inputs must show, unless the finite terms can overflow to the opposite one.
+        const bool overflow = bound_.sum_may_overflow(element, scaled.exponent);
+        const bool agrees = is_finite(special) ? overflow
+                                               : same_special(special, computed, complex_) ||
+                                                     (std::isnan(computed.real()) && overflow);
         return judged(agrees ? 0 : kInfinity, 0, special);
     }
 

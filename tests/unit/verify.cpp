@@ -1,6 +1,8 @@
 #include "lib/verify.hpp"
 
+#include <array>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -10,6 +12,7 @@
 #include "lib/elements.hpp"
 #include "lib/reference.hpp"
 #include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace gpumat;
 
@@ -398,4 +401,109 @@ TEST_CASE("transposes are compared bit for bit") {
     const Matrix in({2, 3}, Type::f32);
     const Matrix out({2, 3}, Type::f32);
     CHECK_THROWS_AS(verify_transpose(in.view(), out.view(), {}), Error);
+}
+
+namespace {
+
+/// A value of the kinds that bounds go wrong on: over the whole range of the type, subnormal, huge, with
+/// products that underflow or nearly overflow, mixed, sparse, constant.
+double hard_value(int kind, Type type, std::mt19937_64& random) {
+    const bool wide = type == Type::f64 || type == Type::c128;
+    const int high = type == Type::f16 ? 15 : wide ? 1023 : 127;
+    const int low = type == Type::f16 ? -24 : type == Type::bf16 ? -133 : wide ? -1074 : -149;
+    const double unit = std::uniform_real_distribution<double>(-1, 1)(random);
+    switch (kind) {
+        case 0:
+            return std::ldexp(unit, low + static_cast<int>(random() % static_cast<unsigned>(high - low)));
+        case 1:
+            return std::ldexp(unit, low + 8);
+        case 2:
+            return std::ldexp(unit, high);
+        case 3:
+            return std::ldexp(unit, low / 2);
+        case 4:
+            return std::ldexp(unit, high / 2 + static_cast<int>(random() % 3) - 1);
+        case 5:
+            return random() % 4 == 0 ? std::ldexp(unit, high / 2) : unit;
+        case 6:
+            return random() % 3 == 0 ? unit : 0.0;
+        case 7:
+            return 0.1;
+        case 8:
+            return random() % 60 == 0 ? kInf : random() % 60 == 1 ? kNaN : unit;
+        default:
+            return random() % 60 == 0 ? -kInf : std::ldexp(unit, high);
+    }
+}
+
+void fill_hard(Matrix& matrix, int kind, bool cancelling, std::mt19937_64& random) {
+    for (std::int64_t i = 0; i < matrix.shape().elements(); ++i) {
+        const bool opposite = cancelling && i % 2 == 1;
+        const std::complex<double> fresh(hard_value(kind, matrix.type(), random),
+                                         hard_value(kind, matrix.type(), random));
+        set(matrix, i, opposite ? -get(matrix, i - 1) : fresh);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("correct levels pass on inputs that overflow, underflow and cancel") {
+    const auto registry = Registry::standard();
+    const Device device{.kind = DeviceKind::cpu, .threads = 1};
+    std::mt19937_64 random(11);
+    for (int i = 0; i < 600; ++i) {
+        const Type type = kMultiplyTypes[random() % 6];
+        const auto size = [&](unsigned most) { return static_cast<std::int64_t>(random() % most); };
+        Case x(type, size(20), size(20), i % 8 == 0 ? size(1500) : size(60), random() % 2 == 0);
+        const double huge = type == Type::f64 || type == Type::c128 ? 1e300 : 1e38;
+        const auto scalar = [&] {
+            const std::array choices = {1.0, 0.3, -2.0, huge, 1 / huge, 1e10, 1e-30};
+            return Scalar{{choices[random() % choices.size()], is_complex(type) ? 0.5 : 0.0}, 0};
+        };
+        x.problem.alpha = scalar();
+        x.problem.beta = random() % 2 == 0 ? scalar() : Scalar::of(0);
+        for (Matrix* matrix : {&x.a, &x.b, &x.d}) {
+            fill_hard(*matrix, static_cast<int>(random() % 10), random() % 3 == 0, random);
+        }
+        for (const Level* level : registry.levels(Operation::multiply, DeviceKind::cpu)) {
+            if (!unsupported_reasons(*level, x.problem, device).empty()) continue;
+            run_level(level->name, x);
+            for (const auto mode : both_modes) {
+                const Verification result = x.verify(mode);
+                INFO("case " << i << " " << name_of(type) << " " << level->name << " " << result.mode);
+                REQUIRE(result.verdict == "passed");
+            }
+        }
+    }
+}
+
+TEST_CASE("the reference agrees with exact fractions") {
+    const TemporaryFolder folder;
+    for (const Type type : {Type::f32, Type::f64}) {
+        Case x(type, 7, 5, 60, false, true);
+        std::mt19937_64 random(13);
+        for (Matrix* matrix : {&x.a, &x.b, &x.d}) fill_hard(*matrix, 5, true, random);
+        x.compute();
+        const std::string dtype = type == Type::f32 ? "<f4" : "<f8";
+        for (const auto& [name, matrix] : {std::pair("a", &x.a), {"b", &x.b}, {"d", &x.d}}) {
+            write_file(folder / name, {reinterpret_cast<const char*>(matrix->data()), matrix->bytes()});
+        }
+        const std::string script =
+            "import numpy as np\n"
+            "from fractions import Fraction as F\n"
+            "a,b,d=[np.fromfile(\"" +
+            folder.path() + "/\"+n,dtype=\"" + dtype +
+            "\") for n in \"abd\"]\n"
+            "a=a.reshape(7,60); b=b.reshape(60,5); d=d.reshape(7,5)\n"
+            "c=[[F(3,4)*sum(F(float(p))*F(float(q)) for p,q in zip(a[i],b[:,j]))-F(3,2)*F(float(d[i,j])) "
+            "for j in range(5)] for i in range(7)]\n"
+            "np.array([[float(v) for v in r] for r in c]).astype(\"" +
+            dtype + "\").tofile(\"" + folder.path() + "/c\")\n";
+        REQUIRE(std::system((GPUMAT_TEST_PYTHON " -c '" + script + "'").c_str()) == 0);
+        const std::string exact = file_text(folder / "c");
+        REQUIRE(exact.size() == x.c.bytes());
+        CHECK(std::memcmp(exact.data(), x.c.data(), exact.size()) == 0);
+        std::memcpy(x.c.data(), exact.data(), exact.size());
+        CHECK(x.verify(VerifyMode::full).worst_ratio < 0.02);  // half a rounding of the 63 allowed
+    }
 }
