@@ -1,7 +1,6 @@
 #include "formats/hdf5/filters.hpp"
 
-#include <zlib.h>
-
+#include <algorithm>
 #include <cstring>
 
 namespace gpumat::formats::hdf5 {
@@ -12,6 +11,86 @@ void shuffle_elements(const std::byte* from, std::byte* to, std::size_t count) {
     for (std::size_t byte = 0; byte < kBytes; ++byte) {
         for (std::size_t i = 0; i < count; ++i) to[byte * count + i] = from[i * kBytes + byte];
     }
+}
+
+template <std::size_t kBytes>
+void unshuffle_elements(const std::byte* planes, std::size_t total, std::size_t count, std::byte* to) {
+    for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t byte = 0; byte < kBytes; ++byte) to[i * kBytes + byte] = planes[byte * total + i];
+    }
+}
+
+/// HDF5's Fletcher-32: of big-endian 16-bit words, an odd last byte being the upper half of one.
+std::uint32_t fletcher32(std::span<const std::byte> data) {
+    constexpr std::size_t kWordsBetweenFolds = 360;  // as many as cannot overflow 32 bits
+    std::uint32_t low = 0;
+    std::uint32_t high = 0;
+    const auto fold = [](std::uint32_t sum) { return (sum & 0xffffU) + (sum >> 16); };
+    const std::size_t words = data.size() / 2;
+    for (std::size_t word = 0; word < words;) {
+        const std::size_t end = std::min(words, word + kWordsBetweenFolds);
+        for (; word < end; ++word) {
+            low += std::to_integer<std::uint32_t>(data[2 * word]) << 8 |
+                   std::to_integer<std::uint32_t>(data[2 * word + 1]);
+            high += low;
+        }
+        low = fold(low);
+        high = fold(high);
+    }
+    if (data.size() % 2 != 0) {
+        low += std::to_integer<std::uint32_t>(data.back()) << 8;
+        high += low;
+    }
+    low = fold(fold(low));
+    high = fold(fold(high));
+    return high << 16 | low;
+}
+
+std::span<const std::byte> checked(std::span<const std::byte> data, const std::string& what) {
+    constexpr std::size_t kSumBytes = 4;
+    if (data.size() < kSumBytes) throw Error(ErrorCode::input, what + " is too short for its checksum");
+    const auto content = data.first(data.size() - kSumBytes);
+    std::uint32_t stored = 0;
+    for (std::size_t i = 0; i < kSumBytes; ++i)
+        stored |= std::to_integer<std::uint32_t>(data[content.size() + i]) << (8 * i);
+    const std::uint32_t sum = fletcher32(content);
+    // HDF5 before 1.6.3 swapped the bytes of each half on little-endian machines, and still reads that.
+    const std::uint32_t old = (sum & 0x00ff00ffU) << 8 | (sum >> 8 & 0x00ff00ffU);
+    if (stored != sum && stored != old)
+        throw Error(ErrorCode::input, what + " does not match its checksum (fletcher32)");
+    return content;
+}
+
+/// LZF: a control byte below 32 announces that many literals and one more; any other one a copy of 3 and
+/// more bytes from a distance of up to 8192 bytes back in the output.
+std::span<const std::byte> unpack_lzf(std::span<const std::byte> data, std::vector<std::byte>& to,
+                                      std::size_t most, const std::string& what) {
+    const auto malformed = [&]() -> Error { return {ErrorCode::input, what + " is no valid lzf stream"}; };
+    to.resize(most);
+    std::size_t in = 0;
+    std::size_t out = 0;
+    const auto next = [&] {
+        if (in == data.size()) throw malformed();
+        return std::to_integer<std::size_t>(data[in++]);
+    };
+    while (in < data.size()) {
+        const std::size_t control = next();
+        if (control < 32) {
+            const std::size_t count = control + 1;
+            if (count > data.size() - in || count > most - out) throw malformed();
+            std::memcpy(to.data() + out, data.data() + in, count);
+            in += count;
+            out += count;
+            continue;
+        }
+        std::size_t count = control >> 5;
+        if (count == 7) count += next();
+        count += 2;
+        const std::size_t distance = ((control & 0x1f) << 8 | next()) + 1;
+        if (distance > out || count > most - out) throw malformed();
+        for (std::size_t i = 0; i < count; ++i, ++out) to[out] = to[out - distance];  // may overlap itself
+    }
+    return {to.data(), out};
 }
 
 }  // namespace
@@ -40,6 +119,26 @@ void shuffle(const std::byte* from, std::byte* to, std::size_t bytes, std::size_
     std::memcpy(to + whole, from + whole, bytes - whole);
 }
 
+void unshuffle(const std::byte* planes, std::size_t total, std::size_t first, std::size_t count,
+               std::size_t element_bytes, std::byte* to) {
+    planes += first;
+    switch (element_bytes) {
+        case 2:
+            return unshuffle_elements<2>(planes, total, count, to);
+        case 4:
+            return unshuffle_elements<4>(planes, total, count, to);
+        case 8:
+            return unshuffle_elements<8>(planes, total, count, to);
+        case 16:
+            return unshuffle_elements<16>(planes, total, count, to);
+        default:
+            for (std::size_t i = 0; i < count; ++i) {
+                for (std::size_t byte = 0; byte < element_bytes; ++byte)
+                    to[i * element_bytes + byte] = planes[byte * total + i];
+            }
+    }
+}
+
 bool deflate(const std::byte* from, std::size_t bytes, int level, std::vector<std::byte>& to) {
     to.resize(compressBound(static_cast<uLong>(bytes)));
     auto size = static_cast<uLongf>(to.size());
@@ -48,6 +147,95 @@ bool deflate(const std::byte* from, std::size_t bytes, int level, std::vector<st
     if (status != Z_OK || size >= bytes) return false;
     to.resize(size);
     return true;
+}
+
+Unfilter::Unfilter(const std::vector<Filter>& filters, std::size_t chunk_bytes, std::size_t element_bytes)
+    : filters_(filters), chunk_bytes_(chunk_bytes), element_bytes_(element_bytes) {}
+
+Unfilter::~Unfilter() {
+    if (stream_is_open_) inflateEnd(&stream_);
+}
+
+bool Unfilter::known(const Filter& filter) {
+    switch (filter.id) {
+        case H5Z_FILTER_DEFLATE:
+        case H5Z_FILTER_FLETCHER32:
+        case kLzfFilter:
+            return true;
+        case H5Z_FILTER_SHUFFLE:
+            return !filter.values.empty() && filter.values[0] >= 1;
+        default:
+            return false;
+    }
+}
+
+std::span<const std::byte> Unfilter::apply(std::span<const std::byte> data, std::uint32_t mask,
+                                           bool& shuffled, const std::string& what) {
+    shuffled = false;
+    std::size_t turn = 0;
+    for (std::size_t i = filters_.size(); i-- > 0;) {
+        const Filter& filter = filters_[i];
+        if (i < 32 && (mask >> i & 1) != 0) continue;
+        // What the filters before this one can have made of a chunk: four bytes more for each checksum, and
+        // a little more where a compressor met what it could not compress.
+        std::size_t most = chunk_bytes_;
+        for (std::size_t before = 0; before < i; ++before) {
+            const H5Z_filter_t id = filters_[before].id;
+            if (id == H5Z_FILTER_FLETCHER32) most += 4;
+            if (id == H5Z_FILTER_DEFLATE || id == kLzfFilter) most += chunk_bytes_ / 8 + 1024;
+        }
+        std::vector<std::byte>& to = buffers_[turn++ % 2];
+        if (filter.id == H5Z_FILTER_DEFLATE) {
+            data = inflate(data, to, most, what);
+        } else if (filter.id == kLzfFilter) {
+            data = unpack_lzf(data, to, most, what);
+        } else if (filter.id == H5Z_FILTER_FLETCHER32) {
+            data = checked(data, what);
+            --turn;  // nothing was written
+        } else if (i == 0 && filter.values[0] == element_bytes_ && element_bytes_ > 1) {
+            shuffled = true;
+        } else {
+            const std::size_t bytes = filter.values[0];
+            const std::size_t count = data.size() / bytes;
+            to.resize(data.size());
+            unshuffle(data.data(), count, 0, count, bytes, to.data());
+            std::copy(data.begin() + static_cast<std::ptrdiff_t>(count * bytes), data.end(),
+                      to.begin() + static_cast<std::ptrdiff_t>(count * bytes));
+            data = to;
+        }
+    }
+    if (data.size() != chunk_bytes_) {
+        throw Error(ErrorCode::input, what + " holds " + std::to_string(data.size()) + " bytes, expected " +
+                                          std::to_string(chunk_bytes_));
+    }
+    return data;
+}
+
+std::span<const std::byte> Unfilter::inflate(std::span<const std::byte> data, std::vector<std::byte>& to,
+                                             std::size_t most, const std::string& what) {
+    if (!stream_is_open_) {
+        if (inflateInit(&stream_) != Z_OK) throw Error(ErrorCode::memory, what + ": zlib cannot be started");
+        stream_is_open_ = true;
+    } else {
+        inflateReset(&stream_);
+    }
+    to.resize(most + 1);  // one byte more shows what is too long
+    stream_.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(data.data()));
+    stream_.avail_in = static_cast<uInt>(data.size());
+    stream_.next_out = reinterpret_cast<Bytef*>(to.data());
+    stream_.avail_out = static_cast<uInt>(to.size());
+    const int status = ::inflate(&stream_, Z_FINISH);
+    const std::size_t written = to.size() - stream_.avail_out;
+    if (written > most) {
+        throw Error(ErrorCode::input,
+                    what + " inflates to more than the " + std::to_string(most) + " bytes that it can hold");
+    }
+    if (status != Z_STREAM_END) {
+        throw Error(ErrorCode::input,
+                    what + " is no valid deflate stream" +
+                        (stream_.msg != nullptr ? std::string(" (") + stream_.msg + ")" : ""));
+    }
+    return {to.data(), written};
 }
 
 }  // namespace gpumat::formats::hdf5

@@ -20,6 +20,9 @@ herr_t keep_first(unsigned /*position*/, const H5E_error2_t* error, void* data) 
 }  // namespace
 
 Session::Session() : lock_(library_mutex()) {
+    // Files are closed here. What HDF5 does at exit crashes where closing a file failed (a full disk).
+    static const bool once = H5dont_atexit() >= 0;
+    static_cast<void>(once);
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // a setting of the thread where HDF5 is thread-safe
 }
 

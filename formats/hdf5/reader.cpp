@@ -139,7 +139,6 @@ class Hdf5Reader : public Reader {
         }
         header_.type = options.type.value_or(source_.element.type);
         if (const auto* dense = std::get_if<Dense>(&source_.where)) {
-            require_readable(source_, *dense, reference.path, options);
             storage_ = open_storage(source_, *dense, options);
         } else if (const auto* sparse = std::get_if<Sparse>(&source_.where)) {
             storage_ = open_sparse_storage(source_, *sparse, options);

@@ -13,8 +13,6 @@ namespace {
 
 using Found = std::variant<Source, std::string>;
 
-constexpr H5Z_filter_t kLzf = 32000;
-
 // Who wrote a matrix, for messages.
 constexpr std::string_view kMatlab = " (MATLAB)";
 constexpr std::string_view kOctave = " (Octave)";
@@ -39,7 +37,7 @@ std::string filter_name(H5Z_filter_t id, const std::string& stored, const std::v
                                    Row{H5Z_FILTER_SZIP, "szip"},
                                    Row{H5Z_FILTER_NBIT, "nbit"},
                                    Row{H5Z_FILTER_SCALEOFFSET, "scaleoffset"},
-                                   Row{kLzf, "lzf"}};
+                                   Row{kLzfFilter, "lzf"}};
     if (id == H5Z_FILTER_DEFLATE) return values.empty() ? "deflate" : "deflate " + std::to_string(values[0]);
     const auto* const known = std::ranges::find(kKnown, id, &Row::id);
     if (known != kKnown.end()) return known->name;
@@ -307,23 +305,6 @@ bool written_by_julia(const std::string& path) {
     std::string head(64, '\0');
     file.read(head.data(), static_cast<std::streamsize>(head.size()));
     return head.starts_with("HDF5-based Julia Data Format") || head.starts_with("Julia data file");
-}
-
-void require_readable(const Source& source, const Dense& dense, const std::string& /*path*/,
-                      const ReadOptions& options) {
-    const bool is_virtual = dense.layout == H5D_VIRTUAL;
-    const bool external = H5Pget_external_count(dense.creation.id()) > 0;
-    if ((is_virtual || external) && !options.allow_external) {
-        throw Error(ErrorCode::input,
-                    source.name + ": its data are " +
-                        (is_virtual ? "a virtual dataset" : "in external files") +
-                        ", which is refused unless external files are allowed (--allow-external)");
-    }
-    for (const Filter& filter : dense.filters) {
-        if (filter.id == kLzf || H5Zfilter_avail(filter.id) > 0) continue;
-        throw Error(ErrorCode::input, source.name + ": it is stored with " + filter.name +
-                                          ", for which no HDF5 plugin is installed");
-    }
 }
 
 }  // namespace gpumat::formats::hdf5

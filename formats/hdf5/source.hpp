@@ -11,6 +11,8 @@
 
 namespace gpumat::formats::hdf5 {
 
+constexpr H5Z_filter_t kLzfFilter = 32000;  ///< h5py's, registered with The HDF Group
+
 /// One filter of a dataset's pipeline.
 struct Filter {
     H5Z_filter_t id = 0;
@@ -59,10 +61,5 @@ std::variant<Source, std::string> describe(Handle object, const std::string& pat
 
 /// Whether Julia's JLD or JLD2 wrote the file: they say so before the HDF5 signature.
 bool written_by_julia(const std::string& path);
-
-/// Throws Error{input} where the dataset takes data from other files and `options` do not allow that, where
-/// a piece of such data is missing or short, or where a filter is not installed.
-void require_readable(const Source& source, const Dense& dense, const std::string& path,
-                      const ReadOptions& options);
 
 }  // namespace gpumat::formats::hdf5

@@ -1,6 +1,10 @@
 #include "formats/hdf5/storage.hpp"
 
 #include <array>
+#include <cstring>
+
+#include "formats/hdf5/external.hpp"
+#include "formats/hdf5/raw.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
@@ -39,15 +43,86 @@ class LibraryStorage : public Storage {
     const Dense& dense_;
 };
 
+/// Whether every chunk of the dataset has been written.
+bool all_chunks_are_there(const Source& source, const Dense& dense) {
+    const auto count = [](std::int64_t extent, std::int64_t edge) {
+        return extent / edge + (extent % edge != 0);
+    };
+    hsize_t there = 0;
+    require(H5Dget_num_chunks(dense.dataset.id(), H5S_ALL, &there), ErrorCode::input, source.name);
+    const auto needed = static_cast<unsigned __int128>(count(source.stored.rows, dense.chunk.rows)) *
+                        static_cast<unsigned __int128>(count(source.stored.cols, dense.chunk.cols));
+    return there == needed;
+}
+
+/// Throws where HDF5 has no filter that the dataset needs, neither built in nor as a plugin.
+void require_filters(const Source& source, const Dense& dense) {
+    for (const Filter& filter : dense.filters) {
+        if (H5Zfilter_avail(filter.id) > 0) continue;
+        throw Error(ErrorCode::input, source.name + ": it is stored with " + filter.name +
+                                          ", for which no HDF5 plugin is installed");
+    }
+}
+
+/// Throws where HDF5 would leave elements as they are in memory: never written, and without a fill value.
+void require_filled(const Source& source, const Dense& dense) {
+    if (source.stored.rows == 0 || source.stored.cols == 0 || !fill_value(source, dense).empty()) return;
+    if (dense.layout == H5D_CONTIGUOUS && H5Dget_storage_size(dense.dataset.id()) > 0) return;
+    if (dense.layout == H5D_COMPACT) return;
+    if (dense.layout == H5D_CHUNKED && all_chunks_are_there(source, dense)) return;
+    throw Error(ErrorCode::input,
+                source.name + ": parts of it were never written, and the dataset defines no fill value");
+}
+
 }  // namespace
 
+void swap_bytes(std::byte* data, std::size_t bytes, std::size_t number_bytes) {
+    const auto swap = [&]<class T>(T /*number*/, auto reverse) {
+        for (std::size_t i = 0; i + sizeof(T) <= bytes; i += sizeof(T)) {
+            T value{};
+            std::memcpy(&value, data + i, sizeof value);
+            value = reverse(value);
+            std::memcpy(data + i, &value, sizeof value);
+        }
+    };
+    if (number_bytes == 2)
+        swap(std::uint16_t{}, [](std::uint16_t value) { return __builtin_bswap16(value); });
+    if (number_bytes == 4)
+        swap(std::uint32_t{}, [](std::uint32_t value) { return __builtin_bswap32(value); });
+    if (number_bytes == 8)
+        swap(std::uint64_t{}, [](std::uint64_t value) { return __builtin_bswap64(value); });
+}
+
+std::vector<std::byte> fill_value(const Source& source, const Dense& dense) {
+    const hid_t creation = dense.creation.id();
+    H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
+    H5D_fill_time_t time = H5D_FILL_TIME_NEVER;
+    require(H5Pfill_value_defined(creation, &defined), ErrorCode::input, source.name);
+    require(H5Pget_fill_time(creation, &time), ErrorCode::input, source.name);
+    if (defined == H5D_FILL_VALUE_UNDEFINED || time == H5D_FILL_TIME_NEVER) return {};
+    std::vector<std::byte> value(source.element.memory_bytes);
+    if (defined == H5D_FILL_VALUE_USER_DEFINED) {
+        require(H5Pget_fill_value(creation, source.element.memory.id(), value.data()), ErrorCode::input,
+                source.name + ": its fill value cannot be read");
+    }
+    return value;
+}
+
 std::unique_ptr<Storage> open_library_storage(const Source& source, const Dense& dense) {
+    require_filters(source, dense);
+    require_filled(source, dense);
     return std::make_unique<LibraryStorage>(source, dense);
 }
 
-std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense,
-                                      const ReadOptions& /*options*/) {
-    return open_library_storage(source, dense);
+std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, const ReadOptions& options) {
+    require_external_pieces(source, dense, options);
+    const bool plain = source.element.same_bits || source.element.wide.has_value();
+    const bool external = H5Pget_external_count(dense.creation.id()) > 0;
+    std::unique_ptr<Storage> storage;
+    if (plain && dense.layout == H5D_CONTIGUOUS && !external)
+        storage = open_contiguous_storage(source, dense, options);
+    if (plain && dense.layout == H5D_CHUNKED) storage = open_chunked_storage(source, dense, options);
+    return storage ? std::move(storage) : open_library_storage(source, dense);
 }
 
 }  // namespace gpumat::formats::hdf5

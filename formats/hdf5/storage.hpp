@@ -19,7 +19,9 @@ class Storage {
     virtual void read(const Block& rect, std::byte* to, std::int64_t row_bytes) = 0;
 };
 
-/// The fastest storage that reads the dataset. `source` and `dense` must outlive it.
+/// The fastest storage that reads the dataset. `source` and `dense` must outlive it. Throws Error{input}
+/// where the elements are not all there: pieces in other files that are refused or missing, a filter that is
+/// not installed, parts never written that have no fill value, a file that is too short.
 std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, const ReadOptions& options);
 
 /// Through H5Dread, for whatever the others leave.

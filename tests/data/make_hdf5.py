@@ -188,12 +188,13 @@ def layouts(cases):
         out.create_dataset("no_rows", (0, 4), "f4")
         out.create_dataset("no_columns", (4, 0), "f4", chunks=(2, 2), maxshape=(None, None))
         out.create_dataset("big_fill", (3, 3), ">f4", chunks=(2, 2), fillvalue=1.5)
-    for name in ("contiguous", "chunked", "deflate1", "deflate4", "deflate9", "shuffle", "both", "fletcher",
+    for name in ("contiguous", "chunked", "deflate1", "deflate4", "deflate9", "shuffle", "both", "fletcher", "lzf",
                  "szip", "growing", "one_chunk", "wide_chunk"):
         cases.reads(f"layout_{name}", "layouts.h5", values, "f64", f"/{name}")
         cases.reads(f"layout_{name}_reversed", "layouts.h5", values.T, "f64", f"/{name}", "matlab")
         cases.reads(f"layout_{name}_converted", "layouts.h5", values.astype(np.complex128), "c128", f"/{name}",
                     "type=c128")
+    cases.reads("lzf_plain", "layouts.h5", np.zeros((40, 40)), "f64", "/lzf_plain")
     cases.reads("scaleoffset", "layouts.h5", np.arange(60).reshape(6, 10), "i64", "/scale")
     filled = np.full((37, 23), 2.5)
     filled[12:15, 8:9] = values[12:15, 8:9]
@@ -247,6 +248,7 @@ def layouts(cases):
         space = h5py.h5s.create_simple((4, 4))
         made = h5py.h5d.create(out.id, b"A", h5py.h5t.IEEE_F32LE, space, dcpl=never)
         h5py.Dataset(made)[0:2, 0:2] = 1
+    cases.fails("no_fill_value", "never.h5", 3, "never written")
 
 
 def names_and_shapes(cases):
@@ -305,6 +307,65 @@ def names_and_shapes(cases):
         cases.reads(f"external_{name}", "links.h5", values, "f64", dataset, "external")
     cases.fails("external_missing", "links.h5", 3, "leads nowhere", "/missing", "external")
     cases.fails("external_lost", "links.h5", 3, "leads nowhere", "/lost", "external")
+
+
+def external_data(cases):
+    values = np.arange(20.0).reshape(4, 5)
+    for name, data in (("whole", values.tobytes()), ("short", values.tobytes()[:-8])):
+        with open(cases.path(f"{name}.dat"), "wb") as out:
+            out.write(b"skip" + data)
+        with h5py.File(cases.path(f"storage_{name}.h5"), "w") as out:
+            out.create_dataset("A", (4, 5), "f8", external=[(cases.path(f"{name}.dat"), 4, 160)])
+    # h5py truncates nothing, but creating the dataset may extend the file: write the bytes again.
+    for name, data in (("whole", values.tobytes()), ("short", values.tobytes()[:-8])):
+        with open(cases.path(f"{name}.dat"), "wb") as out:
+            out.write(b"skip" + data)
+    with h5py.File(cases.path("storage_missing.h5"), "w") as out:
+        out.create_dataset("A", (4, 5), "f8", external=[(cases.path("absent.dat"), 0, 160)])
+    if os.path.exists(cases.path("absent.dat")):
+        os.remove(cases.path("absent.dat"))
+    cases.fails("storage_refused", "storage_whole.h5", 3, "--allow-external")
+    cases.reads("storage_external", "storage_whole.h5", values, "f64", "-", "external")
+    cases.fails("storage_short", "storage_short.h5", 3, "short.dat", "-", "external")
+    cases.fails("storage_missing", "storage_missing.h5", 3, "absent.dat", "-", "external")
+
+    for name in ("one", "two"):
+        with h5py.File(cases.path(f"part_{name}.h5"), "w") as out:
+            out["row"] = np.arange(5.0) + (10 if name == "two" else 0)
+    layout = h5py.VirtualLayout((2, 5), "f8")
+    layout[0] = h5py.VirtualSource("part_one.h5", "row", (5,))
+    layout[1] = h5py.VirtualSource("part_two.h5", "row", (5,))
+    missing = h5py.VirtualLayout((2, 5), "f8")
+    missing[0] = h5py.VirtualSource("part_one.h5", "row", (5,))
+    missing[1] = h5py.VirtualSource("part_three.h5", "row", (5,))
+    lost = h5py.VirtualLayout((2, 5), "f8")
+    lost[0] = h5py.VirtualSource("part_one.h5", "row", (5,))
+    lost[1] = h5py.VirtualSource("part_two.h5", "column", (5,))
+    small = h5py.VirtualLayout((2, 9), "f8")
+    small[0] = h5py.VirtualSource("part_one.h5", "row", (9,))
+    with h5py.File(cases.path("virtual.h5"), "w", libver="latest") as out:
+        out.create_virtual_dataset("A", layout)
+        out.create_virtual_dataset("missing", missing)
+        out.create_virtual_dataset("lost", lost)
+        out.create_virtual_dataset("small", small)
+        out["inner"] = np.ones((2, 2))
+        same = h5py.VirtualLayout((2, 2), "f8")
+        same[:] = h5py.VirtualSource(".", "inner", (2, 2))
+        out.create_virtual_dataset("same", same)
+        chain = h5py.VirtualLayout((2, 5), "f8")
+        chain[:] = h5py.VirtualSource(".", "missing", (2, 5))
+        out.create_virtual_dataset("chain", chain)
+        round_trip = h5py.VirtualLayout((2, 5), "f8")
+        round_trip[:] = h5py.VirtualSource(".", "circle", (2, 5))
+        out.create_virtual_dataset("circle", round_trip)
+    cases.fails("virtual_refused", "virtual.h5", 3, "--allow-external", "/A")
+    cases.reads("virtual", "virtual.h5", np.stack([np.arange(5.0), np.arange(5.0) + 10]), "f64", "/A", "external")
+    cases.reads("virtual_same_file", "virtual.h5", np.ones((2, 2)), "f64", "/same", "external")
+    cases.fails("virtual_missing", "virtual.h5", 3, "part_three.h5", "/missing", "external")
+    cases.fails("virtual_lost", "virtual.h5", 3, "column", "/lost", "external")
+    cases.fails("virtual_small", "virtual.h5", 3, "part_one.h5", "/small", "external")
+    cases.fails("virtual_chain", "virtual.h5", 3, "part_three.h5", "/chain", "external")
+    cases.fails("virtual_circle", "virtual.h5", 3, "virtual", "/circle", "external")
 
 
 def matlab_string(text):
@@ -427,7 +488,17 @@ def damaged(cases):
         made = out.create_dataset("A", (8, 8), "f8", chunks=(4, 4), compression=4)
         made[...] = 1.0
         made.id.write_direct_chunk((4, 4), b"this is not a deflate stream", filter_mask=0)
-    cases.fails("bad_deflate", "bad_chunk.h5", 3, "cannot be read")
+    cases.fails("bad_deflate", "bad_chunk.h5", 3, "chunk at row 5, column 5")
+    import zlib
+    with h5py.File(cases.path("bomb.h5"), "w") as out:
+        made = out.create_dataset("A", (8, 8), "f8", chunks=(4, 4), compression=4)
+        made[...] = 1.0
+        made.id.write_direct_chunk((4, 0), zlib.compress(bytes(50_000_000), 9), filter_mask=0)
+        made = out.create_dataset("few", (8, 8), "f8", chunks=(4, 4), compression=4)
+        made[...] = 1.0
+        made.id.write_direct_chunk((0, 4), zlib.compress(bytes(100), 9), filter_mask=0)
+    cases.fails("deflate_bomb", "bomb.h5", 3, "chunk at row 5, column 1", "/A")
+    cases.fails("deflate_short", "bomb.h5", 3, "chunk at row 1, column 5", "/few")
     with h5py.File(cases.path("fletcher.h5"), "w") as out:
         made = out.create_dataset("A", (8, 8), "f8", chunks=(4, 4), fletcher32=True)
         made[...] = 1.0
@@ -456,7 +527,7 @@ def damaged(cases):
 
 def generate(folder):
     cases = Cases(folder)
-    for part in (types_and_orders, extended, layouts, names_and_shapes, conventions, damaged):
+    for part in (types_and_orders, extended, layouts, names_and_shapes, external_data, conventions, damaged):
         part(cases)
     cases.save()
 

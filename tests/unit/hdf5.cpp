@@ -183,7 +183,7 @@ TEST_CASE("HDF5 files that h5py wrote are read bit for bit, or refused with the 
     const TemporaryFolder folder;
     REQUIRE(run_python("-W ignore " + kMaker + " generate " + folder.path()) == 0);
     const auto cases = table(folder / "cases.tsv");
-    REQUIRE(cases.size() > 150);
+    REQUIRE(cases.size() > 200);
     for (const auto& words : cases) {
         INFO("case " << words[1]);
         try {

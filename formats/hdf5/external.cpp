@@ -1,0 +1,152 @@
+#include "formats/hdf5/external.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+namespace gpumat::formats::hdf5 {
+namespace {
+
+constexpr int kMostNested = 8;  ///< virtual datasets that are made of virtual datasets
+constexpr std::size_t kMostName = 4096;
+
+/// Where external storage is looked for: names without a root start at HDF5's prefix or, without one, at
+/// the current directory.
+std::string external_path(hid_t dataset, const std::string& name) {
+    const Handle access(H5Dget_access_plist(dataset));
+    std::array<char, kMostName> prefix{};
+    if (H5Pget_efile_prefix(access.id(), prefix.data(), prefix.size()) <= 0) return name;
+    return (std::filesystem::path(prefix.data()) / name).string();
+}
+
+/// External storage holds `bytes` bytes.
+void require_external_storage(hid_t dataset, hid_t creation, std::uint64_t bytes, const std::string& what) {
+    const int count = H5Pget_external_count(creation);
+    for (int i = 0; i < count && bytes > 0; ++i) {
+        std::array<char, kMostName> name{};
+        off_t offset = 0;
+        hsize_t size = 0;
+        require(
+            H5Pget_external(creation, static_cast<unsigned>(i), name.size() - 1, name.data(), &offset, &size),
+            ErrorCode::input, what);
+        const std::string path = external_path(dataset, name.data());
+        const std::uint64_t needed = std::min<std::uint64_t>(size, bytes);
+        struct stat status {};
+        if (stat(path.c_str(), &status) != 0) {
+            throw Error(ErrorCode::input,
+                        what + ": its external file " + path + " cannot be read: " + std::strerror(errno));
+        }
+        const auto there = static_cast<std::uint64_t>(status.st_size);
+        const auto start = static_cast<std::uint64_t>(offset);
+        if (!S_ISREG(status.st_mode) || start > there || needed > there - start) {
+            throw Error(ErrorCode::input, what + ": its external file " + path +
+                                              " is too short: " + std::to_string(needed) +
+                                              " bytes are expected from byte " + std::to_string(start) +
+                                              ", and it has " + std::to_string(there));
+        }
+        bytes -= needed;
+    }
+    if (bytes > 0)
+        throw Error(ErrorCode::input, what + ": its external files lack " + std::to_string(bytes) + " bytes");
+}
+
+/// The file of a piece, as HDF5 looks for it: beside the file that names it, then where the name says.
+Handle open_piece_file(hid_t dataset, const std::string& name, const std::string& what) {
+    if (name == ".") return take(H5Iget_file_id(dataset), ErrorCode::input, what);
+    std::array<char, kMostName> own{};
+    H5Fget_name(dataset, own.data(), own.size());
+    const std::filesystem::path beside = std::filesystem::path(own.data()).parent_path() / name;
+    std::error_code ignored;
+    const std::string path = std::filesystem::exists(beside, ignored) ? beside.string() : name;
+    return take(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), ErrorCode::input,
+                what + ": its piece in " + name + " is missing");
+}
+
+/// Whether the selection, of `count` elements, lies in the extents of `dataset`.
+bool inside(hid_t selection, hssize_t count, hid_t dataset) {
+    const Handle extent(H5Dget_space(dataset));
+    const int rank = H5Sget_simple_extent_ndims(extent.id());
+    if (H5Sget_select_type(selection) == H5S_SEL_ALL)
+        return count == H5Sget_simple_extent_npoints(extent.id());
+    if (rank <= 0 || rank > H5S_MAX_RANK || H5Sget_simple_extent_ndims(selection) != rank) return false;
+    std::array<hsize_t, H5S_MAX_RANK> first{};
+    std::array<hsize_t, H5S_MAX_RANK> last{};
+    std::array<hsize_t, H5S_MAX_RANK> dims{};
+    if (H5Sget_select_bounds(selection, first.data(), last.data()) < 0 ||
+        H5Sget_simple_extent_dims(extent.id(), dims.data(), nullptr) < 0) {
+        return false;
+    }
+    return std::equal(last.begin(), last.begin() + rank, dims.begin(), std::less{});
+}
+
+void require_pieces(hid_t dataset, hid_t creation, const std::string& what, int depth);
+
+void require_piece(hid_t dataset, hid_t creation, std::size_t index, const std::string& what, int depth) {
+    std::array<char, kMostName> file_name{};
+    std::array<char, kMostName> piece_name{};
+    if (H5Pget_virtual_filename(creation, index, file_name.data(), file_name.size()) < 0 ||
+        H5Pget_virtual_dsetname(creation, index, piece_name.data(), piece_name.size()) < 0) {
+        fail(ErrorCode::input, what + ": a piece of the virtual dataset has no name");
+    }
+    const std::string name = std::string(file_name.data()) + ":" + piece_name.data();
+    const Handle selection = take(H5Pget_virtual_srcspace(creation, index), ErrorCode::input, what);
+    const Handle target = take(H5Pget_virtual_vspace(creation, index), ErrorCode::input, what);
+    const hssize_t count = H5Sget_select_npoints(target.id());
+    if (name.find('%') != std::string::npos || count < 0 || count == static_cast<hssize_t>(H5S_UNLIMITED)) {
+        throw Error(ErrorCode::input, what + ": the virtual dataset grows with its pieces (" + name +
+                                          "), so that none of them can be known to be missing");
+    }
+    const Handle file = open_piece_file(dataset, file_name.data(), what);
+    const Handle piece = take(H5Dopen2(file.id(), piece_name.data(), H5P_DEFAULT), ErrorCode::input,
+                              what + ": its piece " + name + " is missing");
+    if (!inside(selection.id(), count, piece.id())) {
+        throw Error(ErrorCode::input, what + ": its piece " + name + " has not the size that it should give");
+    }
+    const Handle piece_creation = take(H5Dget_create_plist(piece.id()), ErrorCode::input, what);
+    require_pieces(piece.id(), piece_creation.id(), what, depth + 1);
+}
+
+/// The data that a dataset takes from elsewhere are there, also those that its pieces take.
+void require_pieces(hid_t dataset, hid_t creation, const std::string& what, int depth) {
+    if (depth > kMostNested)
+        throw Error(ErrorCode::input, what + ": virtual datasets lead round in circles, or lie too deep");
+    if (H5Pget_layout(creation) == H5D_VIRTUAL) {
+        std::size_t count = 0;
+        require(H5Pget_virtual_count(creation, &count), ErrorCode::input, what);
+        for (std::size_t i = 0; i < count; ++i) require_piece(dataset, creation, i, what, depth);
+    } else if (H5Pget_external_count(creation) > 0) {
+        const Handle space = take(H5Dget_space(dataset), ErrorCode::input, what);
+        const Handle type = take(H5Dget_type(dataset), ErrorCode::input, what);
+        const auto elements = static_cast<std::uint64_t>(H5Sget_simple_extent_npoints(space.id()));
+        std::uint64_t bytes = 0;
+        if (__builtin_mul_overflow(elements, H5Tget_size(type.id()), &bytes))
+            throw Error(ErrorCode::input, what + ": its external data are larger than any file");
+        require_external_storage(dataset, creation, bytes, what);
+    }
+}
+
+}  // namespace
+
+void require_external_pieces(const Source& source, const Dense& dense, const ReadOptions& options) {
+    const bool is_virtual = dense.layout == H5D_VIRTUAL;
+    if (!is_virtual && H5Pget_external_count(dense.creation.id()) <= 0) return;
+    if (!options.allow_external) {
+        throw Error(ErrorCode::input,
+                    source.name + ": its data are " +
+                        (is_virtual ? "a virtual dataset" : "in external files") +
+                        ", which is refused unless external files are allowed (--allow-external)");
+    }
+    if (is_virtual && std::getenv("HDF5_VDS_PREFIX") != nullptr) {
+        throw Error(
+            ErrorCode::input,
+            source.name + ": the pieces of a virtual dataset cannot be found with HDF5_VDS_PREFIX set");
+    }
+    require_pieces(dense.dataset.id(), dense.creation.id(), source.name, 0);
+}
+
+}  // namespace gpumat::formats::hdf5

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "formats/hdf5/source.hpp"
+
+namespace gpumat::formats::hdf5 {
+
+/// For a dataset whose elements lie in other files (external storage, or a virtual dataset): throws
+/// Error{input} unless `options` allow that, and where a piece is missing or short. HDF5 itself would
+/// deliver zeros or fill values in its place.
+void require_external_pieces(const Source& source, const Dense& dense, const ReadOptions& options);
+
+}  // namespace gpumat::formats::hdf5
