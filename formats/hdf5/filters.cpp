@@ -139,23 +139,6 @@ void unshuffle(const std::byte* planes, std::size_t total, std::size_t first, st
     }
 }
 
-bool deflate(const std::byte* from, std::size_t bytes, int level, std::vector<std::byte>& to) {
-    to.resize(compressBound(static_cast<uLong>(bytes)));
-    auto size = static_cast<uLongf>(to.size());
-    const int status = compress2(reinterpret_cast<Bytef*>(to.data()), &size,
-                                 reinterpret_cast<const Bytef*>(from), static_cast<uLong>(bytes), level);
-    if (status != Z_OK || size >= bytes) return false;
-    to.resize(size);
-    return true;
-}
-
-Unfilter::Unfilter(const std::vector<Filter>& filters, std::size_t chunk_bytes, std::size_t element_bytes)
-    : filters_(filters), chunk_bytes_(chunk_bytes), element_bytes_(element_bytes) {}
-
-Unfilter::~Unfilter() {
-    if (stream_is_open_) inflateEnd(&stream_);
-}
-
 bool Unfilter::known(const Filter& filter) {
     switch (filter.id) {
         case H5Z_FILTER_DEFLATE:
@@ -186,7 +169,7 @@ std::span<const std::byte> Unfilter::apply(std::span<const std::byte> data, std:
         }
         std::vector<std::byte>& to = buffers_[turn++ % 2];
         if (filter.id == H5Z_FILTER_DEFLATE) {
-            data = inflate(data, to, most, what);
+            data = inflater_.inflate(data, to, most, what);
         } else if (filter.id == kLzfFilter) {
             data = unpack_lzf(data, to, most, what);
         } else if (filter.id == H5Z_FILTER_FLETCHER32) {
@@ -209,33 +192,6 @@ std::span<const std::byte> Unfilter::apply(std::span<const std::byte> data, std:
                                           std::to_string(chunk_bytes_));
     }
     return data;
-}
-
-std::span<const std::byte> Unfilter::inflate(std::span<const std::byte> data, std::vector<std::byte>& to,
-                                             std::size_t most, const std::string& what) {
-    if (!stream_is_open_) {
-        if (inflateInit(&stream_) != Z_OK) throw Error(ErrorCode::memory, what + ": zlib cannot be started");
-        stream_is_open_ = true;
-    } else {
-        inflateReset(&stream_);
-    }
-    to.resize(most + 1);  // one byte more shows what is too long
-    stream_.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(data.data()));
-    stream_.avail_in = static_cast<uInt>(data.size());
-    stream_.next_out = reinterpret_cast<Bytef*>(to.data());
-    stream_.avail_out = static_cast<uInt>(to.size());
-    const int status = ::inflate(&stream_, Z_FINISH);
-    const std::size_t written = to.size() - stream_.avail_out;
-    if (written > most) {
-        throw Error(ErrorCode::input,
-                    what + " inflates to more than the " + std::to_string(most) + " bytes that it can hold");
-    }
-    if (status != Z_STREAM_END) {
-        throw Error(ErrorCode::input,
-                    what + " is no valid deflate stream" +
-                        (stream_.msg != nullptr ? std::string(" (") + stream_.msg + ")" : ""));
-    }
-    return {to.data(), written};
 }
 
 }  // namespace gpumat::formats::hdf5

@@ -272,6 +272,7 @@ class Hdf5Writer : public Writer {
         std::vector<std::byte> plain;
         std::vector<std::byte> shuffled;
         std::vector<std::byte> compressed;
+        std::optional<Deflater> deflater;
     };
 
     void write_chunk(const Block& chunk, const MatrixView& in, Scratch& scratch) const {
@@ -290,7 +291,8 @@ class Hdf5Writer : public Writer {
         }
         std::uint32_t skipped = 0;
         if (options_.deflate > 0) {
-            if (deflate(stored->data(), stored->size(), options_.deflate, scratch.compressed)) {
+            if (!scratch.deflater) scratch.deflater.emplace(options_.deflate);
+            if (scratch.deflater->deflate(*stored, scratch.compressed)) {
                 stored = &scratch.compressed;
             } else {
                 skipped = 1U << (options_.shuffle ? 1 : 0);  // the filter's place in the pipeline
