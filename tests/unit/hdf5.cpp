@@ -15,6 +15,7 @@
 #include "formats/registry.hpp"
 #include "lib/core/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace gpumat;
 using namespace gpumat::formats;
@@ -27,29 +28,6 @@ const std::string kMaker = std::string(GPUMAT_SOURCE_DIR) + "/tests/data/make_hd
 int run_python(const std::string& arguments) {
     const int status = std::system((std::string(GPUMAT_TEST_PYTHON) + " " + arguments).c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-class TemporaryFolder {
-  public:
-    TemporaryFolder() {
-        std::string name = (std::filesystem::temp_directory_path() / "gpumat-hdf5-XXXXXX").string();
-        REQUIRE(mkdtemp(name.data()) != nullptr);
-        path_ = name;
-    }
-    ~TemporaryFolder() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
-    }
-    [[nodiscard]] std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-    [[nodiscard]] const std::string& path() const { return path_; }
-
-  private:
-    std::string path_;
-};
-
-std::string bytes_of(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::vector<std::vector<std::string>> table(const std::string& path) {
@@ -106,7 +84,7 @@ std::string read_in_blocks(Reader& reader, const Shape& step) {
 
 void check_read(const std::vector<std::string>& words, const TemporaryFolder& folder) {
     const Reference reference{folder / words[2], words[3] == "-" ? "" : words[3]};
-    const std::string expected = bytes_of(folder / words[8]);
+    const std::string expected = file_text(folder / words[8]);
     for (const int threads : {1, 3}) {
         ReadOptions options = options_of(words[4]);
         options.threads = threads;
@@ -267,7 +245,7 @@ TEST_CASE("datasets are added to an HDF5 file that exists, and never replaced") 
     CHECK((text_of(read_whole(*open_reader({path, "/A"}, {}), {})) == text_of(first)));
     CHECK((text_of(read_whole(*open_reader({path, "/g/B"}, {}), {})) == text_of(second)));
 
-    const std::string before = bytes_of(path);
+    const std::string before = file_text(path);
     for (const auto& [dataset, words] : std::vector<std::pair<std::string, std::string>>{
              {"/A", "exists already"}, {"/g", "exists already"}, {"/A/below", "'/A' is no group"}}) {
         const Error error = caught([&] {
