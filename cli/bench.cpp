@@ -172,7 +172,7 @@ void run(Request& request, Context& context) {
     std::optional<AtomicOutput> plot;
     if (!request.plot.empty()) {
         require_plot_possible(request.plot);
-        plot.emplace(request.plot, request.force);
+        plot.emplace(request.plot, request.force ? OutputMode::replace : OutputMode::create);
     }
     Reporter reporter(request, context.style);
     const BenchListener listener = {.head = [&](const BenchHead& head) { reporter.head(head); },

@@ -80,10 +80,11 @@ class Reader {
 /// How and where to write. The file at `path` is created or truncated; replacing files safely is the
 /// caller's business.
 struct WriteTarget {
-    std::string path;     ///< the file to write, "-" for standard output
-    std::string shown;    ///< the name to use in messages (the final name of a temporary file)
-    std::string dataset;  ///< HDF5 path to write at; its groups are created
-    bool append = false;  ///< add the dataset to the HDF5 file at `path`, which exists
+    std::string path;      ///< the file to write, "-" for standard output
+    std::string shown;     ///< the name to use in messages (the final name of a temporary file)
+    std::string dataset;   ///< HDF5 path to write at; its groups are created
+    bool append = false;   ///< add the dataset to the HDF5 file at `path`, which exists
+    bool replace = false;  ///< with `append`: a dataset of that name may exist, and is replaced
 };
 
 struct WriteOptions {

@@ -67,6 +67,13 @@ const Format& recognise(const Reference& reference) {
     throw Error(ErrorCode::input, reference.path + ": is of no known format (" + known_formats() + ")");
 }
 
+bool exists_as(const std::string& path, const Format& format) {
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(path, ignored) || std::filesystem::file_size(path, ignored) == 0)
+        return false;
+    return format.recognises(head_of(path), path);
+}
+
 const Format& format_for_writing(const std::string& path, std::string_view to) {
     if (!to.empty()) {
         if (const Format* format = find(to)) return *format;

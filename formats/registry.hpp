@@ -31,6 +31,9 @@ std::span<const Format> all_formats();
 /// or content that no format recognises.
 const Format& recognise(const Reference& reference);
 
+/// Whether there is a regular file at `path` whose content is of this format.
+bool exists_as(const std::string& path, const Format& format);
+
 /// The format that the name asks for, or `to` where it is given ("hdf5", "matrix-market").
 /// Throws Error{usage} listing the known extensions.
 const Format& format_for_writing(const std::string& path, std::string_view to = {});

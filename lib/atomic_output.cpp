@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <random>
 #include <system_error>
 
@@ -101,6 +102,12 @@ bool same_file(const struct stat& x, const struct stat& y) {
     return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+/// Whether a file is as it was.
+bool same_version(const struct stat& before, const struct stat& now) {
+    return same_file(before, now) && before.st_size == now.st_size &&
+           before.st_mtim.tv_sec == now.st_mtim.tv_sec && before.st_mtim.tv_nsec == now.st_mtim.tv_nsec;
+}
+
 /// A hidden name beside `target`, short enough for any file system.
 std::string temporary_name(const std::string& target) {
     constexpr std::size_t kLongestName = 200;
@@ -146,8 +153,8 @@ void install_signal_cleanup() {
     for (const int signal_number : {SIGXFSZ, SIGPIPE}) install(signal_number, SIG_IGN);
 }
 
-AtomicOutput::AtomicOutput(const std::string& target, bool force, std::span<const std::string> inputs)
-    : target_(target), force_(force) {
+AtomicOutput::AtomicOutput(const std::string& target, OutputMode mode, std::span<const std::string> inputs)
+    : target_(target), mode_(mode) {
     struct stat present = {};
     const bool exists = stat(target.c_str(), &present) == 0;
     if (!exists && errno != ENOENT) fail(target, reason(errno));
@@ -164,7 +171,7 @@ AtomicOutput::AtomicOutput(const std::string& target, bool force, std::span<cons
             path_ = target;
             return;
         }
-        if (!force) fail(target, "it exists; --force replaces it");
+        if (mode == OutputMode::create) fail(target, "it exists; --force replaces it");
     }
     target_ = follow_links(target);
     if (name_in_folder(target_).empty()) fail(target, "there is no such directory");
@@ -180,6 +187,22 @@ AtomicOutput::AtomicOutput(const std::string& target, bool force, std::span<cons
     }
     if (exists) fchmod(descriptor, present.st_mode & 0777);
     close(descriptor);
+    if (exists && mode == OutputMode::extend) {
+        copied_ = present;
+        try {
+            copy_target();
+        } catch (...) {  // the destructor of a half-made object does not run
+            unlink(path_.c_str());
+            disarm(slot_);
+            throw;
+        }
+    }
+}
+
+void AtomicOutput::copy_target() {
+    std::error_code failure;
+    std::filesystem::copy_file(target_, path_, std::filesystem::copy_options::overwrite_existing, failure);
+    if (failure) fail(target_, "it cannot be copied to add to it: " + failure.message());
 }
 
 AtomicOutput::~AtomicOutput() {
@@ -191,8 +214,12 @@ AtomicOutput::~AtomicOutput() {
 void AtomicOutput::commit() {
     if (slot_ < 0) return;
     if (const int error_number = flush(path_, 0); error_number != 0) fail(target_, reason(error_number));
-    const int renamed =
-        force_ ? (rename(path_.c_str(), target_.c_str()) == 0 ? 0 : errno) : rename_to_new(path_, target_);
+    if (struct stat now = {}; copied_ && (stat(target_.c_str(), &now) != 0 || !same_version(*copied_, now))) {
+        fail(target_, "it changed while this run went on");
+    }
+    const int renamed = mode_ != OutputMode::create
+                            ? (rename(path_.c_str(), target_.c_str()) == 0 ? 0 : errno)
+                            : rename_to_new(path_, target_);
     if (renamed == EEXIST) fail(target_, "it appeared while this run went on; --force replaces it");
     if (renamed != 0) fail(target_, reason(renamed));
     disarm(slot_);

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <sys/stat.h>
+
+#include <optional>
 #include <span>
 #include <string>
 
@@ -11,6 +14,13 @@ namespace gpumat {
 /// process ignore (nohup) stays ignored.
 void install_signal_cleanup();
 
+/// What becomes of a target that exists.
+enum class OutputMode {
+    create,   ///< it is an error
+    replace,  ///< it is replaced
+    extend,   ///< the temporary starts as its copy, so that what is written is added to it
+};
+
 /// An output file that readers see whole or not at all: it is written under a temporary name beside the
 /// target and renamed over it by commit(). Without commit() the temporary is removed and the target stays
 /// as it was.
@@ -21,12 +31,12 @@ void install_signal_cleanup();
 class AtomicOutput {
   public:
     /// Creates the temporary file. Throws Error{output} where
-    ///  - the target is one of `inputs`, through whatever path or link (also with `force`),
-    ///  - the target exists and `force` is false,
+    ///  - the target is one of `inputs`, through whatever path or link and in every mode,
+    ///  - the target exists and the mode is `create`,
     ///  - the target is a directory,
     ///  - the folder is missing or cannot be written to.
     /// Inputs that do not exist, such as "-", are passed over.
-    AtomicOutput(const std::string& target, bool force, std::span<const std::string> inputs = {});
+    AtomicOutput(const std::string& target, OutputMode mode, std::span<const std::string> inputs = {});
     AtomicOutput(const AtomicOutput&) = delete;
     AtomicOutput& operator=(const AtomicOutput&) = delete;
     ~AtomicOutput();
@@ -34,6 +44,8 @@ class AtomicOutput {
     /// Where to write: an empty file that exists, to be truncated and filled; or the target where direct.
     [[nodiscard]] const std::string& path() const { return path_; }
     [[nodiscard]] bool direct() const { return direct_; }
+    /// Whether path() starts as a copy of the target.
+    [[nodiscard]] bool extends() const { return copied_.has_value(); }
 
     /// Flushes the file to disk, gives it the target's name and flushes the folder. The writer must have
     /// closed the file. Without `force`, a file that has appeared meanwhile is not replaced. Throws
@@ -42,10 +54,13 @@ class AtomicOutput {
     void commit();
 
   private:
+    void copy_target();
+
     std::string target_;  ///< with symbolic links followed
     std::string path_;
-    bool force_ = false;
+    OutputMode mode_;
     bool direct_ = false;
+    std::optional<struct stat> copied_;  ///< the target when it was copied
     int slot_ = -1;  ///< in the list that the signal handler removes; -1 once there is nothing to remove
 };
 

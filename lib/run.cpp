@@ -65,13 +65,20 @@ void record_plan(const Plan& plan, RunRecord& record) {
         record.parameters.emplace_back(name, std::to_string(value));
 }
 
+/// A dataset named in an HDF5 file is added to what the file holds; everything else makes a new file.
+OutputMode output_mode(const RunOptions& options, const Plan& plan) {
+    const bool names_dataset = !formats::parse_reference(*options.output).dataset.empty();
+    if (names_dataset && formats::exists_as(plan.output.path, *plan.output_format)) return OutputMode::extend;
+    return options.force ? OutputMode::replace : OutputMode::create;
+}
+
 /// The output's temporary file, made before anything is computed, so that an output that cannot be written
 /// costs no time. Empty where nothing is written, or where it goes to standard output.
 std::optional<AtomicOutput> open_output(const RunOptions& options, const Plan& plan) {
     if (plan.output_format == nullptr || plan.output.path == "-") return std::nullopt;
     std::vector<std::string> inputs;
     for (const PlannedInput& input : plan.inputs) inputs.push_back(input.header().source.path);
-    return std::optional<AtomicOutput>(std::in_place, plan.output.path, options.force, inputs);
+    return std::optional<AtomicOutput>(std::in_place, plan.output.path, output_mode(options, plan), inputs);
 }
 
 Matrix read_input(Plan& plan, std::size_t index, const RunOptions& options, RunRecord& record) {
@@ -155,7 +162,9 @@ void write_result(const Plan& plan, const Matrix& result, const RunOptions& opti
     how.threads = options.threads;
     const formats::WriteTarget target = {.path = atomic ? atomic->path() : plan.output.path,
                                          .shown = plan.output.path,
-                                         .dataset = plan.output.dataset};
+                                         .dataset = plan.output.dataset,
+                                         .append = atomic && atomic->extends(),
+                                         .replace = options.force};
     {
         const auto writer = plan.output_format->create(target, result.shape(), result.type(), how);
         writer->write(Block::whole(result.shape()), result.view());

@@ -140,8 +140,7 @@ class Hdf5Writer : public Writer {
             H5L_info_t link{};
             H5O_info_t object{};
             require(H5Lget_info(file_.id(), prefix.c_str(), &link, H5P_DEFAULT), ErrorCode::output, shown_);
-            if (end == std::string::npos)
-                throw Error(ErrorCode::output, shown_ + ": the dataset exists already");
+            if (end == std::string::npos) return free_name(link, object);
             if (link.type != H5L_TYPE_HARD)
                 throw Error(ErrorCode::output, shown_ + ": '" + prefix + "' is a link, expected a group");
             require(H5Oget_info_by_name2(file_.id(), prefix.c_str(), &object, H5O_INFO_BASIC, H5P_DEFAULT),
@@ -149,6 +148,20 @@ class Hdf5Writer : public Writer {
             if (object.type != H5O_TYPE_GROUP)
                 throw Error(ErrorCode::output, shown_ + ": '" + prefix + "' is no group");
         }
+    }
+
+    /// What bears the dataset's name goes if it may, and is a dataset.
+    void free_name(const H5L_info_t& link, H5O_info_t& object) const {
+        if (!target_.replace)
+            throw Error(ErrorCode::output, shown_ + ": the dataset exists already; --force replaces it");
+        const char* name = dataset_name_.c_str();
+        if (link.type == H5L_TYPE_HARD) {
+            require(H5Oget_info_by_name2(file_.id(), name, &object, H5O_INFO_BASIC, H5P_DEFAULT),
+                    ErrorCode::output, shown_);
+            if (object.type != H5O_TYPE_DATASET)
+                throw Error(ErrorCode::output, shown_ + ": is no dataset, and is not replaced");
+        }
+        require(H5Ldelete(file_.id(), name, H5P_DEFAULT), ErrorCode::output, shown_);
     }
 
     void create_dataset(const std::optional<Shape>& chunk) {

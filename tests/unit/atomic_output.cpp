@@ -20,9 +20,9 @@ namespace fs = std::filesystem;
 namespace {
 
 /// The message of the Error{output} that opening throws.
-std::string refusal(const std::string& target, bool force, const std::vector<std::string>& inputs = {}) {
+std::string refusal(const std::string& target, OutputMode mode, const std::vector<std::string>& inputs = {}) {
     try {
-        const AtomicOutput output(target, force, inputs);
+        const AtomicOutput output(target, mode, inputs);
     } catch (const Error& error) {
         CHECK(error.code() == ErrorCode::output);
         CHECK(std::string(error.what()).find(target) != std::string::npos);
@@ -60,7 +60,7 @@ TEST_CASE("an output appears whole on commit, and not at all without it") {
     const TemporaryFolder folder;
     const std::string target = folder / "out.mtx";
     {
-        AtomicOutput output(target, false);
+        AtomicOutput output(target, OutputMode::create);
         CHECK_FALSE(output.direct());
         CHECK(fs::path(output.path()).parent_path() == folder.path());
         write_file(output.path(), "half");
@@ -68,7 +68,7 @@ TEST_CASE("an output appears whole on commit, and not at all without it") {
     }
     CHECK(folder.entries() == 0);
     {
-        AtomicOutput output(target, false);
+        AtomicOutput output(target, OutputMode::create);
         write_file(output.path(), "whole");
         output.commit();
         CHECK(file_text(target) == "whole");
@@ -83,22 +83,22 @@ TEST_CASE("an existing output is replaced only with force, and keeps its mode") 
     const std::string target = folder / "out";
     write_file(target, "old");
     chmod(target.c_str(), 0640);
-    CHECK(says(refusal(target, false), "--force"));
+    CHECK(says(refusal(target, OutputMode::create), "--force"));
     CHECK(folder.entries() == 1);
     {
-        AtomicOutput output(target, true);
+        AtomicOutput output(target, OutputMode::replace);
         write_file(output.path(), "new");
         CHECK(file_text(target) == "old");
     }
     CHECK(file_text(target) == "old");
-    AtomicOutput output(target, true);
+    AtomicOutput output(target, OutputMode::replace);
     write_file(output.path(), "new");
     output.commit();
     CHECK(file_text(target) == "new");
     CHECK(mode_of(target) == 0640);
 
     const mode_t before = umask(027);
-    AtomicOutput fresh(folder / "fresh", false);
+    AtomicOutput fresh(folder / "fresh", OutputMode::create);
     fresh.commit();
     umask(before);
     CHECK(mode_of(folder / "fresh") == 0640);
@@ -108,7 +108,7 @@ TEST_CASE("a file that appears meanwhile is not replaced without force") {
     const TemporaryFolder folder;
     const std::string target = folder / "out";
     {
-        AtomicOutput output(target, false);
+        AtomicOutput output(target, OutputMode::create);
         write_file(target, "other");
         CHECK_THROWS_AS(output.commit(), Error);
     }
@@ -124,29 +124,29 @@ TEST_CASE("an output that is an input is refused, whatever its name, also with f
     fs::create_hard_link(input, folder / "hard");
     for (const std::string& name : {folder / "in", folder / "soft", folder / "hard",
                                     folder / "./../" + fs::path(folder.path()).filename().string() + "/in"}) {
-        CHECK(says(refusal(name, true, {"-", folder / "absent", input}), "input " + input));
+        CHECK(says(refusal(name, OutputMode::replace, {"-", folder / "absent", input}), "input " + input));
     }
-    CHECK(says(refusal(input, true, {folder / "soft"}), "input"));
+    CHECK(says(refusal(input, OutputMode::replace, {folder / "soft"}), "input"));
     CHECK(file_text(input) == "in");
     CHECK(folder.entries() == 3);
 }
 
 TEST_CASE("targets that cannot be written are refused before anything is computed") {
     const TemporaryFolder folder;
-    CHECK(says(refusal(folder.path(), true), "directory"));
-    CHECK(says(refusal(folder / "absent/out", false), "folder"));
-    CHECK(says(refusal(folder / "absent/", false), "directory"));
+    CHECK(says(refusal(folder.path(), OutputMode::replace), "directory"));
+    CHECK(says(refusal(folder / "absent/out", OutputMode::create), "folder"));
+    CHECK(says(refusal(folder / "absent/", OutputMode::create), "directory"));
     write_file(folder / "file", "");
-    CHECK_FALSE(refusal(folder / "file/out", false).empty());
+    CHECK_FALSE(refusal(folder / "file/out", OutputMode::create).empty());
     fs::create_symlink("loop", folder / "loop");
-    CHECK_FALSE(refusal(folder / "loop", true).empty());
-    CHECK_FALSE(refusal(folder / std::string(300, 'x'), false).empty());
-    AtomicOutput(folder / std::string(255, 'x'), false).commit();
+    CHECK_FALSE(refusal(folder / "loop", OutputMode::replace).empty());
+    CHECK_FALSE(refusal(folder / std::string(300, 'x'), OutputMode::create).empty());
+    AtomicOutput(folder / std::string(255, 'x'), OutputMode::create).commit();
     CHECK(fs::exists(folder / std::string(255, 'x')));
     if (geteuid() == 0) return;  // the superuser may write everywhere
     fs::create_directory(folder / "closed");
     fs::permissions(folder / "closed", fs::perms::owner_read | fs::perms::owner_exec);
-    CHECK(says(refusal(folder / "closed/out", false), "Permission"));
+    CHECK(says(refusal(folder / "closed/out", OutputMode::create), "Permission"));
     fs::permissions(folder / "closed", fs::perms::owner_all);
 }
 
@@ -156,14 +156,14 @@ TEST_CASE("a symbolic link stays, and the file it points to is written") {
     fs::create_symlink("data/real", folder / "link");
     fs::create_symlink("link", folder / "link2");
     {
-        AtomicOutput output(folder / "link2", false);  // points to nothing yet
+        AtomicOutput output(folder / "link2", OutputMode::create);  // points to nothing yet
         CHECK(fs::path(output.path()).parent_path().filename() == "data");
         write_file(output.path(), "one");
         output.commit();
     }
     CHECK(file_text(folder / "data/real") == "one");
-    CHECK(says(refusal(folder / "link", false), "--force"));
-    AtomicOutput output(folder / "link", true);
+    CHECK(says(refusal(folder / "link", OutputMode::create), "--force"));
+    AtomicOutput output(folder / "link", OutputMode::replace);
     write_file(output.path(), "two");
     output.commit();
     CHECK(fs::is_symlink(folder / "link"));
@@ -173,7 +173,7 @@ TEST_CASE("a symbolic link stays, and the file it points to is written") {
 TEST_CASE("devices and pipes are written straight") {
     const TemporaryFolder folder;
     for (const std::string target : {"/dev/null", "/dev/full"}) {
-        AtomicOutput output(target, false);
+        AtomicOutput output(target, OutputMode::create);
         CHECK(output.direct());
         CHECK(output.path() == target);
         output.commit();
@@ -182,7 +182,7 @@ TEST_CASE("devices and pipes are written straight") {
     const std::string pipe = folder / "pipe";
     REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
     {
-        const AtomicOutput output(pipe, false);
+        const AtomicOutput output(pipe, OutputMode::create);
         CHECK(output.direct());
     }
     CHECK(fs::is_fifo(pipe));
@@ -195,8 +195,8 @@ TEST_CASE("a signal removes the temporary files and ends the process as usual") 
             const rlimit no_core{0, 0};
             setrlimit(RLIMIT_CORE, &no_core);
             install_signal_cleanup();
-            const AtomicOutput first(folder / "first", false);
-            const AtomicOutput second(folder / "second", false);
+            const AtomicOutput first(folder / "first", OutputMode::create);
+            const AtomicOutput second(folder / "second", OutputMode::create);
             if (folder.entries() != 2) _exit(1);
             raise(signal_number);
         });
@@ -211,7 +211,7 @@ TEST_CASE("a signal in a child process leaves the parent's temporary file") {
     const TemporaryFolder folder;
     const int outer = in_child([&] {
         install_signal_cleanup();
-        const AtomicOutput output(folder / "out", false);
+        const AtomicOutput output(folder / "out", OutputMode::create);
         const int inner = in_child([] { raise(SIGTERM); });
         _exit(WIFSIGNALED(inner) && fs::exists(output.path()) ? 0 : 1);
     });
@@ -228,7 +228,7 @@ TEST_CASE("ignored signals stay ignored, and a file-size limit is an ordinary er
         raise(SIGPIPE);
         const rlimit small{10, 10};
         setrlimit(RLIMIT_FSIZE, &small);
-        const AtomicOutput output(folder / "out", false);
+        const AtomicOutput output(folder / "out", OutputMode::create);
         std::ofstream file(output.path());
         file << std::string(100, 'x') << std::flush;
         _exit(file.good() ? 1 : 0);
@@ -239,16 +239,44 @@ TEST_CASE("ignored signals stay ignored, and a file-size limit is an ordinary er
 
 TEST_CASE("places for outputs are given back, and too many at once is an error") {
     const TemporaryFolder folder;
-    for (int i = 0; i < 100; ++i) AtomicOutput(folder / ("out" + std::to_string(i)), false).commit();
+    for (int i = 0; i < 100; ++i)
+        AtomicOutput(folder / ("out" + std::to_string(i)), OutputMode::create).commit();
     CHECK(folder.entries() == 100);
     const TemporaryFolder crowded;
     std::vector<std::unique_ptr<AtomicOutput>> live;
     const auto open_one = [&] {
-        live.push_back(std::make_unique<AtomicOutput>(crowded / std::to_string(live.size()), false));
+        live.push_back(
+            std::make_unique<AtomicOutput>(crowded / std::to_string(live.size()), OutputMode::create));
     };
     for (int i = 0; i < 64; ++i) open_one();
     CHECK_THROWS_AS(open_one(), Error);
     live.clear();
     CHECK(crowded.entries() == 0);
     open_one();
+}
+
+TEST_CASE("extending starts from a copy, and never loses a change made meanwhile") {
+    const TemporaryFolder folder;
+    const std::string target = folder / "out";
+    write(target, "old");
+    {
+        AtomicOutput output(target, OutputMode::extend);
+        CHECK(output.extends());
+        CHECK(read(output.path()) == "old");
+        write(output.path(), "old and new");
+        CHECK(read(target) == "old");
+        output.commit();
+    }
+    CHECK(read(target) == "old and new");
+    {
+        AtomicOutput output(target, OutputMode::extend);
+        write(target, "somebody else's");
+        CHECK_THROWS_AS(output.commit(), Error);
+    }
+    CHECK(read(target) == "somebody else's");
+    AtomicOutput fresh(folder / "fresh", OutputMode::extend);
+    CHECK_FALSE(fresh.extends());
+    write(fresh.path(), "first");
+    fresh.commit();
+    CHECK(read(folder / "fresh") == "first");
 }
