@@ -88,7 +88,7 @@ struct WordTile {
 /// Block b takes the tile at place b of the order. Persistent blocks go on with the tiles `gridDim.x` apart,
 /// and the loads of the next tile are in flight while this one is written.
 template <class T, class PLAN>
-__global__ void __launch_bounds__(PLAN::kThreads, 1)
+__global__ void __launch_bounds__(PLAN::kThreads)
     vectorized_kernel(const void* __restrict__ in, void* __restrict__ out, std::int64_t rows,
                       std::int64_t cols, BandOrder order) {
     using Tile = WordTile<T, PLAN>;
