@@ -167,7 +167,7 @@ void add_all_tma(const std::vector<int>& bands) {
     (add_tma<PLANS>(bands), ...);
 }
 
-void add_thin() {
+[[maybe_unused]] void add_thin() {
     candidates.push_back({"tall", [](const Shape& shape) { return shape.n <= kThin; },
                           [](const Shape& shape, const void* in, void* out) {
                               const ThinTiles tiles = tall_tiles<T>(shape.m, shape.n);
