@@ -106,27 +106,25 @@ GPUMAT_INLINE void store_lane(T* to, Lane<T> value) {
 /// Transposes 16 / size rows of 16 bytes; rows of `from` are ld apart, rows of `to` kWidth.
 template <int kWidth>
 GPUMAT_INLINE void transpose_lanes(const float* from, std::int64_t ld, float* to) {
-    using Order = Lane<int>;
     const auto a = load_lane(from);
     const auto b = load_lane(from + ld);
     const auto c = load_lane(from + 2 * ld);
     const auto d = load_lane(from + 3 * ld);
-    const auto ac_low = __builtin_shuffle(a, c, Order{0, 4, 1, 5});
-    const auto ac_high = __builtin_shuffle(a, c, Order{2, 6, 3, 7});
-    const auto bd_low = __builtin_shuffle(b, d, Order{0, 4, 1, 5});
-    const auto bd_high = __builtin_shuffle(b, d, Order{2, 6, 3, 7});
-    store_lane(to, __builtin_shuffle(ac_low, bd_low, Order{0, 4, 1, 5}));
-    store_lane(to + kWidth, __builtin_shuffle(ac_low, bd_low, Order{2, 6, 3, 7}));
-    store_lane(to + 2 * kWidth, __builtin_shuffle(ac_high, bd_high, Order{0, 4, 1, 5}));
-    store_lane(to + 3 * kWidth, __builtin_shuffle(ac_high, bd_high, Order{2, 6, 3, 7}));
+    const auto ac_low = __builtin_shufflevector(a, c, 0, 4, 1, 5);
+    const auto ac_high = __builtin_shufflevector(a, c, 2, 6, 3, 7);
+    const auto bd_low = __builtin_shufflevector(b, d, 0, 4, 1, 5);
+    const auto bd_high = __builtin_shufflevector(b, d, 2, 6, 3, 7);
+    store_lane(to, __builtin_shufflevector(ac_low, bd_low, 0, 4, 1, 5));
+    store_lane(to + kWidth, __builtin_shufflevector(ac_low, bd_low, 2, 6, 3, 7));
+    store_lane(to + 2 * kWidth, __builtin_shufflevector(ac_high, bd_high, 0, 4, 1, 5));
+    store_lane(to + 3 * kWidth, __builtin_shufflevector(ac_high, bd_high, 2, 6, 3, 7));
 }
 template <int kWidth>
 GPUMAT_INLINE void transpose_lanes(const double* from, std::int64_t ld, double* to) {
-    using Order = Lane<long long>;
     const auto a = load_lane(from);
     const auto b = load_lane(from + ld);
-    store_lane(to, __builtin_shuffle(a, b, Order{0, 2}));
-    store_lane(to + kWidth, __builtin_shuffle(a, b, Order{1, 3}));
+    store_lane(to, __builtin_shufflevector(a, b, 0, 2));
+    store_lane(to + kWidth, __builtin_shufflevector(a, b, 1, 3));
 }
 
 /// From storage in which the elements of one k are `ld` apart, and k + 1 follows k.
