@@ -10,7 +10,9 @@ namespace {
 
 template <class T>
 struct ArrayChunk : Chunk {
-    std::vector<T> values;  ///< the first `count` are used
+    Buffer values;  ///< `count` elements of type T
+
+    [[nodiscard]] T* data() { return reinterpret_cast<T*>(values.data()); }
 };
 
 /// Any number of values a line.
@@ -18,8 +20,8 @@ template <Field F, class T>
 void parse_values(ArrayChunk<T>& chunk, Type type) {
     // A value and the blank after it take two bytes or more.
     const std::size_t most = chunk.text.size() / 2 + 1;
-    if (chunk.values.size() < most) chunk.values.resize(most);
-    T* value = chunk.values.data();
+    if (chunk.values.size() < most * sizeof(T)) chunk.values = Buffer(most * sizeof(T));
+    T* value = chunk.data();
     const char* p = chunk.text.data();
     const char* const end = p + chunk.text.size();
     std::int64_t lines = 0;
@@ -33,10 +35,10 @@ void parse_values(ArrayChunk<T>& chunk, Type type) {
             ++lines;
         }
     } catch (const Malformed&) {
-        chunk.count = value - chunk.values.data();
+        chunk.count = value - chunk.data();
         throw;
     }
-    chunk.count = value - chunk.values.data();
+    chunk.count = value - chunk.data();
     chunk.lines = lines;
 }
 
@@ -229,7 +231,7 @@ class ArrayBody final : public Body {
             if (begin >= end) return;
             MirrorFault fault = MirrorFault::none;
             const std::int64_t skipped = begin - chunk.start.count;
-            const std::int64_t put = placement.put(chunk.values.data() + skipped, begin, end - begin, fault);
+            const std::int64_t put = placement.put(chunk.data() + skipped, begin, end - begin, fault);
             if (fault == MirrorFault::none) return;
             const char* const where = locate_value(chunk.text, skipped + put, F);
             chunk.problem = mirror_problem(where, fault, context_.header.symmetry, context_.type);

@@ -29,7 +29,7 @@ struct Cursor {
 
 /// A piece of the body and what was found in it. Readers add their values.
 struct Chunk {
-    std::vector<char> scratch;
+    Buffer scratch;
     std::string_view text;
     Cursor start;
     std::int64_t lines = 0;

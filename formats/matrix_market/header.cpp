@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <limits>
-#include <vector>
 
 #include "lib/core/error.hpp"
 
@@ -160,7 +159,12 @@ void parse_sizes(Line& line, const std::string& name, FileHeader& header) {
         line.refuse_token(std::to_string(header.shape.rows) +
                           " columns, as a matrix with symmetry must be square");
     }
-    if (header.storage == Storage::coordinate) header.entries = line.size("the number of entries");
+    if (header.storage == Storage::coordinate) {
+        header.entries = line.size("the number of entries");
+        if (header.entries != 0 && (header.shape.rows == 0 || header.shape.cols == 0)) {
+            line.refuse_token("0 entries, as the matrix is empty");
+        }
+    }
     line.expect_end();
     if (header.storage == Storage::array) header.entries = array_entries(header, name);
 }
@@ -169,7 +173,7 @@ void parse_sizes(Line& line, const std::string& name, FileHeader& header) {
 
 FileHeader parse_header(TextSource& source, const std::string& name) {
     FileHeader header;
-    std::vector<char> scratch;
+    Buffer scratch;
     std::uint64_t offset = 0;
     std::int64_t number = 0;
     bool banner_seen = false;

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "formats/matrix_market/powers.hpp"
+
 namespace gpumat::formats::matrix_market {
 namespace {
 
@@ -16,11 +18,6 @@ constexpr std::int64_t kHugeExponent = std::int64_t{1} << 60;
 
 /// Neither a double nor a tie between two doubles has more significant digits.
 constexpr std::size_t kDecisiveDigits = 768;
-
-constexpr std::uint64_t kLargestExactInteger = std::uint64_t{1} << 53;
-constexpr std::array<double, 23> kExactPowers = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                                 1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                                 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
 bool starts_with_ignoring_case(const char* p, std::string_view word) {
     return std::ranges::all_of(word, [&p](char c) { return (*p++ | 0x20) == c; });
@@ -110,38 +107,19 @@ bool nearest_double(const Decimal& decimal, double& value) {
     return error == std::errc() || digits.exponent < 0;
 }
 
-/// The nearest double to the magnitude.
+/// The nearest double to the magnitude. False where it is beyond the range.
 bool magnitude_of(const Decimal& decimal, double& value) {
-    if (!decimal.truncated && decimal.mantissa <= kLargestExactInteger) {
-        // Both factors are exact, so that the one rounding is that of the result.
-        const auto mantissa = static_cast<double>(decimal.mantissa);
-        if (decimal.exponent >= 0 && decimal.exponent <= 22) {
-            value = mantissa * kExactPowers[static_cast<std::size_t>(decimal.exponent)];
-            return true;
-        }
-        if (decimal.exponent < 0 && decimal.exponent >= -22) {
-            value = mantissa / kExactPowers[static_cast<std::size_t>(-decimal.exponent)];
-            return true;
-        }
+    double above = 0;  // of the next mantissa: digits that were left out lie between
+    if (multiply_by_power(decimal.mantissa, decimal.exponent, value) &&
+        (!decimal.truncated ||
+         (multiply_by_power(decimal.mantissa + 1, decimal.exponent, above) && above == value))) {
+        return true;
     }
     return nearest_double(decimal, value);
 }
 
-bool is_infinite(float value) {
-    return std::isinf(value);
-}
-template <class T>
-bool is_infinite(T value) {
-    return std::isinf(static_cast<float>(value));
-}
-
-template <class T>
-bool same(T a, T b) {
-    return std::memcmp(&a, &b, sizeof a) == 0;
-}
-
 /// Rounds to a type narrower than double as if in one step. The double nearest to the decimal decides,
-/// unless it is itself a tie between two values of the type: then the digits do.
+/// unless a tie between two values of the type is near: then the digits do.
 template <class T>
 bool narrow(const Decimal& decimal, T& value) {
     const double sign = decimal.negative ? -1.0 : 1.0;
@@ -152,20 +130,16 @@ bool narrow(const Decimal& decimal, T& value) {
     }
     double magnitude = 0;
     if (!magnitude_of(decimal, magnitude)) return false;
-    value = T(sign * magnitude);
-    if (magnitude == 0) return true;
+    if (rounds_surely(sign * magnitude, value)) return true;
+    // The number lies at or beside a double that may be a tie. Where it is not that double, of the two
+    // doubles around it the odd one rounds as the number itself does: "round to odd" keeps what rounding
+    // needs.
+    const auto order = compare(digits_of(decimal), digits_of(magnitude));
     const auto bits = std::bit_cast<std::uint64_t>(magnitude);
-    const T below(sign * std::bit_cast<double>(bits - 1));
-    const T above(sign * std::bit_cast<double>(bits + 1));
-    if (!same(below, above)) {
-        const auto order = compare(digits_of(decimal), digits_of(magnitude));
-        if (order < 0) value = below;
-        if (order > 0) value = above;
-    }
-    return !is_infinite(value);
+    if (order < 0) value = T(sign * std::bit_cast<double>((bits - 1) | 1));
+    if (order > 0) value = T(sign * std::bit_cast<double>(bits | 1));
+    return std::isfinite(static_cast<float>(value));
 }
-
-}  // namespace
 
 const char* scan_special(const char* p, Decimal& decimal) {
     decimal.plain = false;
@@ -204,6 +178,33 @@ void truncate_mantissa(Decimal& decimal) {
     }
     decimal.exponent = point_position(decimal, first) - kMantissaDigits;
     decimal.truncated = std::any_of(p, decimal.digits_end, [](char c) { return c != '0' && c != '.'; });
+}
+
+}  // namespace
+
+const char* scan(const char* p, Decimal& decimal) {
+    decimal.negative = *p == '-';
+    if (*p == '-' || *p == '+') ++p;
+    decimal.digits = p;
+    std::uint64_t mantissa = 0;
+    p = take_digits(p, mantissa);
+    decimal.point = p;
+    std::int64_t digits = p - decimal.digits;
+    std::int64_t exponent = 0;
+    if (*p == '.') {
+        const char* fraction = ++p;
+        p = take_digits(p, mantissa);
+        exponent = fraction - p;
+        digits -= exponent;
+        decimal.plain = false;
+    }
+    if (digits == 0) return decimal.plain ? scan_special(decimal.digits, decimal) : nullptr;
+    decimal.digits_end = p;
+    decimal.mantissa = mantissa;
+    decimal.exponent = exponent;
+    if (digits > 19) truncate_mantissa(decimal);
+    if (*p == 'e' || *p == 'E') return scan_exponent(p, decimal);
+    return p;
 }
 
 bool to_float(const Decimal& decimal, double& value) {

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "lib/core/error.hpp"
 #include "lib/core/memory.hpp"
@@ -110,47 +111,51 @@ class PlainText final : public TextSource {
         return offset + std::min(want, file_->bytes() - std::min(offset, file_->bytes()));
     }
 
-    std::string_view lines(std::uint64_t begin, std::uint64_t end, std::vector<char>& scratch) override {
+    std::string_view lines(std::uint64_t begin, std::uint64_t end, Buffer& scratch) override {
         // One byte more at the front shows whether a line starts at `begin`.
         const std::uint64_t from = begin == 0 ? 0 : begin - 1;
-        std::size_t size = read(from, static_cast<std::size_t>(end - from) + kSlackBytes, scratch, 0);
-        std::size_t first = 0;
-        if (begin != 0) {
-            const void* feed = size == 0 ? nullptr : std::memchr(scratch.data(), '\n', size);
-            if (feed == nullptr) return {};
-            first = static_cast<std::size_t>(static_cast<const char*>(feed) - scratch.data()) + 1;
-        }
+        std::size_t asked = static_cast<std::size_t>(end - from) + kSlackBytes;
+        char* text = reserve(scratch, asked, 0);
+        std::size_t size = file_->read_at(from, text, asked);
+        const std::size_t first = begin == 0 ? 0 : past_line_feed(text, 0, size);
         if (from + first >= end || first >= size) return {};
 
         // The last line is the one that holds the byte before `end`.
         std::size_t search = static_cast<std::size_t>(end - from) - 1;
         for (;;) {
-            const void* feed =
-                search < size ? std::memchr(scratch.data() + search, '\n', size - search) : nullptr;
-            if (feed != nullptr) {
-                const auto past =
-                    static_cast<std::size_t>(static_cast<const char*>(feed) - scratch.data()) + 1;
-                return {scratch.data() + first, past - first};
-            }
-            if (size < scratch.size() - kPaddingBytes) break;  // the end of the file
+            const std::size_t past = search < size ? past_line_feed(text, search, size) : size + 1;
+            if (past <= size) return {text + first, past - first};
+            if (size < asked) break;  // the end of the file
             if (size - first > kLongestLineBytes + (end - from))
                 refuse_long_line(file_->name(), from + first);
             search = size;
-            size = read(from, 2 * size, scratch, size);
+            asked = 2 * size;
+            text = reserve(scratch, asked, size);
+            size += file_->read_at(from + size, text + size, asked - size);
         }
-        scratch[size] = '\n';
-        return {scratch.data() + first, size + 1 - first};
+        text[size] = '\n';
+        return {text + first, size + 1 - first};
     }
 
     [[nodiscard]] std::uint64_t text_bytes() const override { return file_->bytes(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return file_->bytes(); }
 
   private:
-    /// Grows `scratch` to `count` bytes and padding, of which the first `have` are there already, and
-    /// returns how many the file could fill.
-    std::size_t read(std::uint64_t from, std::size_t count, std::vector<char>& scratch, std::size_t have) {
-        scratch.resize(count + kPaddingBytes);
-        return have + file_->read_at(from + have, scratch.data() + have, count - have);
+    /// Room for `count` bytes and padding, with the first `keep` bytes kept.
+    static char* reserve(Buffer& scratch, std::size_t count, std::size_t keep) {
+        if (scratch.size() < count + kPaddingBytes) {
+            Buffer larger(count + kPaddingBytes);
+            if (keep != 0) std::memcpy(larger.data(), scratch.data(), keep);
+            scratch = std::move(larger);
+        }
+        return reinterpret_cast<char*>(scratch.data());
+    }
+
+    /// The place after the first line feed in [from, size), or size + 1.
+    static std::size_t past_line_feed(const char* text, std::size_t from, std::size_t size) {
+        const void* feed = std::memchr(text + from, '\n', size - from);
+        return feed == nullptr ? size + 1
+                               : static_cast<std::size_t>(static_cast<const char*>(feed) - text) + 1;
     }
 
     std::unique_ptr<File> file_;
@@ -315,7 +320,7 @@ class StreamText final : public TextSource {
         return base_ + load(from, from + static_cast<std::size_t>(std::max<std::uint64_t>(want, 1)));
     }
 
-    std::string_view lines(std::uint64_t begin, std::uint64_t end, std::vector<char>&) override {
+    std::string_view lines(std::uint64_t begin, std::uint64_t end, Buffer&) override {
         const auto to = static_cast<std::size_t>(end - base_);
         const std::size_t first =
             begin == 0 ? 0 : past_line_feed(static_cast<std::size_t>(begin - base_) - 1);

@@ -4,7 +4,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "lib/core/memory.hpp"
 
 namespace gpumat::formats::matrix_market {
 
@@ -32,7 +33,7 @@ class TextSource {
 
     /// The whole lines that start in [begin, end), a range inside the window. The text ends with a line
     /// feed, also where the file does not, and may lie in `scratch`. Several threads may ask at once.
-    virtual std::string_view lines(std::uint64_t begin, std::uint64_t end, std::vector<char>& scratch) = 0;
+    virtual std::string_view lines(std::uint64_t begin, std::uint64_t end, Buffer& scratch) = 0;
 
     /// Bytes of the text, or 0 where they are not known beforehand.
     [[nodiscard]] virtual std::uint64_t text_bytes() const { return 0; }

@@ -319,6 +319,22 @@ TEST_CASE("CPU multiplies of long sums", "[multiply]") {
     }
 }
 
+TEST_CASE("CPU multiplies that take more than one block of every extent", "[multiply]") {
+    // Beyond outer-product's blocks: 240 × 768 a task, 3840 rows or columns, 384 of depth.
+    const Registry registry = Registry::standard();
+    for (const char* name : {"outer-product", "vendor"}) {
+        const Level* level = registry.find(Operation::multiply, DeviceKind::cpu, name);
+        REQUIRE(level != nullptr);
+        for (const Type type : {Type::f32, Type::f64}) {
+            for (const Sizes& sizes : {Sizes{251, 775, 7}, Sizes{3845, 5, 11}, Sizes{5, 3859, 11}}) {
+                DYNAMIC_SECTION(case_name(*level, type, sizes)) {
+                    check_all(*level, type, sizes, {}, 3);
+                }
+            }
+        }
+    }
+}
+
 TEST_CASE("halves are summed in f32 and rounded once", "[multiply]") {
     // 2048 + 1 + 1: a sum kept in f16 stays at 2048, since 2049 is a tie that rounds to even.
     const Registry registry = Registry::standard();

@@ -1,6 +1,12 @@
-gpumat_test(test_matrix_market SOURCES matrix_market.cpp LINK gpumat::formats)
+gpumat_test(test_matrix_market SOURCES matrix_market.cpp matrix_market_corpus.cpp LINK gpumat::formats)
+target_compile_definitions(test_matrix_market PRIVATE GPUMAT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 
-# Reads and writes files for the tests against SciPy.
+# SciPy, Python's numbers and exact fractions as oracles.
 add_executable(matrix_market_tool matrix_market_tool.cpp)
 gpumat_target(matrix_market_tool)
 target_link_libraries(matrix_market_tool PRIVATE gpumat::formats)
+if(GPUMAT_TEST_PYTHON)
+  add_test(NAME matrix_market_oracle
+    COMMAND ${GPUMAT_TEST_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/matrix_market_oracle.py $<TARGET_FILE:matrix_market_tool>)
+  set_tests_properties(matrix_market_oracle PROPERTIES SKIP_RETURN_CODE 77)
+endif()

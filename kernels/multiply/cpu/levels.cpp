@@ -2,13 +2,23 @@
 
 #include <array>
 
+#include "kernels/common/vector_width.hpp"
+
 namespace gpumat::multiply::cpu {
+namespace {
+
+Reasons outer_product_unsupported(const Problem& problem, const Device&) {
+    return vector_reasons(problem);
+}
+
+}  // namespace
 
 std::span<const Level> levels() {
     constexpr auto op = Operation::multiply;
     constexpr auto device = DeviceKind::cpu;
     static constexpr std::array kTypes = {Type::f32, Type::f64,  Type::c64, Type::c128,
                                           Type::f16, Type::bf16, Type::i32, Type::i64};
+    static constexpr std::array kOuterProductTypes = {Type::f32, Type::f64};
     static constexpr std::array kVendorTypes = {Type::f32, Type::f64, Type::c64, Type::c128};
     static const std::array kLevels = {
         Level{.operation = op,
@@ -39,6 +49,16 @@ std::span<const Level> levels() {
         Level{.operation = op,
               .device = device,
               .number = 4,
+              .name = "outer-product",
+              .summary = "packed panels, and a tile of C in vector registers that takes rank-1 updates",
+              .removes = "a load and a store of a sum for every multiply-add",
+              .needs = {.types = kOuterProductTypes},
+              .parameters = vector_parameters(),
+              .unsupported = outer_product_unsupported,
+              .prepare = prepare_outer_product},
+        Level{.operation = op,
+              .device = device,
+              .number = 5,
               .name = "vendor",
               .summary = "OpenBLAS, loaded when asked for",
               .removes = "nothing of ours: what one would call instead",
@@ -50,7 +70,8 @@ std::span<const Level> levels() {
 }
 
 std::vector<Preference> preference(const Problem&, const Device&) {
-    return {{"tiled", "it is the fastest of our own levels that takes every type"}};
+    return {{"outer-product", "it is the fastest of our own levels for f32 and f64"},
+            {"tiled", "it is the fastest of our own levels that takes every type"}};
 }
 
 }  // namespace gpumat::multiply::cpu

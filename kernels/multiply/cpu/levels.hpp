@@ -20,6 +20,7 @@ Reasons vendor_unsupported(const Problem& problem, const Device& device);
 Launch prepare_naive(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_interchanged(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_tiled(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_outer_product(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device& device);
 
 }  // namespace gpumat::multiply::cpu

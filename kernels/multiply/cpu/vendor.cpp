@@ -50,6 +50,7 @@ struct OpenBlas {
     void* cgemm = nullptr;
     void* zgemm = nullptr;
     void (*set_threads)(int) = nullptr;
+    std::string core;  ///< the processor whose kernels it chose
     std::string why_not;
 };
 
@@ -69,6 +70,9 @@ OpenBlas load() {
     if (blas.sgemm == nullptr || blas.dgemm == nullptr || blas.cgemm == nullptr || blas.zgemm == nullptr ||
         blas.set_threads == nullptr) {
         blas.why_not = std::string(kLibrary) + " lacks cblas_?gemm or openblas_set_num_threads";
+    }
+    if (auto* name = reinterpret_cast<const char* (*)()>(dlsym(library, "openblas_get_corename"))) {
+        blas.core = name();
     }
     return blas;
 }
@@ -123,7 +127,8 @@ Reasons vendor_unsupported(const Problem& problem, const Device&) {
 }
 
 Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device& device) {
-    Launch launch{.level = "vendor", .run = {}, .details = {{"library", kLibrary}}};
+    Launch launch{
+        .level = "vendor", .run = {}, .details = {{"library", kLibrary}, {"kernels for", open_blas().core}}};
     visit_multiply_type(problem.type, [&]<class T>(TypeTag<T>) {
         if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, std::complex<float>> ||
                       std::is_same_v<T, std::complex<double>>) {

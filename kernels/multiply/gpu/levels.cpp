@@ -3,53 +3,72 @@
 #include "kernels/common/build.hpp"
 
 namespace gpumat::multiply::gpu {
+namespace {
+
+constexpr std::array kTypes = {Type::f32, Type::f64,  Type::c64, Type::c128,
+                               Type::f16, Type::bf16, Type::i32, Type::i64};
+constexpr std::array kVendorTypes = {Type::f32, Type::f64, Type::c64, Type::c128, Type::f16, Type::bf16};
+
+using Prepare = Launch (*)(const Problem&, const Operands&, const Device&);
+
+constexpr Level rung(int number, std::string_view name, std::string_view summary, std::string_view removes,
+                     Prepare prepare, std::span<const Parameter> parameters = {}) {
+    return {.operation = Operation::multiply,
+            .device = DeviceKind::gpu,
+            .number = number,
+            .name = name,
+            .summary = summary,
+            .removes = removes,
+            .needs = {.types = kTypes},
+            .parameters = parameters,
+            .prepare = prepare};
+}
+
+}  // namespace
 
 std::span<const Level> levels() {
-    constexpr auto op = Operation::multiply;
-    constexpr auto device = DeviceKind::gpu;
-    static constexpr std::array kTypes = {Type::f32, Type::f64,  Type::c64, Type::c128,
-                                          Type::f16, Type::bf16, Type::i32, Type::i64};
     static constexpr std::array kLevels = {
-        Level{.operation = op,
-              .device = device,
-              .number = 1,
-              .name = "naive-strided",
-              .summary = "one thread an element, 1x128 blocks: a warp walks down a column of C",
-              .removes = "nothing: the first attempt to beat",
-              .needs = {.types = kTypes},
-              .prepare = GPUMAT_GPU_LEVEL(prepare_naive_strided)},
-        Level{.operation = op,
-              .device = device,
-              .number = 2,
-              .name = "naive",
-              .summary = "one thread an element, 128x1 or 16x16 blocks: a warp walks along a row of C",
-              .removes = "uncoalesced reads of A and writes of C",
-              .needs = {.types = kTypes},
-              .parameters = kNaiveParameters,
-              .prepare = GPUMAT_GPU_LEVEL(prepare_naive)},
-        Level{.operation = op,
-              .device = device,
-              .number = 3,
-              .name = "tiled",
-              .summary = "tiles of A and B in shared memory, coalesced and free of bank conflicts",
-              .removes = "memory traffic: an element is loaded once a tile instead of once a thread",
-              .needs = {.types = kTypes},
-              .parameters = kTiledParameters,
-              .prepare = GPUMAT_GPU_LEVEL(prepare_tiled)},
-        Level{.operation = op,
-              .device = device,
-              .number = 4,
-              .name = "pipelined",
-              .summary = "register and warp tiles, asynchronous copies in stages, k split where C is small",
-              .removes = "the latency of memory, and instructions beside multiply-adds",
-              .needs = {.types = kTypes},
-              .prepare = GPUMAT_GPU_LEVEL(prepare_pipelined)},
+        rung(1, "naive-strided", "one thread an element, 1x128 blocks: a warp walks down a column of C",
+             "nothing: the first attempt to beat", GPUMAT_GPU_LEVEL(prepare_naive_strided)),
+        rung(2, "naive", "one thread an element, 128x1 or 16x16 blocks: a warp walks along a row of C",
+             "uncoalesced reads of A and writes of C", GPUMAT_GPU_LEVEL(prepare_naive), kNaiveParameters),
+        rung(3, "tiled-uncoalesced", "tiles in shared memory; B's tile is loaded down its columns",
+             "memory traffic: an element is loaded once a tile instead of once a thread",
+             GPUMAT_GPU_LEVEL(prepare_tiled_uncoalesced)),
+        rung(4, "tiled-conflicted", "both tiles loaded along memory; B's tile is read down a bank",
+             "uncoalesced loads of B", GPUMAT_GPU_LEVEL(prepare_tiled_conflicted)),
+        rung(5, "tiled", "both tiles loaded along memory and read without conflicts", "bank conflicts",
+             GPUMAT_GPU_LEVEL(prepare_tiled), kTiledParameters),
+        rung(6, "coarsened", "32x16 threads on 32x32 tiles, two outputs a thread",
+             "one of four shared loads for two multiply-adds", GPUMAT_GPU_LEVEL(prepare_coarsened)),
+        rung(7, "coarsened-transposed", "coarsened, with B's tile transposed and padded",
+             "address arithmetic of the inner loop", GPUMAT_GPU_LEVEL(prepare_coarsened_transposed)),
+        rung(8, "outer-product", "rank-1 updates: A in shared memory, B and 16 rows of C in registers",
+             "shared traffic of B", GPUMAT_GPU_LEVEL(prepare_outer_product)),
+        rung(9, "unrolled", "outer-product with its loops unrolled",
+             "branches and address arithmetic between steps", GPUMAT_GPU_LEVEL(prepare_unrolled)),
+        rung(10, "prefetch", "unrolled, the next tile of A fetched while this one is used",
+             "the wait for loads of A", GPUMAT_GPU_LEVEL(prepare_prefetch)),
+        rung(11, "register-blocked", "128x128 tiles, 8x8 outputs a thread, 16-byte shared reads",
+             "the shared load of every multiply-add", GPUMAT_GPU_LEVEL(prepare_register_blocked)),
+        rung(12, "pipelined", "register and warp tiles, copies some stages ahead, k split where C is small",
+             "the latency of memory, and instructions beside multiply-adds",
+             GPUMAT_GPU_LEVEL(prepare_pipelined)),
+        Level{.operation = Operation::multiply,
+              .device = DeviceKind::gpu,
+              .number = 13,
+              .name = "vendor",
+              .summary = "cuBLAS, loaded at run time, in the precision of the type",
+              .removes = "nothing: what one would call instead",
+              .needs = {.types = kVendorTypes},
+              .unsupported = GPUMAT_GPU_LEVEL(vendor_unsupported),
+              .prepare = GPUMAT_GPU_LEVEL(prepare_vendor)},
     };
     return kLevels;
 }
 
 std::vector<Preference> preference(const Problem&, const Device&) {
-    return {{"pipelined", "it is the fastest level for every type and shape"}};
+    return {{"pipelined", "it is the fastest of our levels for every type and shape"}};
 }
 
 }  // namespace gpumat::multiply::gpu

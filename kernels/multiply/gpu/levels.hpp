@@ -9,7 +9,7 @@ namespace gpumat::multiply::gpu {
 /// The multiply ladder of the GPU, first rung first.
 std::span<const Level> levels();
 
-/// What `auto` tries for this problem, best first.
+/// What `auto` tries for this problem, best first. It takes levels of ours, never `vendor`.
 std::vector<Preference> preference(const Problem& problem, const Device& device);
 
 inline constexpr std::array kNaiveBlocks = {16, 128};
@@ -23,8 +23,18 @@ inline constexpr std::array kTiledParameters = {
 // One function a level, each in the file of its level.
 Launch prepare_naive_strided(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_naive(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_tiled_uncoalesced(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_tiled_conflicted(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_tiled(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_coarsened(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_coarsened_transposed(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_outer_product(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_unrolled(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_prefetch(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_register_blocked(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_pipelined(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device& device);
+Reasons vendor_unsupported(const Problem& problem, const Device& device);
 
 // Parts of a level that compile on their own.
 Launch prepare_pipelined_f32(const Problem& problem, const Operands& operands, const Device& device);

@@ -11,8 +11,8 @@
 // as `naive-strided` reads A.
 // Idea: NVIDIA, CUDA C++ Best Practices Guide, coalesced access to global memory.
 #include "kernels/multiply/gpu/arguments.cuh"
-#include "kernels/multiply/gpu/launch.cuh"
 #include "kernels/multiply/gpu/levels.hpp"
+#include "kernels/multiply/gpu/tiles.cuh"
 
 namespace gpumat::multiply::gpu {
 namespace {
@@ -35,28 +35,17 @@ __global__ void __launch_bounds__(256) naive(Arguments<T> p) {
     }
 }
 
-template <class T>
-Launch prepare(const Problem& problem, const Operands& operands, const Device& device) {
-    const Arguments<T> arguments(problem, operands);
-    const bool square = parameter_value(kNaiveParameters, problem, "block") == 16;
-    const dim3 block = square ? dim3(16, 16) : dim3(128, 1);
-    const std::int64_t tiles =
-        divide_up<std::int64_t>(problem.m, block.y) * divide_up<std::int64_t>(problem.n, block.x);
-    return {.level = "naive",
-            .run =
-                [=, stream = stream_of(device)] {
-                    if (tiles == 0) return;
-                    naive<T><<<grid_for(tiles), block, 0, stream>>>(arguments);
-                    GPUMAT_CUDA(cudaGetLastError());
-                },
-            .details = describe(naive<T>, block)};
-}
-
 }  // namespace
 
 Launch prepare_naive(const Problem& problem, const Operands& operands, const Device& device) {
-    return visit_device_type(problem.type,
-                             [&]<class T>(TypeTag<T>) { return prepare<T>(problem, operands, device); });
+    const bool square = parameter_value(kNaiveParameters, problem, "block") == 16;
+    const dim3 block = square ? dim3(16, 16) : dim3(128, 1);
+    return visit_device_type(problem.type, [&]<class T>(TypeTag<T>) {
+        return make_launch(
+            "naive", device,
+            blocks_for_tiles(problem, static_cast<int>(block.y), static_cast<int>(block.x), block), naive<T>,
+            Arguments<T>(problem, operands));
+    });
 }
 
 }  // namespace gpumat::multiply::gpu

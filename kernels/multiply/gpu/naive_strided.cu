@@ -9,8 +9,8 @@
 // Limited by: transactions; the lanes' requests do not coalesce.
 // Idea: NVIDIA, CUDA C++ Best Practices Guide, coalesced access to global memory.
 #include "kernels/multiply/gpu/arguments.cuh"
-#include "kernels/multiply/gpu/launch.cuh"
 #include "kernels/multiply/gpu/levels.hpp"
+#include "kernels/multiply/gpu/tiles.cuh"
 
 namespace gpumat::multiply::gpu {
 namespace {
@@ -34,26 +34,13 @@ __global__ void __launch_bounds__(kRows) naive_strided(Arguments<T> p) {
     }
 }
 
-template <class T>
-Launch prepare(const Problem& problem, const Operands& operands, const Device& device) {
-    const Arguments<T> arguments(problem, operands);
-    const dim3 block(1, kRows);
-    const std::int64_t tiles = divide_up<std::int64_t>(problem.m, kRows) * problem.n;
-    return {.level = "naive-strided",
-            .run =
-                [=, stream = stream_of(device)] {
-                    if (tiles == 0) return;
-                    naive_strided<T><<<grid_for(tiles), block, 0, stream>>>(arguments);
-                    GPUMAT_CUDA(cudaGetLastError());
-                },
-            .details = describe(naive_strided<T>, block)};
-}
-
 }  // namespace
 
 Launch prepare_naive_strided(const Problem& problem, const Operands& operands, const Device& device) {
-    return visit_device_type(problem.type,
-                             [&]<class T>(TypeTag<T>) { return prepare<T>(problem, operands, device); });
+    return visit_device_type(problem.type, [&]<class T>(TypeTag<T>) {
+        return make_launch("naive-strided", device, blocks_for_tiles(problem, kRows, 1, dim3(1, kRows)),
+                           naive_strided<T>, Arguments<T>(problem, operands));
+    });
 }
 
 }  // namespace gpumat::multiply::gpu

@@ -9,7 +9,7 @@
 
 #include "kernels/common/async_copy.cuh"
 #include "kernels/multiply/gpu/arguments.cuh"
-#include "kernels/multiply/gpu/launch.cuh"
+#include "kernels/multiply/gpu/tiles.cuh"
 #include "kernels/multiply/gpu/tuning.hpp"
 
 namespace gpumat::multiply::gpu {
@@ -481,22 +481,22 @@ Launch prepare_pipelined_tile(const Problem& problem, const Operands& operands, 
                        .splits = schedule.splits,
                        .k_per_split = divide_up<std::int64_t>(steps, schedule.splits) * kTile.bk,
                        .partial = static_cast<Sum<T>*>(partial->data())};
-    GPUMAT_CUDA(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
+    allow_shared_memory(reinterpret_cast<const void*>(kKernel), kSharedBytes);
     const dim3 block(kTile.threads());
     const auto grid = static_cast<unsigned>(schedule.whole + parts);
     const auto adders = static_cast<unsigned>(split_tiles * (kTile.bm * kTile.bn / 32));
-    Launch launch{.level = "pipelined",
-                  .run =
-                      [=, stream = stream_of(device)] {
-                          kKernel<<<grid, block, kSharedBytes, stream>>>(arguments, work);
-                          GPUMAT_CUDA(cudaGetLastError());
-                          if (adders == 0) return;
-                          add_partial_sums<T>
-                              <<<adders, 256, 0, stream>>>(arguments, work, kTile.bm, kTile.bn);
-                          GPUMAT_CUDA(cudaGetLastError());
-                          static_cast<void>(partial);  // the memory lives as long as the launch
-                      },
-                  .details = describe(kKernel, block, kSharedBytes)};
+    Launch launch{
+        .level = "pipelined",
+        .run =
+            [=, stream = stream_of(device)] {
+                kKernel<<<grid, block, kSharedBytes, stream>>>(arguments, work);
+                GPUMAT_CUDA(cudaGetLastError());
+                if (adders == 0) return;
+                add_partial_sums<T><<<adders, 256, 0, stream>>>(arguments, work, kTile.bm, kTile.bn);
+                GPUMAT_CUDA(cudaGetLastError());
+                static_cast<void>(partial);  // the memory lives as long as the launch
+            },
+        .details = launch_details(reinterpret_cast<const void*>(kKernel), {grid, block, kSharedBytes})};
     launch.details.insert(
         launch.details.begin(),
         {{"tile", std::to_string(kTile.bm) + "x" + std::to_string(kTile.bn) + "x" + std::to_string(kTile.bk)},

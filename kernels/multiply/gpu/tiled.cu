@@ -11,8 +11,8 @@
 // 66.9 on an H200.
 // Idea: NVIDIA, CUDA C++ Programming Guide, shared memory (the tiled matrix product).
 #include "kernels/multiply/gpu/arguments.cuh"
-#include "kernels/multiply/gpu/launch.cuh"
 #include "kernels/multiply/gpu/levels.hpp"
+#include "kernels/multiply/gpu/tiles.cuh"
 
 namespace gpumat::multiply::gpu {
 namespace {
@@ -55,18 +55,8 @@ __global__ void __launch_bounds__(kTile* kTile) tiled(Arguments<T> p) {
 
 template <class T, int kTile>
 Launch prepare(const Problem& problem, const Operands& operands, const Device& device) {
-    const Arguments<T> arguments(problem, operands);
-    const dim3 block(kTile, kTile);
-    const std::int64_t tiles =
-        divide_up<std::int64_t>(problem.m, kTile) * divide_up<std::int64_t>(problem.n, kTile);
-    return {.level = "tiled",
-            .run =
-                [=, stream = stream_of(device)] {
-                    if (tiles == 0) return;
-                    tiled<T, kTile><<<grid_for(tiles), block, 0, stream>>>(arguments);
-                    GPUMAT_CUDA(cudaGetLastError());
-                },
-            .details = describe(tiled<T, kTile>, block)};
+    return make_launch("tiled", device, blocks_for_tiles(problem, kTile, kTile, dim3(kTile, kTile)),
+                       tiled<T, kTile>, Arguments<T>(problem, operands));
 }
 
 }  // namespace

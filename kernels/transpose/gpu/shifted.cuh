@@ -251,7 +251,7 @@ ThinTiles wide_tiles(std::int64_t rows, std::int64_t cols) {
     const std::int64_t row_words = (length + kPack - 1) / kPack + 2;
     return {.length = static_cast<int>(length),
             .count = static_cast<unsigned>((rows * cols + kPack - 1 + length * rows - 1) / (length * rows)),
-            .shared_bytes = static_cast<std::size_t>((rows + 1) * (row_words + 2) * kShiftWord_bytes)};
+            .shared_bytes = static_cast<std::size_t>(rows * (row_words + 2) * kShiftWord_bytes)};
 }
 
 }  // namespace gpumat::transpose::gpu

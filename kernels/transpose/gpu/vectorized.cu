@@ -13,6 +13,8 @@
 // rows above a tile again, from L2. What limits it: device memory, and for small matrices the latency of one
 // tile. Which shape of tile serves which element size is measured: tuning.hpp. Sources: swizzled tiles and
 // conflict-free phases, CUDA C++ Programming Guide, "Shared Memory"; Little's law.
+#include <string>
+
 #include "kernels/common/launch.cuh"
 #include "kernels/transpose/gpu/levels.hpp"
 #include "kernels/transpose/gpu/shifted.cuh"
@@ -24,6 +26,13 @@ namespace {
 
 constexpr std::string_view kName = "vectorized";
 
+/// Puts the way of working and the tile, rows by columns of the input, before the facts of the launch.
+Launch with_tile(Launch launch, const char* kernel, std::int64_t rows, std::int64_t cols) {
+    launch.details.insert(launch.details.begin(),
+                          {{"kernel", kernel}, {"tile", std::to_string(rows) + "x" + std::to_string(cols)}});
+    return launch;
+}
+
 template <class T, class PLAN>
 Launch launch_words(const Problem& problem, const Operands& operands, const Device& device) {
     using Tile = WordTile<T, PLAN>;
@@ -31,51 +40,60 @@ Launch launch_words(const Problem& problem, const Operands& operands, const Devi
     const auto resident =
         static_cast<unsigned>(PLAN::kResident) * static_cast<unsigned>(device.gpu->info().multiprocessors);
     const unsigned blocks = !PLAN::kPersistent ? order.tiles() : std::min(order.tiles(), resident);
-    return make_launch(
-        kName, device,
-        {.grid = dim3(blocks), .block = dim3(PLAN::kThreads), .shared_bytes = Tile::kShared_bytes},
-        vectorized_kernel<T, PLAN>, operands.a, operands.c, problem.m, problem.n, order);
+    return with_tile(
+        make_launch(
+            kName, device,
+            {.grid = dim3(blocks), .block = dim3(PLAN::kThreads), .shared_bytes = Tile::kShared_bytes},
+            vectorized_kernel<T, PLAN>, operands.a, operands.c, problem.m, problem.n, order),
+        "words", Tile::kRows, Tile::kCols);
 }
 
 template <class T, class PLAN>
 Launch launch_in_place(const Problem& problem, const Operands& operands, const Device& device) {
     using Tile = WordTile<T, PLAN>;
     const auto tiles = static_cast<unsigned>((problem.n + Tile::kCols - 1) / Tile::kCols);
-    return make_launch(
-        kName, device,
-        {.grid = dim3(tiles, tiles), .block = dim3(PLAN::kThreads), .shared_bytes = 2 * Tile::kShared_bytes},
-        vectorized_in_place_kernel<T, PLAN>, operands.c, problem.n);
+    return with_tile(make_launch(kName, device,
+                                 {.grid = dim3(tiles, tiles),
+                                  .block = dim3(PLAN::kThreads),
+                                  .shared_bytes = 2 * Tile::kShared_bytes},
+                                 vectorized_in_place_kernel<T, PLAN>, operands.c, problem.n),
+                     "swap", Tile::kRows, Tile::kCols);
 }
 
 template <class T, class PLAN>
 Launch launch_shifted(const Problem& problem, const Operands& operands, const Device& device) {
     const BandOrder order = shifted_order<T, PLAN>(problem.m, problem.n, PLAN::kBand);
-    return make_launch(kName, device,
-                       {.grid = dim3(order.tiles()),
-                        .block = dim3(PLAN::kThreads),
-                        .shared_bytes = ShiftTile<T, PLAN>::kShared_bytes},
-                       shifted_kernel<T, PLAN>, static_cast<const T*>(operands.a),
-                       static_cast<T*>(operands.c), problem.m, problem.n, order);
+    return with_tile(make_launch(kName, device,
+                                 {.grid = dim3(order.tiles()),
+                                  .block = dim3(PLAN::kThreads),
+                                  .shared_bytes = ShiftTile<T, PLAN>::kShared_bytes},
+                                 shifted_kernel<T, PLAN>, static_cast<const T*>(operands.a),
+                                 static_cast<T*>(operands.c), problem.m, problem.n, order),
+                     "shifted", (ShiftTile<T, PLAN>::kRows), (ShiftTile<T, PLAN>::kCols));
 }
 
 template <class T>
 Launch launch_tall(const Problem& problem, const Operands& operands, const Device& device) {
     const ThinTiles tiles = tall_tiles<T>(problem.m, problem.n);
-    return make_launch(
-        kName, device,
-        {.grid = dim3(tiles.count), .block = dim3(kThinThreads), .shared_bytes = tiles.shared_bytes},
-        tall_kernel<T>, static_cast<const T*>(operands.a), static_cast<T*>(operands.c), problem.m,
-        static_cast<int>(problem.n), tiles.length);
+    return with_tile(
+        make_launch(
+            kName, device,
+            {.grid = dim3(tiles.count), .block = dim3(kThinThreads), .shared_bytes = tiles.shared_bytes},
+            tall_kernel<T>, static_cast<const T*>(operands.a), static_cast<T*>(operands.c), problem.m,
+            static_cast<int>(problem.n), tiles.length),
+        "tall", tiles.length, problem.n);
 }
 
 template <class T>
 Launch launch_wide(const Problem& problem, const Operands& operands, const Device& device) {
     const ThinTiles tiles = wide_tiles<T>(problem.m, problem.n);
-    return make_launch(
-        kName, device,
-        {.grid = dim3(tiles.count), .block = dim3(kThinThreads), .shared_bytes = tiles.shared_bytes},
-        wide_kernel<T>, static_cast<const T*>(operands.a), static_cast<T*>(operands.c),
-        static_cast<int>(problem.m), problem.n, tiles.length);
+    return with_tile(
+        make_launch(
+            kName, device,
+            {.grid = dim3(tiles.count), .block = dim3(kThinThreads), .shared_bytes = tiles.shared_bytes},
+            wide_kernel<T>, static_cast<const T*>(operands.a), static_cast<T*>(operands.c),
+            static_cast<int>(problem.m), problem.n, tiles.length),
+        "wide", problem.m, tiles.length);
 }
 
 /// Whether rows of both matrices, and the matrices themselves, start at multiples of the word.

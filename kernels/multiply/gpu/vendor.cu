@@ -1,0 +1,113 @@
+// multiply, GPU level `vendor`: cuBLAS, what a user would call instead of this ladder.
+//
+// The library is loaded when the level is asked for. Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ, so the
+// operands change places and nothing is copied; for β ≠ 0, D is copied to C first, which is counted as part
+// of the run. f32 uses the library's default mode, which converts nothing for the tensor cores; the 16-bit
+// floats add up in f32, also where the library splits a sum. There are no integers of 32 bits and more. Like
+// every BLAS, it reads neither A nor B where α = 0, and a NaN in them stays unseen then.
+#include <algorithm>
+#include <memory>
+
+#include "kernels/common/cublas.hpp"
+#include "kernels/multiply/gpu/arithmetic.cuh"
+#include "kernels/multiply/gpu/levels.hpp"
+#include "kernels/multiply/gpu/tiles.cuh"
+
+namespace gpumat::multiply::gpu {
+
+Reasons vendor_unsupported(const Problem&, const Device&) {
+    const std::string why = cublas::why_missing();
+    return why.empty() ? Reasons{} : Reasons{why};
+}
+
+#ifdef GPUMAT_HAS_CUBLAS_HEADER
+namespace {
+
+/// The library's types for an element and for its sums.
+template <class T>
+struct CublasType;
+template <>
+struct CublasType<__half> {
+    static constexpr auto kElement = CUDA_R_16F;
+    static constexpr auto kCompute = CUBLAS_COMPUTE_32F;
+};
+template <>
+struct CublasType<__nv_bfloat16> {
+    static constexpr auto kElement = CUDA_R_16BF;
+    static constexpr auto kCompute = CUBLAS_COMPUTE_32F;
+};
+template <>
+struct CublasType<float> {
+    static constexpr auto kElement = CUDA_R_32F;
+    static constexpr auto kCompute = CUBLAS_COMPUTE_32F;
+};
+template <>
+struct CublasType<double> {
+    static constexpr auto kElement = CUDA_R_64F;
+    static constexpr auto kCompute = CUBLAS_COMPUTE_64F;
+};
+template <>
+struct CublasType<Complex<float>> {
+    static constexpr auto kElement = CUDA_C_32F;
+    static constexpr auto kCompute = CUBLAS_COMPUTE_32F;
+};
+template <>
+struct CublasType<Complex<double>> {
+    static constexpr auto kElement = CUDA_C_64F;
+    static constexpr auto kCompute = CUBLAS_COMPUTE_64F;
+};
+
+template <class T>
+Launch prepare(const Problem& p, const Operands& operands, const Device& device) {
+    if (p.m == 0 || p.n == 0) return {.level = "vendor", .run = [] {}};
+    const auto handle = std::make_shared<cublas::Handle>(stream_of(device));
+    cublas::check(
+        GPUMAT_CUBLAS_FUNCTION(cublasSetMathMode)(
+            handle->get(), static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
+                                                     CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
+        "cublasSetMathMode");
+    const auto gemm = GPUMAT_CUBLAS_FUNCTION(cublasGemmEx_64);
+    const auto alpha = scalar_as<Sum<T>>(p.alpha);
+    const auto beta = scalar_as<Sum<T>>(p.beta);
+    const bool reads_d = !p.beta.is_zero(p.type);
+    const auto c_bytes = static_cast<std::size_t>(p.m) * static_cast<std::size_t>(p.n) * sizeof(T);
+    return {.level = "vendor",
+            .run =
+                [=, gpu = device.gpu] {
+                    if (reads_d) gpu->copy(operands.c, operands.d, c_bytes);
+                    constexpr auto kElement = CublasType<T>::kElement;
+                    // A leading dimension is at least 1, also of an operand without elements.
+                    const std::int64_t ldb = std::max<std::int64_t>(p.transpose_b ? p.k : p.n, 1);
+                    const std::int64_t lda = std::max<std::int64_t>(p.transpose_a ? p.m : p.k, 1);
+                    cublas::check(
+                        gemm(handle->get(), p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                             p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, p.n, p.m, p.k, &alpha, operands.b,
+                             kElement, ldb, operands.a, kElement, lda, &beta, operands.c, kElement, p.n,
+                             CublasType<T>::kCompute, CUBLAS_GEMM_DEFAULT),
+                        "cublasGemmEx_64");
+                },
+            .details = {}};
+}
+
+}  // namespace
+
+Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device& device) {
+    return visit_device_type(problem.type, [&]<class T>(TypeTag<T>) -> Launch {
+        if constexpr (std::is_integral_v<T>) {
+            __builtin_unreachable();  // the table's type list refuses integers first
+        } else {
+            return prepare<T>(problem, operands, device);
+        }
+    });
+}
+
+#else
+
+// vendor_unsupported has given the reason before.
+Launch prepare_vendor(const Problem&, const Operands&, const Device&) {
+    throw Error(ErrorCode::unsupported, cublas::why_missing());
+}
+
+#endif
+
+}  // namespace gpumat::multiply::gpu

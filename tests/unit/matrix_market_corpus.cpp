@@ -1,0 +1,125 @@
+// Every file of tests/data/valid and tests/data/invalid with the ending .mtx is a test. NAME.mtx.expect says
+// what comes of it:
+//   valid:   ["ask TYPE"] "TYPE SHAPE", then the rows of the matrix (two numbers for a complex value)
+//   invalid: ["type TYPE"] the message behind the file's name; the code is Error{input}
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "formats/registry.hpp"
+#include "lib/core/error.hpp"
+#include "tests/catch.hpp"
+
+namespace gpumat::formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> files_in(const std::string& folder) {
+    std::vector<fs::path> files;
+    for (const auto& entry :
+         fs::directory_iterator(fs::path(GPUMAT_SOURCE_DIR) / "tests" / "data" / folder)) {
+        if (entry.path().extension() == ".mtx") files.push_back(entry.path());
+    }
+    std::ranges::sort(files);
+    REQUIRE(files.size() >= 50);
+    return files;
+}
+
+/// The sidecar. Where its first line is `keyword TYPE`, the type goes to the options.
+std::istringstream expectation_of(const fs::path& file, const std::string& keyword, ReadOptions& options) {
+    std::ifstream sidecar(file.string() + ".expect");
+    REQUIRE(sidecar);
+    std::ostringstream text;
+    text << sidecar.rdbuf();
+    std::istringstream expectation(text.str());
+    std::string word;
+    if (expectation >> word && word == keyword) {
+        expectation >> word;
+        options.type = type_from_name(word);
+        REQUIRE(options.type);
+        expectation.ignore(1);
+    } else {
+        expectation.seekg(0);
+    }
+    return expectation;
+}
+
+bool same(double expected, double found) {
+    if (std::isnan(expected)) return std::isnan(found);
+    return std::bit_cast<std::uint64_t>(expected) == std::bit_cast<std::uint64_t>(found);
+}
+
+/// Whether the next words are the value.
+template <class T>
+bool matches(std::istringstream& expectation, const T& found) {
+    std::string word;
+    expectation >> word;
+    if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
+        std::string imaginary;
+        expectation >> imaginary;
+        using Part = typename T::value_type;
+        return same(static_cast<Part>(std::stold(word)), found.real()) &&
+               same(static_cast<Part>(std::stold(imaginary)), found.imag());
+    } else if constexpr (std::is_integral_v<T>) {
+        return word == std::to_string(found);
+    } else if constexpr (std::is_same_v<T, float>) {
+        return same(std::strtof(word.c_str(), nullptr), found);
+    } else {
+        return same(std::strtod(word.c_str(), nullptr), static_cast<double>(found));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("matrix market corpus: every valid file gives its matrix") {
+    for (const fs::path& file : files_in("valid")) {
+        for (const int threads : {1, 2}) {
+            INFO(file.filename().string() << ", threads " << threads);
+            ReadOptions options;
+            options.threads = threads;
+            std::istringstream expectation = expectation_of(file, "ask", options);
+            std::string type;
+            std::string shape;
+            expectation >> type >> shape;
+            const auto reader = open_reader({file.string(), ""}, options);
+            CHECK(reader->header().format == "matrix-market");
+            const Matrix matrix = read_whole(*reader, options);
+            CHECK(name_of(matrix.type()) == type);
+            CHECK(to_string(matrix.shape()) == shape);
+            visit_type(matrix.type(), [&]<class T>(TypeTag<T>) {
+                for (std::int64_t i = 0; i < matrix.shape().elements(); ++i) {
+                    INFO("element " << i);
+                    CHECK(matches(expectation, matrix.as<T>()[i]));
+                }
+            });
+            std::string rest;
+            CHECK_FALSE(expectation >> rest);
+        }
+    }
+}
+
+TEST_CASE("matrix market corpus: every invalid file is refused for its reason") {
+    for (const fs::path& file : files_in("invalid")) {
+        for (const int threads : {1, 2}) {
+            INFO(file.filename().string() << ", threads " << threads);
+            ReadOptions options;
+            options.threads = threads;
+            std::istringstream expectation = expectation_of(file, "type", options);
+            std::string message;
+            std::getline(expectation, message);
+            try {
+                read_whole(*open_reader({file.string(), ""}, options), options);
+                FAIL_CHECK("was read");
+            } catch (const Error& error) {
+                CHECK(error.what() == file.string() + message);
+                CHECK(error.code() == ErrorCode::input);
+            }
+        }
+    }
+}
+
+}  // namespace gpumat::formats
