@@ -258,25 +258,25 @@ TEST_CASE("places for outputs are given back, and too many at once is an error")
 TEST_CASE("extending starts from a copy, and never loses a change made meanwhile") {
     const TemporaryFolder folder;
     const std::string target = folder / "out";
-    write(target, "old");
+    write_file(target, "old");
     {
         AtomicOutput output(target, OutputMode::extend);
         CHECK(output.extends());
-        CHECK(read(output.path()) == "old");
-        write(output.path(), "old and new");
-        CHECK(read(target) == "old");
+        CHECK(file_text(output.path()) == "old");
+        write_file(output.path(), "old and new");
+        CHECK(file_text(target) == "old");
         output.commit();
     }
-    CHECK(read(target) == "old and new");
+    CHECK(file_text(target) == "old and new");
     {
         AtomicOutput output(target, OutputMode::extend);
-        write(target, "somebody else's");
+        write_file(target, "somebody else's");
         CHECK_THROWS_AS(output.commit(), Error);
     }
-    CHECK(read(target) == "somebody else's");
+    CHECK(file_text(target) == "somebody else's");
     AtomicOutput fresh(folder / "fresh", OutputMode::extend);
     CHECK_FALSE(fresh.extends());
-    write(fresh.path(), "first");
+    write_file(fresh.path(), "first");
     fresh.commit();
-    CHECK(read(folder / "fresh") == "first");
+    CHECK(file_text(folder / "fresh") == "first");
 }
