@@ -79,7 +79,8 @@ class Gpu {
     /// Waits for all enqueued work and throws what it failed with.
     virtual void synchronize() = 0;
 
-    /// Milliseconds between device events recorded before and after `enqueue`; waits for the work.
+    /// Milliseconds between device events recorded before and after `enqueue`; waits for the work. What the
+    /// host needs to enqueue the first launches is not in them.
     virtual double time_ms(const std::function<void()>& enqueue) = 0;
 
     /// The cudaStream_t, for the kernels.

@@ -237,6 +237,7 @@ class Bench {
             memory_.load(problem);
             Standings standings;
             for (const Entrant& entrant : entrants) {
+                if (!entrant.yardstick) tell_yardsticks(standings);
                 tell_progress(entrant, problem, ++number, row_count);
                 run_row(entrant, problem, standings);
             }
@@ -271,7 +272,7 @@ class Bench {
             row.reason = error.what();
             // A GPU that failed once refuses everything after it.
             if (error.code() == ErrorCode::device) {
-                tell_yardsticks(standings);
+                tell_yardsticks(standings);  // this row may be one of them
                 tell(row);
                 throw;
             }
@@ -285,7 +286,6 @@ class Bench {
             yardsticks_.push_back(std::move(row));
             return;
         }
-        tell_yardsticks(standings);
         compare(row, standings);
         tell(row);
     }

@@ -43,13 +43,6 @@ Json to_json(const BenchHead& head) {
     return json;
 }
 
-/// As many digits as a measurement deserves, without an exponent: "0.01234", "12.34", "12345".
-std::string four_digits(double value) {
-    if (value <= 0) return "0";
-    const int before_point = static_cast<int>(std::floor(std::log10(value))) + 1;
-    return fmt::format("{:.{}f}", value, std::clamp(4 - before_point, 0, 9));
-}
-
 std::string or_dash(const std::optional<double>& value, const char* format) {
     return value ? fmt::format(fmt::runtime(format), *value) : "-";
 }
@@ -96,6 +89,12 @@ std::string markdown_line(const std::vector<std::string>& cells) {
 }
 
 }  // namespace
+
+std::string four_digits(double value) {
+    if (value <= 0) return "0";
+    const int before_point = static_cast<int>(std::floor(std::log10(value))) + 1;
+    return fmt::format("{:.{}f}", value, std::clamp(4 - before_point, 0, 9));
+}
 
 Json to_json(const BenchRow& row) {
     Json details = Json::object();

@@ -25,6 +25,9 @@ const char* json_end();
 std::string csv_begin(const BenchHead& head);
 std::string csv_row(const BenchHead& head, const BenchRow& row);
 
+/// As many digits as a measurement deserves, without an exponent: "0.01234", "12.34", "12345".
+std::string four_digits(double value);
+
 /// The published table: problem, level, time, rate, shares, gains, verified.
 std::vector<std::string> table_header(Operation operation);
 std::vector<std::string> table_cells(const BenchRow& row);

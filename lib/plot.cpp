@@ -11,11 +11,14 @@
 #include <filesystem>
 #include <memory>
 
+#include "lib/bench_export.hpp"
 #include "lib/core/error.hpp"
 
 namespace gpumat {
 namespace {
 
+constexpr int kLevelBar = 0x0072b2;
+constexpr int kBaselineBar = 0xb0b0b0;
 constexpr const char* kReferenceColour = "#404040";
 // Colours that colour-blind readers can tell apart (Okabe and Ito), then the same again with other points.
 constexpr std::array kColours = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
@@ -84,7 +87,8 @@ std::string preamble(const BenchHead& head, const std::vector<BenchRow>& rows, b
                                      : fmt::format("pngcairo noenhanced size 1000,{} font 'sans,11'", height);
     return "set terminal " + terminal + "\nset output " + gnuplot_text(output) + "\nset title " +
            gnuplot_text(title_of(head, rows, one_problem)) +
-           "\nset grid front linecolor rgb '#d0d0d0' linewidth 0.5\nset border 3\nset tics nomirror\n";
+           " offset 0,0.4\nset grid back linecolor rgb '#d0d0d0' linewidth 0.5\nset border 3\nset tics "
+           "nomirror\n";
 }
 
 std::string unit_of(const BenchHead& head) {
@@ -108,8 +112,8 @@ std::string bars(const BenchHead& head, const std::vector<BenchRow>& rows, const
     std::string names;
     for (std::size_t i = 0; i < rows.size(); ++i) {
         const std::size_t place = rows.size() - 1 - i;
-        data += fmt::format("{:.6g} {} {} {:.4g}\n", speed_of(rows[i]), place, rows[i].baseline ? 1 : 0,
-                            speed_of(rows[i]));
+        data += fmt::format("{:.6g} {} {} {}\n", speed_of(rows[i]), place,
+                            rows[i].baseline ? kBaselineBar : kLevelBar, four_digits(speed_of(rows[i])));
         names += (i > 0 ? ", " : "") + gnuplot_text(series_of(rows[i])) + fmt::format(" {}", place);
     }
     const std::size_t height = 130 + 34 * std::max<std::size_t>(rows.size(), 3);
@@ -124,9 +128,9 @@ std::string bars(const BenchHead& head, const std::vector<BenchRow>& rows, const
             "linecolor rgb '{1}'\nset label {2} at {0:.6g},graph 1 offset 0,0.6 right textcolor rgb '{1}'\n",
             reference, kReferenceColour, gnuplot_text(reference_name));
     }
-    script += fmt::format(
-        "plot $rows using (0):2:(0):1:($2-0.36):($2+0.36):($3 ? 0xb0b0b0 : 0x0072b2) with boxxyerror "
-        "linecolor rgb variable, \\\n     $rows using 1:2:4 with labels left offset 0.5,0\n");
+    script +=
+        "plot $rows using (0):2:(0):1:($2-0.36):($2+0.36):3 with boxxyerror "
+        "linecolor rgb variable, \\\n     $rows using 1:2:4 with labels left offset 0.5,0\n";
     return script;
 }
 
@@ -175,7 +179,7 @@ std::string curves(const BenchHead& head, const std::vector<BenchRow>& rows, con
     }
     std::string script = preamble(head, rows, false, path, output, 600) + data;
     script += "set xlabel " + gnuplot_text(squares ? "n (square matrices)" : "problem") + "\nset ylabel " +
-              gnuplot_text(unit_of(head)) + "\nset yrange [0:*]\nset key outside below\n";
+              gnuplot_text(unit_of(head)) + "\nset yrange [0:*]\nset key outside right top\n";
     if (!squares) {
         std::string names;
         for (std::size_t i = 0; i < sizes.size(); ++i)
