@@ -1,9 +1,10 @@
 // Feeds any bytes to the HDF5 reader as a file. Whatever they are, the reader delivers or throws Error: it
 // does not crash, hang or take more memory than its limit.
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "formats/hdf5/hdf5.hpp"
@@ -17,25 +18,14 @@ namespace {
 constexpr std::uint64_t kMemoryLimit = std::uint64_t{64} << 20;
 constexpr std::size_t kMostMatrices = 16;
 
-/// A file that lives in memory and has a path.
-class MemoryFile {
-  public:
-    MemoryFile(const std::uint8_t* data, std::size_t size) : descriptor_(memfd_create("fuzz", MFD_CLOEXEC)) {
-        for (std::size_t done = 0; done < size;) {
-            const ssize_t count = write(descriptor_, data + done, size - done);
-            if (count <= 0) break;
-            done += static_cast<std::size_t>(count);
-        }
-    }
-    MemoryFile(const MemoryFile&) = delete;
-    MemoryFile& operator=(const MemoryFile&) = delete;
-    ~MemoryFile() { close(descriptor_); }
-
-    [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
-
-  private:
-    int descriptor_;
-};
+/// The bytes as a file, one for the process: HDF5 opens paths only. TMPDIR=/dev/shm keeps it in memory.
+std::string file_of(const std::uint8_t* data, std::size_t size) {
+    static const std::string path =
+        std::filesystem::temp_directory_path() / ("gpumat-fuzz-" + std::to_string(getpid()) + ".h5");
+    std::ofstream file(path, std::ios::binary | std::ios::trunc);
+    file.write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
+    return path;
+}
 
 void read_matrix(const Reference& reference, const ReadOptions& options) {
     try {
@@ -48,12 +38,12 @@ void read_matrix(const Reference& reference, const ReadOptions& options) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    const MemoryFile file(data, size);
+    const std::string path = file_of(data, size);
     ReadOptions options;
     options.memory_limit = kMemoryLimit;
     options.as_column = true;
     try {
-        const auto headers = hdf5::list(file.path());
+        const auto headers = hdf5::list(path);
         for (std::size_t i = 0; i < std::min(headers.size(), kMostMatrices); ++i) {
             options.type.reset();
             read_matrix(headers[i].source, options);
@@ -62,6 +52,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
     } catch (const Error&) {  // NOLINT(bugprone-empty-catch)
     }
-    read_matrix({file.path(), ""}, options);
+    read_matrix({path, ""}, options);
     return 0;
 }
