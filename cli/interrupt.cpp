@@ -1,10 +1,10 @@
 #include "cli/interrupt.hpp"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstring>
 
 namespace gpumat::cli {

@@ -157,8 +157,8 @@ class Line {
 
     void refuse_unused_parameters() const {
         for (const auto& [name, values] : options_.parameters) {
-            if (std::ranges::find(used_, name) == used_.end())
-                throw Error(ErrorCode::usage, "--" + name + ": none of the levels asked for has a " + name);
+            if (std::ranges::find(used_, name) != used_.end()) continue;
+            throw Error(ErrorCode::usage, fmt::format("--{0}: none of the levels asked for has a {0}", name));
         }
     }
 

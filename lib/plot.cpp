@@ -194,7 +194,7 @@ std::filesystem::path find_program(const std::string& name) {
     std::string folders = variable == nullptr ? "" : variable;
     for (std::size_t begin = 0; begin <= folders.size();) {
         const std::size_t end = std::min(folders.find(':', begin), folders.size());
-        const auto candidate = std::filesystem::path(folders.substr(begin, end - begin)) / name;
+        auto candidate = std::filesystem::path(folders.substr(begin, end - begin)) / name;
         if (access(candidate.c_str(), X_OK) == 0 && !std::filesystem::is_directory(candidate))
             return candidate;
         begin = end + 1;
