@@ -1,5 +1,6 @@
 // Measures candidates for `pipelined` in f32 against cuBLAS: a development program, not a test.
 //
+// tune_multiply once INDEX M N K launches one candidate twice, or cuBLAS with index -1, for a profiler.
 // tune_multiply [SIZE…]: for each shape, every candidate tile is checked against the naive level on whole
 // numbers, where sums are exact, and then timed on random numbers with a cold L2 cache, unsplit, with the
 // model's split and with fixed ones. Prints the ratio of rates to cuBLAS, and the split that gave it. The
@@ -87,20 +88,26 @@ class Tuner {
         }
     }
 
+    void run_once(int candidate, const Shape& s) {
+        allocate(s);
+        generate(false);
+        if (candidate < 0 && cublas_) {
+            run_cublas();
+            run_cublas();
+        } else {
+            const auto index = static_cast<std::size_t>(candidate);
+            const Schedule schedule =
+                best_schedule(kCandidates.at(index), s.m, s.n, s.k, gpu_->info().multiprocessors);
+            const Launch launch = kPrepare[index](problem_, operands_, device_, schedule);
+            launch.run();
+            launch.run();
+        }
+        gpu_->synchronize();
+    }
+
     void measure(const Shape& s) {
-        problem_ = Problem{};
-        problem_.operation = Operation::multiply;
-        problem_.m = s.m;
-        problem_.n = s.n;
-        problem_.k = s.k;
-        const std::size_t a_bytes = static_cast<std::size_t>(s.m * s.k) * 4;
-        const std::size_t b_bytes = static_cast<std::size_t>(s.k * s.n) * 4;
-        const std::size_t c_bytes = static_cast<std::size_t>(s.m * s.n) * 4;
-        a_ = gpu_->allocate(a_bytes);
-        b_ = gpu_->allocate(b_bytes);
-        c_ = gpu_->allocate(c_bytes);
-        reference_ = gpu_->allocate(c_bytes);
-        operands_ = {a_.data(), b_.data(), nullptr, c_.data()};
+        allocate(s);
+        reference_ = gpu_->allocate(c_.bytes());
         generate(true);
         Operands to_reference = operands_;
         to_reference.c = reference_.data();
@@ -109,7 +116,6 @@ class Tuner {
         // Wrong candidates are found first, then the data become random.
         std::vector<std::vector<Schedule>> schedules;
         std::vector<bool> wrong;
-        static constexpr auto kPrepare = prepare_table(std::make_index_sequence<kCandidates.size()>{});
         const int processors = gpu_->info().multiprocessors;
         for (std::size_t i = 0; i < kCandidates.size(); ++i) {
             schedules.push_back(schedules_for(kCandidates[i], processors));
@@ -166,6 +172,20 @@ class Tuner {
     }
 
   private:
+    static constexpr auto kPrepare = prepare_table(std::make_index_sequence<kCandidates.size()>{});
+
+    void allocate(const Shape& s) {
+        problem_ = Problem{};
+        problem_.operation = Operation::multiply;
+        problem_.m = s.m;
+        problem_.n = s.n;
+        problem_.k = s.k;
+        a_ = gpu_->allocate(static_cast<std::size_t>(s.m * s.k) * 4);
+        b_ = gpu_->allocate(static_cast<std::size_t>(s.k * s.n) * 4);
+        c_ = gpu_->allocate(static_cast<std::size_t>(s.m * s.n) * 4);
+        operands_ = {a_.data(), b_.data(), nullptr, c_.data()};
+    }
+
     [[nodiscard]] std::int64_t tiles_of(const Tile& t) const {
         return divide_up<std::int64_t>(problem_.m, t.bm) * divide_up<std::int64_t>(problem_.n, t.bn);
     }
@@ -244,6 +264,10 @@ class Tuner {
 
 int main(int argc, char** argv) try {
     Tuner tuner;
+    if (argc == 6 && std::string_view(argv[1]) == "once") {
+        tuner.run_once(std::atoi(argv[2]), {std::atoll(argv[3]), std::atoll(argv[4]), std::atoll(argv[5])});
+        return 0;
+    }
     Tuner::legend();
     for (const Shape& shape : kShapes) {
         bool asked = argc == 1;
