@@ -49,14 +49,22 @@ int report_parse_result(const CLI::App& app, const CLI::ParseError& result) {
     return static_cast<int>(ErrorCode::usage);
 }
 
-int run_parsed(CLI::App& app, int argc, char** argv, const Context& context) {
+int parse_and_run(CLI::App& app, int argc, char** argv, const Context& context) {
     try {
         app.parse(argc, argv);
-        // Results on standard output count only when they got there.
-        if (std::fflush(stdout) != 0) throw Error(ErrorCode::output, "standard output cannot be written");
         return context.exit_code;
     } catch (const CLI::ParseError& result) {
         return report_parse_result(app, result);
+    }
+}
+
+int run_parsed(CLI::App& app, int argc, char** argv, const Context& context) {
+    try {
+        const int exit_code = parse_and_run(app, argc, argv, context);
+        // What was printed on standard output, help too, counts only when it got there.
+        if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+            throw Error(ErrorCode::output, "standard output cannot be written");
+        return exit_code;
     } catch (const Error& error) {
         spdlog::error("{}", error.what());
         return static_cast<int>(error.code());
