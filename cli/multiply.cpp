@@ -14,7 +14,8 @@ void add_multiply(CLI::App& app, Context& context) {
     command->add_flag("--transpose-b", run.transpose_b, "use B transposed");
     command->add_option("--alpha", run.alpha, "factor of the product; 're,im' for complex types")
         ->capture_default_str();
-    command->add_option("--beta", run.beta, "factor of the matrix of --add")->capture_default_str();
+    const CLI::Option* beta =
+        command->add_option("--beta", run.beta, "factor of the matrix of --add (default: 1)");
     command->add_option("--add", run.d, "FILE or FILE:/DATASET of D, as large as the product");
     add_shared_options(*command, *shared, context.style);
     command->footer(
@@ -22,7 +23,11 @@ void add_multiply(CLI::App& app, Context& context) {
         "  gpumat multiply A.h5 B.h5 -o C.h5\n"
         "  gpumat multiply A.mtx A.mtx --transpose-a -t f32 --level tiled --verify full\n"
         "  gpumat multiply A.h5 B.h5 --alpha 2 --beta -1 --add D.h5 -o C.h5 --json");
-    command->callback([shared, &context] { run_operation(*shared, context); });
+    command->callback([shared, beta, &context] {
+        // A matrix that is named is added; only an explicit β = 0 leaves it out.
+        if (shared->run.d && beta->count() == 0) shared->run.beta = "1";
+        run_operation(*shared, context);
+    });
 }
 
 }  // namespace gpumat::cli
