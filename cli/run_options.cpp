@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <new>
 
 #include "lib/core/error.hpp"
@@ -94,6 +95,24 @@ VerifyMode parse_verify(const std::string& text) {
     return VerifyMode::automatic;
 }
 
+/// A line appended to a matrix would destroy it. Devices and pipes may be named twice.
+void refuse_log_over_matrix(const SharedOptions& shared) {
+    namespace fs = std::filesystem;
+    std::error_code ignored;
+    if (shared.log.empty() || (fs::exists(shared.log, ignored) && !fs::is_regular_file(shared.log, ignored)))
+        return;
+    const RunOptions& run = shared.run;
+    for (const std::string& text : {run.a, run.b, run.d.value_or(""), run.output.value_or("")}) {
+        const std::string path = formats::parse_reference(text).path;
+        if (path.empty() || path == "-") continue;
+        if (fs::equivalent(shared.log, path, ignored) ||
+            fs::weakly_canonical(shared.log, ignored) == fs::weakly_canonical(path, ignored)) {
+            throw Error(ErrorCode::output,
+                        "--log " + shared.log + ": is the same file as the matrix " + path);
+        }
+    }
+}
+
 /// Turns texts into values and refuses what contradicts itself.
 void finish_options(SharedOptions& shared, const Context& context) {
     RunOptions& run = shared.run;
@@ -102,6 +121,7 @@ void finish_options(SharedOptions& shared, const Context& context) {
     if (!shared.type.empty()) run.type = parse_type(shared.type);
     if (shared.memory_limit > 0) run.memory_limit = shared.memory_limit;
     if (!shared.chunk.empty()) run.write.chunk = parse_chunk(shared.chunk);
+    refuse_log_over_matrix(shared);
     const int on_stdout =
         (run.output == "-" ? 1 : 0) + (shared.log == "-" ? 1 : 0) + (context.style.json ? 1 : 0);
     if (on_stdout > 1) {

@@ -77,7 +77,10 @@ OutputMode output_mode(const RunOptions& options, const Plan& plan) {
 std::optional<AtomicOutput> open_output(const RunOptions& options, const Plan& plan) {
     if (plan.output_format == nullptr || plan.output.path == "-") return std::nullopt;
     std::vector<std::string> inputs;
-    for (const PlannedInput& input : plan.inputs) inputs.push_back(input.header().source.path);
+    for (const PlannedInput& input : plan.inputs) {
+        const std::string& path = input.header().source.path;
+        inputs.push_back(path == "-" ? "/dev/stdin" : path);  // may be redirected from the output
+    }
     return std::optional<AtomicOutput>(std::in_place, plan.output.path, output_mode(options, plan), inputs);
 }
 
