@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "lib/core/error.hpp"
 #include "lib/core/parallel.hpp"
 #include "lib/stopwatch.hpp"
 
@@ -26,7 +27,12 @@ void run_samples(Execution& execution, int warmup, int repeat, const Time& time_
     execution.kernel_ms = watch.elapsed_ms();
 }
 
-void note_launch(Execution& execution, const Launch& launch) {
+void note_launch(Execution& execution, const Launch& launch, const Level& asked) {
+    if (launch.level != asked.name) {
+        throw Error(ErrorCode::device, "level '" + std::string(asked.name) +
+                                           "' was asked for, and what was prepared names itself '" +
+                                           std::string(launch.level) + "'");
+    }
     execution.level = launch.level;
     execution.details = launch.details;
 }
@@ -34,7 +40,7 @@ void note_launch(Execution& execution, const Launch& launch) {
 void execute_on_cpu(const Plan& plan, const Inputs& inputs, int warmup, int repeat, Execution& execution) {
     const Operands operands = {inputs.a.data(), inputs.b.data(), inputs.d.data(), execution.result.data()};
     const Launch launch = plan.level->prepare(plan.problem, operands, plan.device);
-    note_launch(execution, launch);
+    note_launch(execution, launch, *plan.level);
     run_samples(execution, warmup, repeat, [&] {
         const Stopwatch watch;
         launch.run();
@@ -69,7 +75,7 @@ void execute_on_gpu(const Plan& plan, const Inputs& inputs, int warmup, int repe
 
     const Launch launch =
         plan.level->prepare(plan.problem, {a.data(), b.data(), d.data(), c.data()}, plan.device);
-    note_launch(execution, launch);
+    note_launch(execution, launch, *plan.level);
     run_samples(execution, warmup, repeat, [&] { return gpu.time_ms(launch.run); });
     gpu.synchronize();
 
