@@ -140,13 +140,20 @@ void choose_level(const RunOptions& options, const Registry& registry, Plan& pla
     throw Error(ErrorCode::unsupported, text);
 }
 
+/// Adds without wrapping: what does not fit in 64 bits is as good as the largest number that does.
+void add_bytes(std::uint64_t& sum, std::uint64_t bytes) {
+    sum = bytes > ~sum ? ~std::uint64_t{0} : sum + bytes;
+}
+
 void require_room(const RunOptions& options, Plan& plan) {
-    const std::string what = "this " + std::string(name_of(plan.problem.operation));
-    plan.host_bytes = dense_bytes(plan.result, plan.problem.type, "the result");
+    std::string what = "this " + std::string(name_of(plan.problem.operation)) + " (";
     for (const PlannedInput& input : plan.inputs) {
-        plan.host_bytes +=
-            dense_bytes(input.header().shape, input.header().type, to_string(input.header().source));
+        const Header& header = input.header();
+        add_bytes(plan.host_bytes, dense_bytes(header.shape, header.type, to_string(header.source)));
+        what += describe(input) + ", ";
     }
+    what += "the result " + to_string(plan.result) + ", all " + std::string(name_of(plan.problem.type)) + ")";
+    add_bytes(plan.host_bytes, dense_bytes(plan.result, plan.problem.type, "the result"));
     require_memory(plan.host_bytes, options.memory_limit, what);
     if (!plan.gpu) return;
     plan.device_bytes = plan.host_bytes;
