@@ -20,6 +20,9 @@ herr_t keep_first(unsigned /*position*/, const H5E_error2_t* error, void* data) 
 }  // namespace
 
 Session::Session() : lock_(library_mutex()) {
+    // At exit HDF5 would close what a failed write left open once more, and crash (1.10). Every file here is
+    // closed by its owner.
+    [[maybe_unused]] static const herr_t kWithoutExitHandler = H5dont_atexit();
     // Files are closed here. What HDF5 does at exit crashes where closing a file failed (a full disk).
     static const bool once = H5dont_atexit() >= 0;
     static_cast<void>(once);
