@@ -1,0 +1,154 @@
+"""levels, info, devices and help: tables for people, JSON for programs, and nothing loaded that is not needed."""
+
+import os
+import re
+import unittest
+
+import numpy as np
+import scipy.sparse
+
+from harness import DTYPES, Case, cases, random_values, write_h5, write_mtx
+
+COMMANDS = ["transpose", "multiply", "bench", "levels", "info", "devices"]
+
+# What the tool may not load before it needs it: the driver, CUDA libraries, OpenBLAS.
+LAZY = re.compile(r"libcuda|libcublas|libcudart|libnvidia|openblas|libblas|liblapack")
+
+
+@cases([(" ".join(words).replace(" ", "_").replace("-", "") or "none", words)
+        for words in [["--help"], ["--version"], *[[command, "--help"] for command in COMMANDS], ["levels"]]])
+class LoadsNothing(Case):
+    def check(self, words):
+        self.run_tool(*words, env={"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": self.path("loaded")}, gpu=True)
+        (log,) = [name for name in os.listdir(self.folder) if name.startswith("loaded")]
+        with open(self.path(log), encoding="utf-8", errors="replace") as file:
+            loaded = [line for line in file if "file=" in line]
+        self.assertGreater(len(loaded), 3, "the loader said nothing")
+        self.assertEqual([line for line in loaded if LAZY.search(line)], [])
+
+
+@cases([(command, command) for command in COMMANDS])
+class Help(Case):
+    def check(self, command):
+        """Every help fits in two screens and ends with examples of the command."""
+        text = self.run_tool(command, "--help").out
+        self.assertIn("Examples:", text)
+        self.assertIn(f"gpumat {command}", text.split("Examples:")[1])
+        self.assertLess(len(text.splitlines()), 80)
+
+
+class Top(Case):
+    def test_help_lists_every_command_and_the_exit_codes(self):
+        text = self.run_tool("--help").out
+        for word in [*COMMANDS, "Exit codes", "Examples"]:
+            self.assertIn(word, text)
+
+    def test_version(self):
+        self.assertRegex(self.run_tool("--version").out, r"^\d+\.\d+\.\d+\n$")
+
+
+class Levels(Case):
+    def listed(self, *words):
+        return self.run_tool("levels", *words, "--json").json()["levels"]
+
+    def test_every_ladder_counts_from_one(self):
+        for operation in ("transpose", "multiply"):
+            for device in ("cpu", "gpu"):
+                ladder = self.listed(operation, "--device", device)
+                self.assertEqual([level["number"] for level in ladder], list(range(1, len(ladder) + 1)))
+                self.assertEqual(len({level["name"] for level in ladder}), len(ladder))
+                self.assertTrue(all(level["op"] == operation and level["device"] == device for level in ladder))
+
+    def test_the_levels_that_were_promised(self):
+        for operation, device, names in [
+            ("transpose", "gpu", "serial per-row per-element naive tiled padded"),
+            ("multiply", "gpu", "naive-strided naive tiled"),
+            ("transpose", "cpu", "serial per-row tiled vectorized"),
+            ("multiply", "cpu", "naive interchanged tiled vendor"),
+        ]:
+            found = {level["name"] for level in self.listed(operation, "-d", device)}
+            self.assertEqual(set(names.split()) - found, set())
+
+    def test_table_has_every_level(self):
+        text = self.run_tool("levels", "-v").out
+        for level in self.listed():
+            start = rf"^{level['op']} +{level['device']} +{level['number']} +{level['name']} "
+            pattern = start + ".*" + re.escape(level["removes"])
+            self.assertRegex(text, re.compile(pattern, re.MULTILINE))
+
+    def test_unknown_operation(self):
+        self.assert_says(self.run_tool("levels", "invert", code=2), "invert", "transpose", "multiply")
+
+
+class Devices(Case):
+    def test_cpu_is_listed_and_the_missing_gpu_explained(self):
+        listed = self.run_tool("devices", "--json").json()
+        (cpu,) = listed["devices"]
+        self.assertEqual((cpu["kind"], cpu["threads"]), ("cpu", len(os.sched_getaffinity(0))))
+        self.assertTrue(listed["why_no_gpu"])
+        table = self.run_tool("devices").out
+        self.assertIn(cpu["name"], table)
+        self.assertIn("no gpu: " + listed["why_no_gpu"], table)
+
+
+class Info(Case):
+    def info(self, *files, **options):
+        return self.run_tool("info", *files, "--json", **options).json()["matrices"]
+
+    def test_every_type(self):
+        for name in DTYPES:
+            write_h5(self.path("types.h5"), random_values(name, (3, 5)), name, dataset=name, mode="a")
+        listed = {matrix["dataset"]: matrix for matrix in self.info("types.h5")}
+        self.assertEqual(set(listed), {f"/{name}" for name in DTYPES})
+        for name in DTYPES:
+            matrix = listed[f"/{name}"]
+            self.assertEqual((matrix["rows"], matrix["cols"], matrix["type"], matrix["format"]), (3, 5, name, "hdf5"))
+
+    def test_a_named_dataset(self):
+        write_h5(self.path("two.h5"), random_values("f32", (3, 5)), dataset="group/A")
+        write_h5(self.path("two.h5"), random_values("f64", (4, 5)), dataset="group/B", mode="a")
+        (matrix,) = self.info("two.h5:/group/B")
+        self.assertEqual((matrix["dataset"], matrix["rows"], matrix["type"]), ("/group/B", 4, "f64"))
+
+    def test_matrix_market(self):
+        matrix = scipy.sparse.random(40, 50, 0.1, random_state=1)
+        write_mtx(self.path("sparse.mtx"), matrix)
+        write_mtx(self.path("dense.mtx"), np.ones((4, 4), int), "symmetric")
+        sparse, dense = self.info("sparse.mtx", "dense.mtx")
+        self.assertEqual((sparse["rows"], sparse["cols"], sparse["type"], sparse["stored_entries"], sparse["format"]),
+                         (40, 50, "f64", matrix.nnz, "matrix-market"))
+        self.assertEqual((dense["rows"], dense["type"], dense["dense_bytes"]), (4, "i64", 128))
+        self.assertIn("symmetric", dense["storage"])
+
+    def test_standard_input(self):
+        (matrix,) = self.info("-", stdin=b"%%MatrixMarket matrix array real general\n2 1\n1\n2\n")
+        self.assertEqual((matrix["path"], matrix["rows"], matrix["cols"]), ("-", 2, 1))
+
+    def test_table(self):
+        write_h5(self.path("a.h5"), random_values("f32", (3, 5)), chunks=(2, 2), compression="gzip", shuffle=True)
+        text = self.run_tool("info", "a.h5").out
+        for word in ("a.h5:/A", "hdf5", "3x5", "f32", "60 bytes", "2x2", "deflate", "shuffle"):
+            self.assertIn(word, text)
+
+    def test_headers_are_enough(self):
+        """A matrix that no memory holds can still be described."""
+        with open(self.path("huge.mtx"), "w", encoding="ascii") as file:
+            file.write("%%MatrixMarket matrix coordinate real general\n1000000 1000000 1\n1 1 1\n")
+        (matrix,) = self.info("huge.mtx")
+        self.assertEqual(matrix["dense_bytes"], 8 * 10**12)
+
+    def test_headers_beyond_any_memory(self):
+        with open(self.path("beyond.mtx"), "w", encoding="ascii") as file:
+            file.write("%%MatrixMarket matrix coordinate real general\n4000000000000 4000000000000 1\n1 1 1\n")
+        (matrix,) = self.info("beyond.mtx")
+        self.assertEqual((matrix["rows"], matrix["stored_entries"]), (4 * 10**12, 1))
+
+    def test_refusals(self):
+        with open(self.path("words.txt"), "w", encoding="ascii") as file:
+            file.write("words\n")
+        for path, words in [("nowhere.h5", "No such file"), (".", "directory"), ("words.txt", "no known format")]:
+            self.assert_says(self.run_tool("info", path, code=3), path, words)
+
+
+if __name__ == "__main__":
+    unittest.main()

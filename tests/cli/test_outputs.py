@@ -1,0 +1,389 @@
+"""What happens to files: outputs that exist or equal an input, full disks, closed pipes, signals.
+
+Nothing may be left half written: after a failure the folder is as it was before the run.
+"""
+
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import numpy as np
+
+from harness import Case, child_setup, random_values, read_h5, read_mtx, snapshot, write_h5, write_mtx
+
+WITHOUT_ROOTS_POWERS = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited in vain for {what}")
+        time.sleep(0.002)
+
+
+class OutputCase(Case):
+    def setUp(self):
+        super().setUp()
+        self.matrix = random_values("f64", (40, 30))
+        write_h5(self.path("a.h5"), self.matrix)
+        write_mtx(self.path("a.mtx"), self.matrix)
+
+    def write_old(self, name="out.h5"):
+        with open(self.path(name), "w", encoding="ascii") as file:
+            file.write("the old content\n")
+
+    def check_refused(self, code, words, *arguments, **options):
+        """The run fails with that code and these words, and the folder stays as it is."""
+        before = snapshot(self.folder)
+        result = self.run_tool(*arguments, code=code, **options)
+        self.assert_says(result, *words)
+        self.assertEqual(snapshot(self.folder), before)
+        return result
+
+
+class Existing(OutputCase):
+    def test_is_refused(self):
+        for output in ("out.h5", "out.mtx"):
+            self.write_old(output)
+            self.check_refused(4, [output, "exists", "--force"], "transpose", "a.h5", "-o", output)
+
+    def test_is_replaced_with_force(self):
+        self.write_old("out.h5")
+        self.write_old("out.mtx")
+        for output, read in (("out.h5", lambda path: read_h5(path)[1]), ("out.mtx", read_mtx)):
+            self.run_tool("transpose", "a.h5", "-o", output, "--force")
+            self.assert_same_bits(read(self.path(output)), self.matrix.T.copy())
+        self.assertEqual(sorted(os.listdir(self.folder)), ["a.h5", "a.mtx", "out.h5", "out.mtx"])
+
+    def test_keeps_its_mode(self):
+        """A file that is replaced keeps its permissions; a new one gets those of the umask."""
+        self.write_old()
+        os.chmod(self.path("out.h5"), 0o640)
+        self.run_tool("transpose", "a.h5", "-o", "out.h5", "--force")
+        self.run_tool("transpose", "a.h5", "-o", "new.h5")
+        modes = [os.stat(self.path(name)).st_mode & 0o777 for name in ("out.h5", "new.h5")]
+        umask = os.umask(0)
+        os.umask(umask)
+        self.assertEqual([oct(mode) for mode in modes], [oct(0o640), oct(0o666 & ~umask)])
+
+    def test_link_stays_a_link(self):
+        self.write_old("target.h5")
+        os.symlink("target.h5", self.path("out.h5"))
+        self.check_refused(4, ["exists"], "transpose", "a.h5", "-o", "out.h5")
+        self.run_tool("transpose", "a.h5", "-o", "out.h5", "--force")
+        self.assertEqual(os.readlink(self.path("out.h5")), "target.h5")
+        self.assert_same_bits(read_h5(self.path("target.h5"))[1], self.matrix.T.copy())
+
+    def test_directory(self):
+        os.mkdir(self.path("out.h5"))
+        self.check_refused(4, ["out.h5", "directory"], "transpose", "a.h5", "-o", "out.h5", "--force")
+
+    def test_missing_folder(self):
+        self.check_refused(4, ["nowhere", "No such file"], "transpose", "a.h5", "-o", "nowhere/out.h5")
+
+    def test_is_refused_before_any_work(self):
+        """Nothing is read or computed for an output that cannot be written."""
+        self.write_old()
+        with open(self.path("endless.mtx"), "w", encoding="ascii") as file:
+            file.write("%%MatrixMarket matrix array real general\n2 2\n1\n")  # truncated: an error if it were read
+        self.check_refused(4, ["exists"], "transpose", "endless.mtx", "-o", "out.h5")
+
+
+class Extended(OutputCase):
+    """A named dataset is added to an HDF5 file that exists; what the file held stays."""
+
+    def setUp(self):
+        super().setUp()
+        write_h5(self.path("out.h5"), self.matrix, dataset="old")
+
+    def test_other_datasets_stay(self):
+        for name in ("new", "group/new"):
+            self.run_tool("transpose", "a.h5", "-o", f"out.h5:/{name}")
+            self.assert_same_bits(read_h5(self.path("out.h5"), name)[1], self.matrix.T.copy())
+        self.assert_same_bits(read_h5(self.path("out.h5"), "old")[1], self.matrix)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["a.h5", "a.mtx", "out.h5"])
+
+    def test_a_dataset_that_exists_is_refused(self):
+        self.check_refused(4, ["out.h5", "/old", "exists"], "transpose", "a.h5", "-o", "out.h5:/old")
+
+    def test_a_file_that_is_no_hdf5_is_refused(self):
+        self.write_old("text.h5")
+        self.check_refused(4, ["text.h5", "exists"], "transpose", "a.h5", "-o", "text.h5:/new")
+
+    def test_a_failure_leaves_the_file(self):
+        write_h5(self.path("big.h5"), random_values("f64", (300, 300)))
+        self.check_refused(4, ["out.h5"], "transpose", "big.h5", "-o", "out.h5:/new", file_bytes=100_000)
+
+
+class SameAsInput(OutputCase):
+    """Refused through whatever name, also with --force."""
+
+    def check_names(self, *arguments):
+        for force in ([], ["--force"]):
+            self.check_refused(4, ["input"], *arguments, *force)
+
+    def test_same_name(self):
+        self.check_names("transpose", "a.h5", "-o", "a.h5")
+
+    def test_same_name_other_dataset(self):
+        self.check_names("transpose", "a.h5:/A", "-o", "a.h5:/B")
+
+    def test_other_spelling(self):
+        self.check_names("transpose", "a.mtx", "-o", f"./../{os.path.basename(self.folder)}/a.mtx")
+
+    def test_symbolic_link(self):
+        os.symlink("a.h5", self.path("link.h5"))
+        self.check_names("transpose", "a.h5", "-o", "link.h5")
+        self.check_names("transpose", "link.h5", "-o", "a.h5")
+
+    def test_hard_link(self):
+        os.link(self.path("a.mtx"), self.path("twin.mtx"))
+        self.check_names("transpose", "a.mtx", "-o", "twin.mtx")
+
+    def test_second_and_third_input(self):
+        write_h5(self.path("b.h5"), random_values("f64", (30, 20)))
+        write_h5(self.path("d.h5"), random_values("f64", (40, 20)))
+        for output in ("b.h5", "d.h5"):
+            self.check_names("multiply", "a.h5", "b.h5", "--beta", "1", "--add", "d.h5", "-o", output)
+
+    def test_standard_input_redirected_from_the_output(self):
+        for force in ([], ["--force"]):
+            with open(self.path("a.mtx"), "rb") as stream:
+                process = self.start("transpose", "-", "-o", "a.mtx", *force, stdin=stream)
+                before = snapshot(self.folder)
+                process.communicate()
+                self.assertEqual((process.returncode, snapshot(self.folder)), (4, before))
+
+
+class ReadOnlyFolder(OutputCase):
+    def test_folder_without_write_permission(self):
+        self.write_old("a.h5.old")
+        folder = self.path("closed")
+        os.mkdir(folder)
+        with open(os.path.join(folder, "out.h5"), "w", encoding="ascii") as file:
+            file.write("the old content\n")
+        os.chmod(folder, 0o555)
+        self.addCleanup(os.chmod, folder, 0o755)
+        before = WITHOUT_ROOTS_POWERS if os.geteuid() == 0 else []
+        for output in ("out.h5", "new.h5", "new.mtx"):
+            self.check_refused(4, [output, "Permission denied"], "transpose", "a.h5", "-o", f"closed/{output}",
+                               "--force", before=before)
+        self.assertEqual(os.listdir(folder), ["out.h5"])
+
+    def test_folder_that_stops_root(self):
+        for folder in ("/proc", "/sys"):
+            self.check_refused(4, [f"{folder}/out.h5"], "transpose", "a.h5", "-o", f"{folder}/out.h5")
+
+
+class FullDisk(OutputCase):
+    def test_dev_full(self):
+        for output in (["/dev/full", "--to", "hdf5"], ["/dev/full", "--to", "matrix-market"]):
+            for force in ([], ["--force"]):
+                with self.subTest(output=output, force=force):
+                    self.check_refused(4, ["/dev/full"], "transpose", "a.h5", "-o", *output, *force)
+        self.assertTrue(os.path.exists("/dev/full"))
+
+    def test_standard_output_full(self):
+        for arguments in (["transpose", "a.h5", "-o", "-"], ["transpose", "a.h5", "--json"], ["levels"],
+                          ["devices", "--json"], ["info", "a.h5"], ["--help"], ["transpose", "--help"],
+                          ["--version"]):
+            with self.subTest(arguments), open("/dev/full", "wb") as full:
+                with self.start(*arguments, stdout=full) as process:
+                    _, err = process.communicate()
+                self.assertEqual(process.returncode, 4, f"{arguments}: {err.decode()}")
+
+    def test_log_full(self):
+        result = self.run_tool("transpose", "a.h5", "-o", "out.h5", "--log", "/dev/full", code=4)
+        self.assert_says(result, "/dev/full")
+
+    def test_limit_of_the_file_size(self):
+        """The disk fills in the middle of the write: RLIMIT_FSIZE cuts it as a full disk does."""
+        write_h5(self.path("big.h5"), random_values("f64", (300, 300)))
+        for output in ("out.h5", "out.mtx"):
+            self.write_old(output)
+            for extra in ([], ["--deflate", "1"] if output == "out.h5" else []):
+                with self.subTest(output=output, extra=extra):
+                    self.check_refused(4, [output], "transpose", "big.h5", "-o", output, "--force", *extra,
+                                       file_bytes=100_000)
+
+    def test_limit_of_the_file_size_of_the_log(self):
+        with open(self.path("log.jsonl"), "w", encoding="ascii") as file:
+            file.write("x" * 100 + "\n")
+        self.check_refused(4, ["log.jsonl"], "transpose", "a.h5", "--log", "log.jsonl", file_bytes=101)
+
+
+class ClosedPipe(OutputCase):
+    """The reader of standard output goes away: an error at once, not a signal, not a hang."""
+
+    def check_closed(self, *arguments):
+        reader, writer = os.pipe()
+        os.close(reader)
+        with self.start(*arguments, stdout=writer) as process:
+            os.close(writer)
+            _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 4, err.decode())
+        self.assertIn("standard output", err.decode())
+
+    def test_reader_gone_before_the_start(self):
+        self.check_closed("transpose", "a.h5", "-o", "-")
+        self.check_closed("transpose", "a.h5", "--json")
+        self.check_closed("levels")
+
+    def test_reader_takes_the_first_bytes(self):
+        write_h5(self.path("big.h5"), random_values("f64", (400, 400)))
+        with self.start("transpose", "big.h5", "-o", "-") as process:
+            self.assertTrue(process.stdout.readline().startswith(b"%%MatrixMarket"))
+            process.stdout.close()
+            process.stdin.close()
+            err = process.stderr.read().decode()
+        self.assertEqual(process.returncode, 4, err)
+        self.assertIn("standard output", err)
+
+    def test_no_standard_output_at_all(self):
+        process = subprocess.run(["sh", "-c", '"$0" transpose a.h5 -o - >&-', self.tool], cwd=self.folder,
+                                 capture_output=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
+        self.assertEqual(process.returncode, 4, process.stderr.decode())
+
+
+class Signals(OutputCase):
+    """A signal ends the run with the status of that signal (a shell shows 128 + n) and leaves no trace."""
+
+    # The tool reads ahead, so the part sent first is more than it takes before it opens its output.
+    size = 300
+    first = b"%%MatrixMarket matrix array real general\n300 300\n" + b"1\n" * (size * size - 1)
+    rest = b"1\n"
+
+    def wait_for_temporary(self, before, count=1):
+        wait_for(lambda: len(os.listdir(self.folder)) >= len(before) + count, "the temporary file")
+
+    def start_reading(self, *arguments, **options):
+        """A run that has made its temporary file and waits for the rest of its input."""
+        before = snapshot(self.folder)
+        process = self.start("transpose", "-", *arguments, **options)
+        process.stdin.write(self.first)
+        process.stdin.flush()
+        self.wait_for_temporary(before)
+        return before, process
+
+    def test_while_reading(self):
+        self.write_old()
+        for output in (["out.h5", "--force"], ["new.h5"], ["new.mtx"]):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+                with self.subTest(output=output, number=number):
+                    before, process = self.start_reading("-o", *output)
+                    process.send_signal(number)
+                    process.communicate(timeout=60)
+                    self.assertEqual(process.returncode, -number)
+                    after = {name: what for name, what in snapshot(self.folder).items() if name != "core"}
+                    self.assertEqual(after, before)
+
+    def test_status_in_the_shell(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before = snapshot(self.folder)
+            script = '"$0" transpose - -o new.h5; exit $?'
+            with subprocess.Popen(["sh", "-c", script, self.tool], cwd=self.folder, stdin=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, preexec_fn=child_setup()) as shell:
+                shell.stdin.write(self.first)
+                shell.stdin.flush()
+                self.wait_for_temporary(before)
+                with open(f"/proc/{shell.pid}/task/{shell.pid}/children", encoding="ascii") as children:
+                    os.kill(int(children.read()), number)
+                shell.wait(timeout=60)
+            self.assertEqual(shell.returncode, 128 + number)
+            self.assertEqual(snapshot(self.folder), before)
+
+    def test_while_writing_to_a_fifo(self):
+        """The reader of the FIFO stalls, so that the signal meets the tool inside its write."""
+        write_h5(self.path("big.h5"), random_values("f64", (400, 400)))
+        os.mkfifo(self.path("fifo.mtx"))
+        before = snapshot(self.folder)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number=number):
+                process = self.start("transpose", "big.h5", "-o", "fifo.mtx", "--force")
+                with open(self.path("fifo.mtx"), "rb") as fifo:
+                    self.assertTrue(fifo.read(100).startswith(b"%%MatrixMarket"))
+                    process.send_signal(number)
+                    process.communicate(timeout=60)
+                self.assertEqual(process.returncode, -number)
+                self.assertEqual(snapshot(self.folder), before)
+
+    def test_while_writing_a_file(self):
+        """As soon as the temporary file grows. A run that was quicker than that is tried again, larger."""
+        for output in ("out.mtx", "out.h5"):
+            self.write_old(output)
+            for size in (1200, 2400, 4800):
+                write_h5(self.path("big.h5"), np.zeros((size, size)) + 1 / 3)
+                before = snapshot(self.folder)
+                if self.interrupt_write(output, before):
+                    break
+                self.write_old(output)
+            else:
+                self.skipTest("every write was over before it could be interrupted")
+            self.assertEqual(snapshot(self.folder), before)
+
+    def interrupt_write(self, output, before):
+        """Whether the run was still going when the signal came."""
+
+        def growing():
+            with os.scandir(self.folder) as entries:
+                sizes = [entry.stat().st_size for entry in entries if entry.name not in before]
+            return any(size > 4096 for size in sizes) or process.poll() is not None
+
+        process = self.start("transpose", "big.h5", "-o", output, "--force", "--verify", "none")
+        try:
+            wait_for(growing, "the temporary file to grow")
+        except FileNotFoundError:  # renamed while it was looked at
+            pass
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        self.assertIn(process.returncode, (0, -signal.SIGTERM))
+        return process.returncode != 0
+
+    def test_ignored_signal_stays_ignored(self):
+        _, process = self.start_reading("-o", "new.h5", ignore=[signal.SIGHUP])
+        process.send_signal(signal.SIGHUP)
+        process.communicate(self.rest, timeout=60)
+        self.assertEqual(process.returncode, 0)
+        self.assert_same_bits(read_h5(self.path("new.h5"))[1], np.ones((self.size, self.size)))
+
+    def test_two_runs_into_one_file(self):
+        """Neither sees the other's temporary file; the first one to finish wins, the other one says so."""
+        _, first = self.start_reading("-o", "new.h5")
+        _, second = self.start_reading("-o", "new.h5")
+        first.communicate(self.rest, timeout=60)
+        _, err = second.communicate(b"2\n", timeout=60)
+        self.assertEqual((first.returncode, second.returncode), (0, 4), err.decode())
+        self.assert_same_bits(read_h5(self.path("new.h5"))[1], np.ones((self.size, self.size)))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["a.h5", "a.mtx", "new.h5"])
+
+
+class Odds(OutputCase):
+    def test_dry_run_touches_nothing(self):
+        self.write_old()
+        before = snapshot(self.folder)
+        record = self.record("transpose", "a.h5", "-o", "out.h5", "--force", "--dry-run")
+        self.assertEqual((snapshot(self.folder), record["output"]), (before, None))
+
+    def test_fifo_as_output(self):
+        os.mkfifo(self.path("fifo.mtx"))
+        process = self.start("transpose", "a.h5", "-o", "fifo.mtx", "--force")
+        with open(self.path("fifo.mtx"), "rb") as fifo:
+            text = fifo.read()
+        process.communicate(timeout=60)
+        with open(self.path("copy.mtx"), "wb") as copy:
+            copy.write(text)
+        self.assert_same_bits(read_mtx(self.path("copy.mtx")), self.matrix.T.copy())
+
+    def test_names_with_odd_characters(self):
+        name = "ein Name mit 'Zeichen' und :/doppelpunkt é.h5"
+        os.mkdir(self.path(os.path.dirname(name)))
+        write_h5(self.path(name), self.matrix)
+        self.run_tool("transpose", name, "-o", "größe.h5")
+        self.assert_same_bits(read_h5(self.path("größe.h5"))[1], self.matrix.T.copy())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,236 @@
+"""Transposes of every type from and to every format: bit for bit what NumPy gives."""
+
+import gzip
+import unittest
+
+import numpy as np
+import scipy.sparse
+
+from harness import (DTYPES, FIELD_TYPE, Case, cases, encode, levels, random_bits, random_values, read_any, read_h5,
+                     read_mtx, same_bits, values_of, write_any, write_h5, write_mtx)
+
+# Shapes beside the ordinary: empty ones, single rows and columns, and just past the tiles.
+SHAPES = [(0, 0), (0, 5), (5, 0), (1, 1), (1, 7), (7, 1), (33, 65), (64, 64), (129, 31)]
+BY_SIZE = {1: "u8", 2: "i16", 4: "f32", 8: "f64", 16: "c128"}
+
+# Extremes that must survive text: the largest, the smallest subnormal, both zeros, all that is not finite.
+EXTREMES = {
+    "f16": [65504, 2.0**-24, 1 / 3, 0.0, -0.0, np.inf, -np.inf, np.nan],
+    "bf16": [3.3895e38, 2.0**-133, 1 / 3, 0.0, -0.0, np.inf, -np.inf, np.nan],
+    "f32": [3.4028235e38, 2.0**-149, 1 / 3, 0.0, -0.0, np.inf, -np.inf, np.nan],
+    "f64": [1.7976931348623157e308, 2.0**-1074, 1 / 3, 0.0, -0.0, np.inf, -np.inf, np.nan],
+}
+
+
+@cases([(name, name) for name in DTYPES])
+class Hdf5ToHdf5(Case):
+    def check(self, name):
+        matrix = random_bits(name, (37, 53))
+        write_h5(self.path("in.h5"), matrix, name)
+        record = self.record("transpose", "in.h5", "-o", "out.h5", "--verify", "full")
+        found, result = read_h5(self.path("out.h5"), "A")
+        self.assertEqual(found, name)
+        self.assert_same_bits(result, matrix.T.copy())
+        self.assertEqual((record["type"], record["verification"]["verdict"]), (name, "passed"))
+
+
+@cases([(name, name) for name in DTYPES])
+class Hdf5ToMatrixMarket(Case):
+    def check(self, name):
+        matrix = random_values(name, (19, 23), span=100)
+        write_h5(self.path("in.h5"), matrix, name)
+        self.run_tool("transpose", "in.h5", "-o", "out.mtx")
+        result = encode(name, read_mtx(self.path("out.mtx")))
+        self.assert_same_bits(result, matrix.T.copy())
+
+
+@cases([(name, name) for name in EXTREMES])
+class Extremes(Case):
+    """Text and back gives the same bits, read by SciPy and read by the tool; NaN stays NaN."""
+
+    def check(self, name):
+        matrix = encode(name, np.array(EXTREMES[name]).reshape(2, 4))
+        write_h5(self.path("in.h5"), matrix, name)
+        self.run_tool("transpose", "in.h5", "-o", "text.mtx")
+        self.run_tool("transpose", "text.mtx", "-t", name, "-o", "back.h5")
+        for result in (encode(name, read_mtx(self.path("text.mtx"))).T, read_h5(self.path("back.h5"))[1]):
+            expected, found = values_of(name, matrix), values_of(name, np.ascontiguousarray(result))
+            np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+            known = ~np.isnan(expected)
+            self.assertTrue(same_bits(found[known], expected[known]), f"{found} is not {expected}")
+
+
+@cases([(f"{order}_{name}", name, order) for name in DTYPES for order in ("big", "little")
+        if name != "bf16" and np.dtype(DTYPES[name]).itemsize > 1])
+class ByteOrder(Case):
+    def check(self, name, order):
+        matrix = random_bits(name, (11, 13))
+        stored = np.dtype(DTYPES[name]).newbyteorder(order)
+        write_h5(self.path("in.h5"), matrix.astype(stored), dtype=stored)
+        self.run_tool("transpose", "in.h5", "-o", "out.h5")
+        self.assert_same_bits(read_h5(self.path("out.h5"))[1], matrix.T.copy())
+
+
+@cases([
+    ("contiguous", {}),
+    ("chunked", {"chunks": (7, 5)}),
+    ("chunks_beyond_the_edge", {"chunks": (64, 64), "maxshape": (None, None)}),
+    ("deflate", {"chunks": (16, 16), "compression": "gzip", "compression_opts": 6}),
+    ("shuffle", {"chunks": (16, 16), "shuffle": True}),
+    ("deflate_and_shuffle", {"chunks": (9, 17), "compression": "gzip", "shuffle": True}),
+])
+class Storage(Case):
+    def check(self, storage):
+        matrix = random_bits("f64", (50, 41))
+        write_h5(self.path("in.h5"), matrix, dataset="group/deeper/A", **storage)
+        self.run_tool("transpose", "in.h5:/group/deeper/A", "-o", "out.h5:/elsewhere/At", "--chunk", "8x16",
+                      "--deflate", "3", "--shuffle")
+        self.assert_same_bits(read_h5(self.path("out.h5"), "elsewhere/At")[1], matrix.T.copy())
+
+
+def matrix_market_cases():
+    rng = np.random.default_rng(3)
+    square = rng.integers(-50, 50, (12, 12))
+    rectangle = rng.integers(-50, 50, (9, 14))
+    for field, convert in [
+        ("real", lambda m: m + 1 / 3 * (m != 0)),
+        ("integer", lambda m: m * 10**15),
+        ("complex", lambda m: m * (1 - 0.1j)),
+    ]:
+        yield f"array_{field}_general", convert(rectangle), "general"
+        yield f"array_{field}_symmetric", convert(square + square.T), "symmetric"
+        if field == "integer":  # adding 1/3 is not skew, and SciPy cannot read a skew complex array
+            yield f"array_{field}_skew", convert(square - square.T), "skew-symmetric"
+        sparse = np.where(square % 3 == 0, square, 0)
+        yield f"coordinate_{field}_general", scipy.sparse.coo_matrix(convert(np.where(rectangle % 3, 0, rectangle))), \
+            "general"
+        yield f"coordinate_{field}_symmetric", scipy.sparse.coo_matrix(convert(sparse + sparse.T)), "symmetric"
+        if field != "real":  # adding 1/3 is not skew
+            yield f"coordinate_{field}_skew", scipy.sparse.coo_matrix(convert(sparse - sparse.T)), "skew-symmetric"
+    # No imaginary part off the diagonal is zero: SciPy adds entries to 0.0, which loses the sign of -0.0.
+    hermitian = square + square.T + 1j * (square - square.T + np.sign(np.subtract.outer(range(12), range(12))) / 4)
+    yield "array_complex_hermitian", hermitian, "hermitian"
+    yield "coordinate_complex_hermitian", scipy.sparse.coo_matrix(hermitian), "hermitian"
+    yield "array_unsigned", rng.integers(0, 2**64, (5, 6), dtype=np.uint64, endpoint=False), "general"
+
+
+@cases(list(matrix_market_cases()))
+class MatrixMarketIn(Case):
+    """To HDF5 and to Matrix Market, the input as SciPy wrote it."""
+
+    def check(self, matrix, symmetry):
+        write_mtx(self.path("in.mtx"), matrix, symmetry)
+        expected = read_mtx(self.path("in.mtx")).T.copy()
+        for output in ("out.h5", "out.mtx"):
+            self.run_tool("transpose", "in.mtx", "-o", output)
+            self.assert_same_bits(read_any(self.path(output))[1], expected, output)
+
+
+class Text(Case):
+    """Matrix Market that SciPy does not write, and ways for text to come and go."""
+
+    body = "%%MatrixMarket matrix array real general\n2 3\n1\n2\n3\n4\n5\n6.5\n"
+    expected = np.array([[1, 2], [3, 4], [5, 6.5]])
+
+    def check_input(self, content, *arguments, expected=None, **options):
+        with open(self.path("in.mtx"), "wb") as file:
+            file.write(content)
+        self.run_tool("transpose", "in.mtx", "-o", "out.h5", *arguments, **options)
+        self.assert_same_bits(read_h5(self.path("out.h5"))[1], self.expected if expected is None else expected)
+
+    def test_gzip(self):
+        self.check_input(gzip.compress(self.body.encode()))
+
+    def test_gzip_of_two_members(self):
+        text = self.body.encode()
+        self.check_input(gzip.compress(text[:50]) + gzip.compress(text[50:]))
+
+    def test_carriage_returns_comments_and_blank_lines(self):
+        header = "%%MatrixMarket MATRIX Array Real General\r\n% a comment\r\n\r\n2 3\r\n"
+        self.check_input((header + "1\r\n 2.\r\n+3\r\n4e0\r\n5\r\n65E-1\r\n").encode())
+
+    def test_duplicates_are_added(self):
+        text = "%%MatrixMarket matrix coordinate real general\n2 2 3\n1 2 1.5\n2 1 4\n1 2 2\n"
+        self.check_input(text.encode(), expected=np.array([[0, 4], [3.5, 0]]))
+
+    def test_pattern(self):
+        text = "%%MatrixMarket matrix coordinate pattern general\n2 3 2\n1 3\n2 1\n"
+        self.check_input(text.encode(), "-t", "u8", expected=np.array([[0, 1], [0, 0], [1, 0]], np.uint8))
+
+    def test_standard_input(self):
+        self.run_tool("transpose", "-", "-o", "out.h5", stdin=self.body.encode())
+        self.assert_same_bits(read_h5(self.path("out.h5"))[1], self.expected)
+
+    def test_standard_input_and_output(self):
+        result = self.run_tool("transpose", "-", "-o", "-", stdin=self.body.encode())
+        with open(self.path("out.mtx"), "wb") as file:
+            file.write(result.out_bytes)
+        self.assert_same_bits(read_mtx(self.path("out.mtx")), self.expected)
+
+    def test_standard_output_holds_only_the_result(self):
+        """The log has standard error or a file: the text on standard output starts with the banner."""
+        result = self.run_tool("transpose", "-", "-o", "-", "-v", "--log", "log.jsonl", stdin=self.body.encode())
+        self.assertTrue(result.out.startswith("%%MatrixMarket matrix array real general\n"), str(result))
+
+    def test_a_pipeline_of_two(self):
+        first = self.run_tool("transpose", "-", "-o", "-", stdin=self.body.encode())
+        self.run_tool("transpose", "-", "-o", "out.h5", stdin=first.out_bytes)
+        self.assert_same_bits(read_h5(self.path("out.h5"))[1], self.expected.T.copy())
+
+
+@cases([
+    ("i32_to_f64", "i32", "f64"), ("i32_to_i8", "i32", "i8"), ("u8_to_i64", "u8", "i64"), ("i64_to_f16", "i64", "f16"),
+    ("f64_to_f32", "f64", "f32"), ("f64_to_f16", "f64", "f16"), ("f64_to_bf16", "f64", "bf16"),
+    ("f32_to_c64", "f32", "c64"), ("f16_to_f64", "f16", "f64"), ("bf16_to_f32", "bf16", "f32"),
+    ("c128_to_c64", "c128", "c64"), ("u16_to_u32", "u16", "u32"),
+])
+class Conversion(Case):
+    """`-t` rounds to nearest, once, from HDF5 and from text."""
+
+    def check(self, stored, wanted):
+        matrix = random_values(stored, (9, 14), span=50)
+        expected = encode(wanted, values_of(stored, matrix).T)
+        for source in ("in.h5", "in.mtx"):
+            write_any(self.path(source), matrix, stored)
+            record = self.record("transpose", source, "-t", wanted, "-o", "out.h5", "--force")
+            self.assertEqual(record["type"], wanted)
+            found, result = read_h5(self.path("out.h5"))
+            self.assertEqual(found, wanted)
+            self.assert_same_bits(result, expected, source)
+
+
+@cases([(f"{level['name'].replace('-', '_')}_{size}_bytes", level, size) for level in levels("transpose")
+        for size in BY_SIZE])
+class Levels(Case):
+    """Every CPU level on every shape, asked for by name and by number; the record says that it ran."""
+
+    def check(self, level, size):
+        name = BY_SIZE[size]
+        for index, shape in enumerate(SHAPES):
+            matrix = random_bits(name, shape, seed=index)
+            write_h5(self.path("in.h5"), matrix, name)
+            asked = [level["name"], str(level["number"])][index % 2]
+            record = self.record("transpose", "in.h5", "-o", "out.h5", "--force", "-d", "cpu", "-l", asked)
+            self.assertEqual((record["level_requested"], record["level"]), (asked, level["name"]))
+            self.assert_same_bits(read_h5(self.path("out.h5"))[1], matrix.T.copy(), f"{shape}")
+
+
+@cases([(f"{rows}x{cols}_{name}", (rows, cols), name) for rows, cols in SHAPES[:6] for name in ("f64", "i64", "c128")])
+class OddShapesAsText(Case):
+    def check(self, shape, name):
+        matrix = random_values(name, shape)
+        write_any(self.path("in.mtx"), matrix, name)
+        for source, output in [("in.mtx", "out.mtx"), ("in.mtx", "out.h5"), ("out.h5", "back.mtx")]:
+            self.run_tool("transpose", source, "-o", output)
+        for output, expected in [("out.mtx", matrix.T), ("out.h5", matrix.T), ("back.mtx", matrix)]:
+            self.assert_same_bits(read_any(self.path(output))[1], expected.copy(), output)
+
+
+class Types(unittest.TestCase):
+    def test_fields(self):
+        """Every type has a field, so a type added to the tool is added here."""
+        self.assertEqual(set(FIELD_TYPE), set(DTYPES))
+
+
+if __name__ == "__main__":
+    unittest.main()
