@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "kernels/common/cuda_check.cuh"
+#include "kernels/common/tensor_map.cuh"
 #include "kernels/transpose/gpu/shifted.cuh"
+#include "kernels/transpose/gpu/tma.cuh"
 #include "kernels/transpose/gpu/vectorized.cuh"
 #include "kernels/transpose/move.hpp"
 
@@ -132,7 +134,40 @@ void add_all_shifted(const std::vector<int>& bands) {
     (add_shifted<PLANS>(bands), ...);
 }
 
-void add_thin() {
+template <class PLAN>
+void add_tma(const std::vector<int>& bands) {
+    using Tile = TmaTile<T, PLAN>;
+    allow(tma_kernel<T, PLAN>, Tile::kShared_bytes);
+    int resident = 0;
+    GPUMAT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, tma_kernel<T, PLAN>, PLAN::kThreads,
+                                                              Tile::kShared_bytes));
+    for (const int band : bands) {
+        char name[128];
+        std::snprintf(name, sizeof(name), "tma %dx%d t%d s%d %s%s %s x%d band %d", PLAN::kBoxesX,
+                      PLAN::kBoxesY, PLAN::kThreads, PLAN::kStages, PLAN::kStaged ? "staged" : "direct ",
+                      PLAN::kStaged ? "" : text(PLAN::kStore), PLAN::kPersistent ? "pers" : "plain", resident,
+                      band);
+        candidates.push_back(
+            {name, [](const Shape& shape) { return whole_words(shape, 16); },
+             [band, resident](const Shape& shape, const void* in, void* out) {
+                 const BandOrder order = BandOrder::of(shape.m, shape.n, Tile::kRows, Tile::kCols, band);
+                 const auto most = static_cast<unsigned>(resident * processors());
+                 const unsigned blocks = PLAN::kPersistent ? std::min(most, order.tiles()) : order.tiles();
+                 const CUtensorMap in_map = swizzled_map(in, shape.m, shape.n * kBytes, Tile::kRows);
+                 const CUtensorMap out_map =
+                     PLAN::kStaged ? swizzled_map(out, shape.n, shape.m * kBytes, Tile::kCols) : in_map;
+                 tma_kernel<T, PLAN><<<blocks, PLAN::kThreads, Tile::kShared_bytes>>>(
+                     in_map, out_map, static_cast<uint4*>(out), shape.m, shape.n, order);
+             }});
+    }
+}
+
+template <class... PLANS>
+void add_all_tma(const std::vector<int>& bands) {
+    (add_tma<PLANS>(bands), ...);
+}
+
+[[maybe_unused]] void add_thin() {
     candidates.push_back({"tall", [](const Shape& shape) { return shape.n <= kThin; },
                           [](const Shape& shape, const void* in, void* out) {
                               const ThinTiles tiles = tall_tiles<T>(shape.m, shape.n);
@@ -165,6 +200,12 @@ void collect() {
     add_all_shifted<ShiftPlan<15, 8, 256, 0>, ShiftPlan<15, 8, 512, 0>, ShiftPlan<15, 16, 256, 0>,
                     ShiftPlan<15, 16, 512, 0>, ShiftPlan<7, 8, 256, 0>, ShiftPlan<7, 16, 256, 0>,
                     ShiftPlan<31, 8, 512, 0>>(bands);
+    add_all_tma<TmaPlan<1, 1, 64, 2, 0, true, true>, TmaPlan<1, 1, 64, 3, 0, true, true>,
+                TmaPlan<1, 1, 64, 1, 0, true, false>, TmaPlan<1, 1, 64, 3, 0, false, true>,
+                TmaPlan<1, 1, 64, 1, 0, false, false>, TmaPlan<1, 2, 128, 2, 0, true, true>,
+                TmaPlan<1, 2, 128, 3, 0, true, true>, TmaPlan<1, 2, 128, 1, 0, true, false>,
+                TmaPlan<1, 2, 128, 3, 0, false, true>, TmaPlan<1, 2, 128, 1, 0, false, false>,
+                TmaPlan<1, 2, 128, 3, 0, false, true, O>, TmaPlan<2, 2, 256, 2, 0, true, true>>(few);
 #elif GPUMAT_ELEMENT_BYTES == 2
     add_all_words<WordPlan<16, 16, 16, 256, 0>, WordPlan<16, 8, 16, 128, 0>, WordPlan<16, 8, 8, 64, 0>,
                   WordPlan<16, 16, 8, 128, 0>, WordPlan<16, 32, 16, 256, 0>, WordPlan<8, 32, 32, 256, 0>,
@@ -176,6 +217,12 @@ void collect() {
     add_all_shifted<ShiftPlan<15, 8, 256, 0>, ShiftPlan<15, 8, 512, 0>, ShiftPlan<15, 16, 256, 0>,
                     ShiftPlan<15, 16, 512, 0>, ShiftPlan<7, 8, 256, 0>, ShiftPlan<7, 16, 256, 0>,
                     ShiftPlan<31, 8, 512, 0>>(bands);
+    add_all_tma<TmaPlan<1, 2, 128, 2, 0, true, true>, TmaPlan<1, 2, 128, 3, 0, true, true>,
+                TmaPlan<1, 2, 128, 1, 0, true, false>, TmaPlan<1, 2, 128, 3, 0, false, true>,
+                TmaPlan<1, 2, 128, 1, 0, false, false>, TmaPlan<2, 2, 256, 2, 0, true, true>,
+                TmaPlan<2, 2, 256, 3, 0, true, true>, TmaPlan<2, 2, 256, 1, 0, true, false>,
+                TmaPlan<2, 2, 256, 3, 0, false, true>, TmaPlan<2, 2, 256, 1, 0, false, false>,
+                TmaPlan<2, 2, 256, 3, 0, false, true, O>, TmaPlan<2, 2, 128, 2, 0, true, true>>(few);
 #elif GPUMAT_ELEMENT_BYTES == 4
     add_all_words<WordPlan<16, 16, 16, 256, 0>, WordPlan<16, 8, 8, 64, 0>, WordPlan<16, 16, 16, 128, 0>,
                   WordPlan<16, 8, 16, 128, 0>, WordPlan<16, 16, 32, 256, 0>, WordPlan<16, 32, 16, 256, 0>,
@@ -188,6 +235,13 @@ void collect() {
                   WordPlan<4, 32, 64, 256, 0>, WordPlan<4, 64, 32, 256, 0>>(few);
     add_all_shifted<ShiftPlan<15, 16, 256, 0>, ShiftPlan<15, 8, 256, 0>, ShiftPlan<15, 16, 512, 0>,
                     ShiftPlan<15, 32, 512, 0>, ShiftPlan<31, 16, 512, 0>>(bands);
+    add_all_tma<TmaPlan<2, 2, 256, 2, 0, true, true>, TmaPlan<2, 2, 256, 3, 0, true, true>,
+                TmaPlan<2, 2, 256, 1, 0, true, false>, TmaPlan<2, 2, 256, 3, 0, false, true>,
+                TmaPlan<2, 2, 256, 1, 0, false, false>, TmaPlan<2, 2, 128, 2, 0, true, true>,
+                TmaPlan<2, 2, 128, 3, 0, true, true>, TmaPlan<2, 2, 128, 1, 0, true, false>,
+                TmaPlan<2, 2, 128, 3, 0, false, true>, TmaPlan<2, 2, 128, 1, 0, false, false>,
+                TmaPlan<2, 2, 128, 3, 0, false, true, O>, TmaPlan<1, 2, 128, 2, 0, true, true>,
+                TmaPlan<4, 4, 512, 2, 0, true, true>>(few);
 #elif GPUMAT_ELEMENT_BYTES == 8
     add_all_words<WordPlan<16, 16, 16, 256, 0>, WordPlan<16, 16, 16, 128, 0>, WordPlan<16, 16, 16, 64, 0>,
                   WordPlan<16, 8, 8, 64, 0>, WordPlan<16, 32, 16, 256, 0>, WordPlan<16, 16, 32, 256, 0>,
@@ -198,12 +252,26 @@ void collect() {
     add_all_words<WordPlan<8, 32, 32, 256, 0>, WordPlan<8, 32, 32, 128, 0>, WordPlan<8, 64, 32, 256, 0>,
                   WordPlan<8, 32, 64, 256, 0>>(few);
     add_all_shifted<ShiftPlan<15, 16, 256, 0>, ShiftPlan<15, 8, 256, 0>, ShiftPlan<15, 32, 512, 0>>(bands);
+    add_all_tma<TmaPlan<2, 2, 256, 2, 0, true, true>, TmaPlan<2, 2, 256, 3, 0, true, true>,
+                TmaPlan<2, 2, 256, 1, 0, true, false>, TmaPlan<2, 2, 256, 3, 0, false, true>,
+                TmaPlan<2, 2, 256, 1, 0, false, false>, TmaPlan<4, 2, 256, 2, 0, true, true>,
+                TmaPlan<4, 2, 256, 3, 0, true, true>, TmaPlan<4, 2, 256, 1, 0, true, false>,
+                TmaPlan<4, 2, 256, 3, 0, false, true>, TmaPlan<4, 2, 256, 1, 0, false, false>,
+                TmaPlan<4, 2, 256, 3, 0, false, true, O>, TmaPlan<4, 4, 256, 2, 0, true, true>,
+                TmaPlan<4, 4, 512, 2, 0, true, true>>(few);
 #else
     add_all_words<WordPlan<16, 32, 32, 256, 0>, WordPlan<16, 32, 32, 512, 0>, WordPlan<16, 16, 16, 128, 0>,
                   WordPlan<16, 16, 16, 64, 0>, WordPlan<16, 32, 16, 128, 0>, WordPlan<16, 16, 32, 128, 0>,
                   WordPlan<16, 64, 32, 512, 0>, WordPlan<16, 32, 64, 512, 0>>(bands);
     add_all_words<WordPlan<16, 32, 32, 256, 0, O, N>, WordPlan<16, 32, 32, 256, 0, N, O>,
                   WordPlan<16, 32, 32, 256, 0, O, O>, WordPlan<16, 32, 32, 256, 0, N, N, 4>>(few);
+    add_all_tma<TmaPlan<4, 4, 256, 2, 0, true, true>, TmaPlan<4, 4, 256, 3, 0, true, true>,
+                TmaPlan<4, 4, 256, 1, 0, true, false>, TmaPlan<4, 4, 256, 3, 0, false, true>,
+                TmaPlan<4, 4, 256, 1, 0, false, false>, TmaPlan<4, 4, 512, 2, 0, true, true>,
+                TmaPlan<4, 4, 512, 3, 0, true, true>, TmaPlan<4, 4, 512, 1, 0, true, false>,
+                TmaPlan<4, 4, 512, 3, 0, false, true>, TmaPlan<4, 4, 512, 1, 0, false, false>,
+                TmaPlan<4, 4, 512, 3, 0, false, true, O>, TmaPlan<2, 2, 128, 2, 0, true, true>,
+                TmaPlan<4, 8, 512, 2, 0, true, true>>(few);
 #endif
 #if GPUMAT_ELEMENT_BYTES < 16
     add_thin();

@@ -79,6 +79,15 @@ std::span<const Level> levels() {
               .removes = "instructions for each element, and too few bytes in flight",
               .unsupported = GPUMAT_GPU_LEVEL(vectorized_unsupported),
               .prepare = GPUMAT_GPU_LEVEL(prepare_vectorized)},
+        Level{.operation = op,
+              .device = device,
+              .number = 9,
+              .name = "tma",
+              .summary = "bulk tensor copies into swizzled shared memory, several stages, persistent blocks",
+              .removes = "address arithmetic and registers held by loads: the copy engine does both",
+              .needs = {.compute_capability = 90},
+              .unsupported = GPUMAT_GPU_LEVEL(tma_unsupported),
+              .prepare = GPUMAT_GPU_LEVEL(prepare_tma)},
     };
     return kLevels;
 }

@@ -36,5 +36,7 @@ Reasons padded_unsupported(const Problem& problem, const Device& device);
 Launch prepare_diagonal(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_vectorized(const Problem& problem, const Operands& operands, const Device& device);
 Reasons vectorized_unsupported(const Problem& problem, const Device& device);
+Launch prepare_tma(const Problem& problem, const Operands& operands, const Device& device);
+Reasons tma_unsupported(const Problem& problem, const Device& device);
 
 }  // namespace gpumat::transpose::gpu

@@ -40,12 +40,29 @@ struct ShiftPlan {
     static constexpr Cache kStore = STORE;
 };
 
+/// How `tma` works: BOXES_X boxes of 128 bytes in a row of the input's tile, BOXES_Y in a row of the
+/// output's, THREADS of a block, STAGES of tiles in flight, BAND as above. STAGED: the copy engine also
+/// writes, else the threads do, with STORE. PERSISTENT: as many blocks as fit, else a block a tile.
+template <int BOXES_X, int BOXES_Y, int THREADS, int STAGES, int BAND, bool STAGED, bool PERSISTENT,
+          Cache STORE = Cache::normal>
+struct TmaPlan {
+    static constexpr int kBoxesX = BOXES_X;
+    static constexpr int kBoxesY = BOXES_Y;
+    static constexpr int kThreads = THREADS;
+    static constexpr int kStages = STAGES;
+    static constexpr int kBand = BAND;
+    static constexpr bool kStaged = STAGED;
+    static constexpr bool kPersistent = PERSISTENT;
+    static constexpr Cache kStore = STORE;
+};
+
 /// The measured choices (H200) for one element size; a line a choice.
 ///
 /// Large    whole words, enough tiles to fill the device several times
 /// Small    whole words, fewer tiles; also in place, so a square tile with normal loads
 /// Scalar   words of one element, a square tile with normal loads: in place, and other shapes unless kShift
 /// Shifted  where kShift is set: rows that are not whole words
+/// Tma      the plan of `tma`
 template <int ELEMENT_BYTES>
 struct Choices;
 
@@ -55,6 +72,7 @@ struct Choices<1> {
     using Small = WordPlan<16, 8, 8, 64, 16>;
     using Scalar = WordPlan<1, 64, 64, 512, 16>;
     using Shifted = ShiftPlan<15, 8, 256, 16>;
+    using Tma = TmaPlan<1, 2, 128, 3, 16, true, true>;
     static constexpr bool kShift = true;
 };
 template <>
@@ -63,6 +81,7 @@ struct Choices<2> {
     using Small = WordPlan<16, 8, 8, 64, 16>;
     using Scalar = WordPlan<2, 64, 64, 512, 16>;
     using Shifted = ShiftPlan<15, 16, 256, 16>;
+    using Tma = TmaPlan<2, 2, 256, 2, 16, true, true>;
     static constexpr bool kShift = true;
 };
 template <>
@@ -71,6 +90,7 @@ struct Choices<4> {
     using Small = WordPlan<16, 8, 8, 64, 32>;
     using Scalar = WordPlan<4, 64, 64, 512, 32>;
     using Shifted = ShiftPlan<15, 16, 256, 32>;
+    using Tma = TmaPlan<2, 2, 256, 3, 32, true, true>;
     static constexpr bool kShift = false;
 };
 template <>
@@ -79,6 +99,7 @@ struct Choices<8> {
     using Small = WordPlan<16, 8, 8, 64, 32>;
     using Scalar = WordPlan<8, 32, 32, 256, 32>;
     using Shifted = ShiftPlan<15, 16, 256, 32>;
+    using Tma = TmaPlan<4, 4, 256, 2, 32, true, true>;
     static constexpr bool kShift = false;
 };
 template <>
@@ -87,6 +108,7 @@ struct Choices<16> {
     using Small = WordPlan<16, 16, 16, 128, 32>;
     using Scalar = Small;
     using Shifted = ShiftPlan<15, 16, 256, 32>;
+    using Tma = TmaPlan<4, 4, 256, 3, 32, true, true>;
     static constexpr bool kShift = false;
 };
 

@@ -31,7 +31,7 @@ struct WordTile {
 
     /// Where word y of tile column c (an output row) lies. Writers have consecutive squares in x at one y,
     /// readers consecutive y at one c: in both the words of a phase lie in different banks.
-    static __device__ __forceinline__ int slot(int c, int y) {
+    static __device__ __forceinline__ unsigned slot(unsigned c, unsigned y) {
         if constexpr (kSwizzled) {
             return c * kPitch + (y ^ ((c / kPack) & (kPhase - 1) & (PLAN::kWordsY - 1)));
         } else {
@@ -46,7 +46,7 @@ struct WordTile {
         const std::int64_t pitch = cols / kPack;
 #pragma unroll
         for (int k = 0; k < kSquares; ++k) {
-            const int square = static_cast<int>(threadIdx.x) + k * PLAN::kThreads;
+            const unsigned square = threadIdx.x + k * PLAN::kThreads;
             const std::int64_t x = left / kPack + square % PLAN::kWordsX;
             const std::int64_t i = top + square / PLAN::kWordsX * kPack;
             if (x < pitch && i < rows) {  // rows and columns are whole words: a square is in or out
@@ -61,9 +61,9 @@ struct WordTile {
     static __device__ __forceinline__ void turn_into(Word* tile, Word (&squares)[kSquares][kPack]) {
 #pragma unroll
         for (int k = 0; k < kSquares; ++k) {
-            const int square = static_cast<int>(threadIdx.x) + k * PLAN::kThreads;
-            const int c = square % PLAN::kWordsX * kPack;
-            const int y = square / PLAN::kWordsX;
+            const unsigned square = threadIdx.x + k * PLAN::kThreads;
+            const unsigned c = square % PLAN::kWordsX * kPack;
+            const unsigned y = square / PLAN::kWordsX;
             turn<sizeof(T)>(squares[k]);
 #pragma unroll
             for (int r = 0; r < kPack; ++r) tile[slot(c + r, y)] = squares[k][r];
@@ -76,9 +76,9 @@ struct WordTile {
         const std::int64_t pitch = rows / kPack;
 #pragma unroll
         for (int k = 0; k < kSquares * kPack; ++k) {
-            const int word = static_cast<int>(threadIdx.x) + k * PLAN::kThreads;
-            const int c = word / PLAN::kWordsY;
-            const int y = word % PLAN::kWordsY;
+            const unsigned word = threadIdx.x + k * PLAN::kThreads;
+            const unsigned c = word / PLAN::kWordsY;
+            const unsigned y = word % PLAN::kWordsY;
             if (left + c < cols && top / kPack + y < pitch)
                 store_word<PLAN::kStore>(out + (left + c) * pitch + top / kPack + y, tile[slot(c, y)]);
         }
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(PLAN::kThreads)
 /// In place: block (x, y) with y <= x holds tile (y, x) and its mirror image, and writes each where the other
 /// was.
 template <class T, class PLAN>
-__global__ void __launch_bounds__(PLAN::kThreads)
+__global__ void __launch_bounds__(PLAN::kThreads, 1)
     vectorized_in_place_kernel(void* matrix, std::int64_t size) {
     using Tile = WordTile<T, PLAN>;
     using Word = typename Tile::Word;

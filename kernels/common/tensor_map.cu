@@ -1,0 +1,47 @@
+#include "kernels/common/tensor_map.cuh"
+
+#include <array>
+#include <string>
+
+#include "kernels/common/cuda_check.cuh"
+
+namespace gpumat {
+namespace {
+
+using Encode = decltype(&cuTensorMapEncodeTiled);
+
+/// The driver's function, found through the runtime, so that nothing links the driver's library.
+Encode encode_function() {
+    constexpr unsigned kFirstVersion = 12000;
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    GPUMAT_CUDA(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, kFirstVersion,
+                                                 cudaEnableDefault, &found));
+    if (found != cudaDriverEntryPointSuccess || function == nullptr)
+        throw Error(ErrorCode::device, "the driver has no cuTensorMapEncodeTiled");
+    return reinterpret_cast<Encode>(function);
+}
+
+}  // namespace
+
+CUtensorMap swizzled_map(const void* data, std::int64_t rows, std::int64_t row_bytes, int box_rows) {
+    constexpr std::uint32_t kBoxWords = 32;
+    const std::array<cuuint64_t, 2> sizes = {static_cast<cuuint64_t>(row_bytes / 4),
+                                             static_cast<cuuint64_t>(rows)};
+    const std::array<cuuint64_t, 1> strides = {static_cast<cuuint64_t>(row_bytes)};
+    const std::array<cuuint32_t, 2> box = {kBoxWords, static_cast<cuuint32_t>(box_rows)};
+    const std::array<cuuint32_t, 2> steps = {1, 1};
+    CUtensorMap map{};
+    const CUresult status = encode_function()(
+        &map, CU_TENSOR_MAP_DATA_TYPE_UINT32, 2, const_cast<void*>(data), sizes.data(), strides.data(),
+        box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (status != CUDA_SUCCESS) {
+        throw Error(ErrorCode::device, "cuTensorMapEncodeTiled: error " + std::to_string(status) + " for " +
+                                           std::to_string(rows) + " rows of " + std::to_string(row_bytes) +
+                                           " bytes");
+    }
+    return map;
+}
+
+}  // namespace gpumat

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace gpumat {
+
+/// A row-major matrix of 32-bit words in device memory, cut into boxes of 32 words (128 bytes) by `box_rows`
+/// rows, which lie in shared memory with the 128-byte swizzle: 16-byte piece p of row r at piece p ^ (r mod
+/// 8).
+///
+/// `data` and `row_bytes` are multiples of 16; box_rows is at most 256. Throws Error{device} where the driver
+/// lacks tensor maps or refuses this one.
+CUtensorMap swizzled_map(const void* data, std::int64_t rows, std::int64_t row_bytes, int box_rows);
+
+}  // namespace gpumat

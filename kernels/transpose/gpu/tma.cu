@@ -1,0 +1,75 @@
+// transpose, GPU level `tma`: Hopper's copy engine moves the tiles.
+//
+// New: one thread of a block asks the copy engine for a tile, which comes as boxes of 128 bytes by up to 256
+// rows into swizzled shared memory and announces itself at a barrier, several tiles ahead. The threads read
+// the words of a square of elements without bank conflicts, turn it in registers and put it into a second
+// swizzled tile, which the copy engine writes out. It removes the address arithmetic and bounds checks of
+// every access, and the registers that loads in flight hold: bytes in flight are a matter of shared memory
+// alone. Traffic: every element crosses device memory once in each direction, in whole 128-byte lines. What
+// limits it: device memory; and the last tiles, since persistent blocks share them out unevenly. Needs
+// compute capability 9.0, and rows of both matrices that are multiples of 16 bytes (a tensor map's strides).
+// Source: CUDA C++ Programming Guide, "Asynchronous Data Copies using the Tensor Memory Accelerator".
+#include <limits>
+
+#include "kernels/common/launch.cuh"
+#include "kernels/common/tensor_map.cuh"
+#include "kernels/transpose/gpu/levels.hpp"
+#include "kernels/transpose/gpu/tma.cuh"
+#include "kernels/transpose/move.hpp"
+
+namespace gpumat::transpose::gpu {
+namespace {
+
+constexpr std::int64_t kAlignment_bytes = 16;
+
+template <class T>
+Launch prepare(const Problem& problem, const Operands& operands, const Device& device) {
+    using Plan = typename Choices<sizeof(T)>::Tma;
+    using Tile = TmaTile<T, Plan>;
+    constexpr std::int64_t kSize = sizeof(T);
+    const auto* kernel = reinterpret_cast<const void*>(tma_kernel<T, Plan>);
+    allow_shared_memory(kernel, Tile::kShared_bytes);
+    int resident = 0;
+    GPUMAT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, Plan::kThreads,
+                                                              Tile::kShared_bytes));
+    const BandOrder order = BandOrder::of(problem.m, problem.n, Tile::kRows, Tile::kCols, Plan::kBand);
+    const auto most = static_cast<unsigned>(resident * device.gpu->info().multiprocessors);
+    const unsigned blocks = Plan::kPersistent ? std::min(most, order.tiles()) : order.tiles();
+    return make_launch(
+        "tma", device,
+        {.grid = dim3(blocks), .block = dim3(Plan::kThreads), .shared_bytes = Tile::kShared_bytes},
+        tma_kernel<T, Plan>, swizzled_map(operands.a, problem.m, problem.n * kSize, Tile::kRows),
+        swizzled_map(operands.c, problem.n, problem.m * kSize, Tile::kCols), static_cast<uint4*>(operands.c),
+        problem.m, problem.n, order);
+}
+
+}  // namespace
+
+Reasons tma_unsupported(const Problem& problem, const Device& device) {
+    Reasons reasons = not_in_place(problem, device);
+    const auto size = static_cast<std::int64_t>(size_of(problem.type));
+    constexpr std::int64_t kMostWords = std::numeric_limits<std::int32_t>::max();
+    for (const std::int64_t length : {problem.n, problem.m}) {
+        if (length * size % kAlignment_bytes != 0) {
+            reasons.push_back("tensor maps need rows of a multiple of 16 bytes, and " +
+                              std::to_string(length) + " elements are " + std::to_string(length * size));
+        }
+        if (length * size / 4 > kMostWords) {
+            reasons.push_back("tensor maps count to 2^31 words, and a row of " + std::to_string(length) +
+                              " elements has more");
+        }
+    }
+    return reasons;
+}
+
+Launch prepare_tma(const Problem& problem, const Operands& operands, const Device& device) {
+    if (problem.m == 0 || problem.n == 0) return {.level = "tma", .run = [] {}};
+    for (const void* data : {operands.a, static_cast<const void*>(operands.c)}) {
+        if (reinterpret_cast<std::uint64_t>(data) % kAlignment_bytes != 0)
+            throw Error(ErrorCode::unsupported, "level tma needs memory that is aligned to 16 bytes");
+    }
+    return visit_element(problem.type,
+                         [&]<class T>(TypeTag<T>) { return prepare<T>(problem, operands, device); });
+}
+
+}  // namespace gpumat::transpose::gpu
