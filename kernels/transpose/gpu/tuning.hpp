@@ -56,59 +56,76 @@ struct TmaPlan {
     static constexpr Cache kStore = STORE;
 };
 
-/// The measured choices (H200) for one element size; a line a choice.
+/// A band of every tile row: column order.
+inline constexpr int kColumns = 1 << 20;
+
+/// The choices for one element size, a line a choice. Large, Small and those for rows that are not whole
+/// words were measured on an H200 for 1 to 8 bytes; Tma, Swap and the 16-byte elements are reasoned, not
+/// measured.
 ///
-/// Large    whole words, enough tiles to fill the device several times
-/// Small    whole words, fewer tiles; also in place, so a square tile with normal loads
-/// Scalar   words of one element, a square tile with normal loads: in place, and other shapes unless kShift
-/// Shifted  where kShift is set: rows that are not whole words
-/// Tma      the plan of `tma`
+/// Large       whole words, enough tiles to fill the device several times
+/// Small       whole words, fewer tiles
+/// Scalar      words of one element: rows that are not whole words, unless kShift
+/// Shifted     where kShift is set: rows that are not whole words
+/// Tma         the plan of `tma`
+/// Swap        in place, whole words; a square tile with normal loads
+/// SwapScalar  in place, words of one element; likewise
 template <int ELEMENT_BYTES>
 struct Choices;
 
 template <>
 struct Choices<1> {
-    using Large = WordPlan<16, 8, 16, 128, 16>;
-    using Small = WordPlan<16, 8, 8, 64, 16>;
+    using Large = WordPlan<16, 16, 16, 256, kColumns>;
+    using Small = WordPlan<8, 16, 16, 128, 1>;
     using Scalar = WordPlan<1, 64, 64, 512, 16>;
-    using Shifted = ShiftPlan<15, 8, 256, 16>;
+    using Shifted = ShiftPlan<7, 16, 256, kColumns>;
     using Tma = TmaPlan<1, 2, 128, 3, 16, true, true>;
+    using Swap = WordPlan<16, 8, 8, 64, 1>;
+    using SwapScalar = WordPlan<1, 64, 64, 512, 1>;
     static constexpr bool kShift = true;
 };
 template <>
 struct Choices<2> {
-    using Large = WordPlan<16, 16, 16, 256, 16>;
-    using Small = WordPlan<16, 8, 8, 64, 16>;
+    using Large = WordPlan<16, 16, 16, 256, kColumns>;
+    using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
     using Scalar = WordPlan<2, 64, 64, 512, 16>;
-    using Shifted = ShiftPlan<15, 16, 256, 16>;
+    using Shifted = ShiftPlan<15, 16, 256, kColumns>;
     using Tma = TmaPlan<2, 2, 256, 2, 16, true, true>;
+    using Swap = WordPlan<16, 8, 8, 64, 1>;
+    using SwapScalar = WordPlan<2, 64, 64, 512, 1>;
     static constexpr bool kShift = true;
 };
 template <>
 struct Choices<4> {
-    using Large = WordPlan<16, 16, 16, 256, 32>;
-    using Small = WordPlan<16, 8, 8, 64, 32>;
-    using Scalar = WordPlan<4, 64, 64, 512, 32>;
+    using Large = WordPlan<16, 16, 16, 256, kColumns>;
+    using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
+    using Scalar = WordPlan<4, 32, 64, 256, 32>;
     using Shifted = ShiftPlan<15, 16, 256, 32>;
     using Tma = TmaPlan<2, 2, 256, 3, 32, true, true>;
+    using Swap = WordPlan<16, 8, 8, 64, 1>;
+    using SwapScalar = WordPlan<4, 64, 64, 512, 1>;
     static constexpr bool kShift = false;
 };
 template <>
 struct Choices<8> {
-    using Large = WordPlan<16, 16, 16, 128, 32>;
-    using Small = WordPlan<16, 8, 8, 64, 32>;
-    using Scalar = WordPlan<8, 32, 32, 256, 32>;
+    using Large = WordPlan<16, 16, 16, 256, kColumns>;
+    using Small = WordPlan<16, 16, 16, 128, kColumns>;
+    using Scalar = WordPlan<8, 32, 64, 256, 32>;
     using Shifted = ShiftPlan<15, 16, 256, 32>;
     using Tma = TmaPlan<4, 4, 256, 2, 32, true, true>;
+    using Swap = WordPlan<16, 8, 8, 64, 1>;
+    using SwapScalar = WordPlan<8, 32, 32, 256, 1>;
     static constexpr bool kShift = false;
 };
 template <>
 struct Choices<16> {
-    using Large = WordPlan<16, 32, 32, 256, 32>;
-    using Small = WordPlan<16, 16, 16, 128, 32>;
+    using Large = WordPlan<16, 32, 32, 256, kColumns>;
+    using Small = WordPlan<16, 16, 16, 128, kColumns>;
     using Scalar = Small;
     using Shifted = ShiftPlan<15, 16, 256, 32>;
     using Tma = TmaPlan<4, 4, 256, 3, 32, true, true>;
+    using Swap = WordPlan<16, 16, 16, 128, 1>;
+    using SwapScalar = Swap;
     static constexpr bool kShift = false;
 };
 

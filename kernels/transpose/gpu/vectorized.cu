@@ -111,8 +111,8 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
     if (problem.m == 0 || problem.n == 0) return {.level = kName, .run = [] {}};
     const bool aligned = whole_words(problem, operands, 16);
     if (problem.in_place) {
-        return aligned ? launch_in_place<T, typename Choice::Small>(problem, operands, device)
-                       : launch_in_place<T, typename Choice::Scalar>(problem, operands, device);
+        return aligned ? launch_in_place<T, typename Choice::Swap>(problem, operands, device)
+                       : launch_in_place<T, typename Choice::SwapScalar>(problem, operands, device);
     }
     if constexpr (sizeof(T) < kShiftWord_bytes) {
         if (problem.n <= kThin) return launch_tall<T>(problem, operands, device);
