@@ -37,8 +37,8 @@ struct Owners {
     [[nodiscard]] std::size_t of(std::int64_t row) const { return static_cast<std::size_t>(row >> shift); }
 };
 
-/// An index from 1 to `most`, delivered from 0.
-std::int64_t parse_index(const char*& p, std::int64_t most, const char* what) {
+/// The long way, for an index of eight digits or more and for what is no index.
+std::int64_t parse_long_index(const char*& p, std::int64_t most, const char* what) {
     const char* const token = p;
     while (*p == '0') ++p;
     std::uint64_t index = 0;
@@ -52,6 +52,23 @@ std::int64_t parse_index(const char*& p, std::int64_t most, const char* what) {
                         std::string(what) + " from 1 to " + std::to_string(most)};
     }
     return static_cast<std::int64_t>(index) - 1;
+}
+
+/// An index from 1 to `most`, delivered from 0.
+inline std::int64_t parse_index(const char*& p, std::int64_t most, const char* what) {
+    std::uint64_t bytes = 0;
+    std::memcpy(&bytes, p, sizeof bytes);
+    const std::uint64_t marks = mark_non_digits(bytes);
+    if (marks != 0) {
+        const auto count = static_cast<unsigned>(std::countr_zero(marks)) / 8;
+        const std::uint64_t digits = bytes - 0x3030'3030'3030'3030ULL;
+        const auto index = static_cast<std::int64_t>(join_digits((digits << (8 * (7 - count))) << 8));
+        if ((p[count] == ' ' || p[count] == '\t') && index >= 1 && index <= most) {
+            p += count;
+            return index - 1;
+        }
+    }
+    return parse_long_index(p, most, what);
 }
 
 template <Field F, class T>

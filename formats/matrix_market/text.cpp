@@ -304,7 +304,8 @@ class GzipStream final : public ByteStream {
 /// A window of text that moves along a stream.
 class StreamText final : public TextSource {
   public:
-    explicit StreamText(std::unique_ptr<ByteStream> stream) : stream_(std::move(stream)) {}
+    explicit StreamText(std::unique_ptr<ByteStream> stream)
+        : stream_(std::move(stream)), text_(kReadBytes + 1 + kPaddingBytes) {}
 
     std::uint64_t window(std::uint64_t offset, std::uint64_t want) override {
         // One byte more at the front shows lines() whether a line starts at the offset.
@@ -317,7 +318,8 @@ class StreamText final : public TextSource {
         }
         discard_before(keep);
         const std::size_t from = std::min(static_cast<std::size_t>(offset - base_), size_);
-        return base_ + load(from, from + static_cast<std::size_t>(std::max<std::uint64_t>(want, 1)));
+        const std::size_t end = load(from, from + static_cast<std::size_t>(std::max<std::uint64_t>(want, 1)));
+        return std::max(offset, base_ + end);
     }
 
     std::string_view lines(std::uint64_t begin, std::uint64_t end, Buffer&) override {

@@ -10,3 +10,10 @@ if(GPUMAT_TEST_PYTHON)
     COMMAND ${GPUMAT_TEST_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/matrix_market_oracle.py $<TARGET_FILE:matrix_market_tool>)
   set_tests_properties(matrix_market_oracle PROPERTIES SKIP_RETURN_CODE 77)
 endif()
+
+# The same tests with chunks of a few bytes: numbers and lines across every boundary.
+file(GLOB matrix_market_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/formats/matrix_market/*.cpp)
+gpumat_test(test_matrix_market_small_chunks
+  SOURCES matrix_market_corpus.cpp ${matrix_market_sources} LINK gpumat::formats ZLIB::ZLIB)
+target_compile_definitions(test_matrix_market_small_chunks PRIVATE
+  GPUMAT_SOURCE_DIR="${PROJECT_SOURCE_DIR}" GPUMAT_MATRIX_MARKET_CHUNK_BYTES=16)
