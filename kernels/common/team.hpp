@@ -13,13 +13,24 @@ namespace gpumat {
 class Team {
   public:
     /// Runs `work(team)` on `threads` threads, this one among them, and returns when all are done.
-    /// `work` must not throw.
-    template <class Work>
+    /// `work` must not throw. Where a thread cannot be started, throws std::system_error, and `work` has run
+    /// on none: the others would wait for the missing one for ever.
+    template <class Thread = std::jthread, class Work>
     static void run(int threads, const Work& work) {
         Team team(threads);
-        std::vector<std::jthread> others;
+        std::vector<Thread> others;
         others.reserve(static_cast<std::size_t>(threads - 1));
-        for (int i = 1; i < threads; ++i) others.emplace_back([&] { work(team); });
+        try {
+            for (int i = 1; i < threads; ++i) {
+                others.emplace_back([&] {
+                    if (team.is_complete()) work(team);
+                });
+            }
+        } catch (...) {
+            team.open(Gate::dismissed);
+            throw;
+        }
+        team.open(Gate::complete);
         work(team);
     }
 
@@ -32,6 +43,9 @@ class Team {
     }
 
   private:
+    /// Whether all threads have started, which none may assume before its first phase.
+    enum class Gate { waiting, complete, dismissed };
+
     struct Restart {
         Team* team;
         void operator()() noexcept { team->next_ = 0; }
@@ -39,6 +53,17 @@ class Team {
 
     explicit Team(int threads) : barrier_(threads, Restart{this}) {}
 
+    void open(Gate gate) {
+        gate_ = gate;
+        gate_.notify_all();
+    }
+
+    [[nodiscard]] bool is_complete() const {
+        gate_.wait(Gate::waiting);
+        return gate_ == Gate::complete;
+    }
+
+    std::atomic<Gate> gate_{Gate::waiting};
     std::atomic<std::int64_t> next_{0};
     std::barrier<Restart> barrier_;
 };

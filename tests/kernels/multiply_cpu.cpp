@@ -335,6 +335,44 @@ TEST_CASE("CPU multiplies that take more than one block of every extent", "[mult
     }
 }
 
+TEST_CASE("our CPU multiplies give the same bits on any number of threads", "[multiply]") {
+    // More than 384 of depth; more than one task of outer-product; both enough work for it to use threads.
+    const Registry registry = Registry::standard();
+    for (const Level* level : registry.levels(Operation::multiply, DeviceKind::cpu)) {
+        if (level->name == "vendor") continue;
+        for (const Type type : kTypes) {
+            for (const Sizes& s : {Sizes{131, 97, 389}, Sizes{251, 775, 11}}) {
+                const Problem problem{.operation = Operation::multiply,
+                                      .type = type,
+                                      .m = s.m,
+                                      .n = s.n,
+                                      .k = s.k,
+                                      .alpha = scalar(type, 2, 0.25),
+                                      .beta = scalar(type, -3, 0.25)};
+                if (!unsupported_reasons(*level, problem, {}).empty()) continue;
+                DYNAMIC_SECTION(case_name(*level, type, s)) {
+                    multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
+                        const auto a = make<T>(s.m * s.k, Values::random, 1);
+                        const auto b = make<T>(s.k * s.n, Values::random, 2);
+                        const auto d = make<T>(s.m * s.n, Values::random, 3);
+                        const auto on = [&](int threads) {
+                            Guarded c(d.size() * sizeof(T));
+                            level
+                                ->prepare(problem,
+                                          {.a = a.data(), .b = b.data(), .d = d.data(), .c = c.data()},
+                                          {.kind = DeviceKind::cpu, .threads = threads, .gpu = nullptr})
+                                .run();
+                            return std::vector<std::byte>(c.data(), c.data() + d.size() * sizeof(T));
+                        };
+                        const auto expected = on(1);
+                        for (const int threads : {2, 3, 5}) CHECK(on(threads) == expected);
+                    });
+                }
+            }
+        }
+    }
+}
+
 TEST_CASE("halves are summed in f32 and rounded once", "[multiply]") {
     // 2048 + 1 + 1: a sum kept in f16 stays at 2048, since 2049 is a tie that rounds to even.
     const Registry registry = Registry::standard();
