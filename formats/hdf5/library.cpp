@@ -10,6 +10,14 @@ std::recursive_mutex& library_mutex() {
     return mutex;
 }
 
+std::string library_version() {
+    unsigned major = 0;
+    unsigned minor = 0;
+    unsigned release = 0;
+    H5get_libversion(&major, &minor, &release);
+    return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+}
+
 /// Keeps the first message of the walk.
 herr_t keep_first(unsigned /*position*/, const H5E_error2_t* error, void* data) {
     auto& text = *static_cast<std::string*>(data);
@@ -20,12 +28,8 @@ herr_t keep_first(unsigned /*position*/, const H5E_error2_t* error, void* data) 
 }  // namespace
 
 Session::Session() : lock_(library_mutex()) {
-    // At exit HDF5 would close what a failed write left open once more, and crash (1.10). Every file here is
-    // closed by its owner.
-    [[maybe_unused]] static const herr_t kWithoutExitHandler = H5dont_atexit();
     // Files are closed here. What HDF5 does at exit crashes where closing a file failed (a full disk).
-    static const bool once = H5dont_atexit() >= 0;
-    static_cast<void>(once);
+    [[maybe_unused]] static const herr_t kWithoutExitHandler = H5dont_atexit();
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // a setting of the thread where HDF5 is thread-safe
 }
 
@@ -53,6 +57,9 @@ std::string reason() {
         text +=
             " (another process has the file open, or its file system offers no locks, as some network file "
             "systems do; HDF5_USE_FILE_LOCKING=FALSE in the environment turns locking off)";
+    }
+    if (text.find("bad version number") != std::string::npos) {
+        text += " (the file is damaged, or needs a newer HDF5 than the " + library_version() + " in use)";
     }
     return text;
 }
