@@ -241,8 +241,12 @@ FloatTile scaled_dot(const Problem& p, const Operands& operands, std::int64_t ro
         const auto a = operand_a<T>(p, operands);
         const auto b = operand_b<T>(p, operands);
         for (std::int64_t k = 0; k < p.k; ++k) {
-            const std::complex<double> x = scaled_by(as_complex(a(row, k)), exponent);
-            const std::complex<double> y = scaled_by(as_complex(b(k, col)), exponent);
+            std::complex<double> x = as_complex(a(row, k));
+            std::complex<double> y = as_complex(b(k, col));
+            if (std::isfinite(modulus(x)) && std::isfinite(modulus(y))) {  // else 0·∞ might come of it
+                x = scaled_by(x, exponent);
+                y = scaled_by(y, exponent);
+            }
             re.add_product(x.real(), y.real());
             if constexpr (kIsComplex<T>) {
                 re.add_product(-x.imag(), y.imag());
@@ -417,15 +421,22 @@ ScaledElement scaled_element(const Problem& problem, const Operands& operands, s
     const int left = normalize(scalars.alpha) + dot_exponent;
     const int right = normalize(scalars.beta) + normalize(d);
     const bool has_left = scalars.alpha != 0.0 && dot.magnitude[0] > 0;
-    const bool has_right = scalars.beta != 0.0 && d != 0.0;
+    const bool finite_d = std::isfinite(modulus(d));
+    const bool has_right = scalars.beta != 0.0 && d != 0.0 && finite_d;
     ScaledElement scaled;
     scaled.exponent = has_left && has_right ? std::max(left, right) : has_left ? left : has_right ? right : 0;
     scaled.exponent = std::max(scaled.exponent, kSmallestScale);
-    scalars.alpha = scaled_by(scalars.alpha, left - scaled.exponent);
-    scalars.beta = scaled_by(scalars.beta, right - scaled.exponent);
+    const double left_terms = std::abs(scalars.alpha) * dot.magnitude[0];
+    const double right_terms = finite_d ? std::abs(scalars.beta) * modulus(d) : 0.0;
+    // An infinity stays one only beside a scalar that has not been scaled to 0.
+    const bool finite_sum =
+        std::isfinite(dot.sum[0]) && (dot.sum_imag.empty() || std::isfinite(dot.sum_imag[0]));
+    if (finite_sum) scalars.alpha = scaled_by(scalars.alpha, left - scaled.exponent);
+    if (finite_d) scalars.beta = scaled_by(scalars.beta, right - scaled.exponent);
     scaled.element = finish(scalars, dot, 0, d);
     scaled.element.product_terms = std::ldexp(dot.magnitude[0], dot_exponent - scaled.exponent);
-    if (!std::isfinite(modulus(d))) scaled.element.terms = std::abs(scalars.alpha) * dot.magnitude[0];
+    scaled.element.terms =
+        std::ldexp(left_terms, left - scaled.exponent) + std::ldexp(right_terms, right - scaled.exponent);
     return scaled;
 }
 

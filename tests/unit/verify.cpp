@@ -343,6 +343,38 @@ TEST_CASE("a result beyond the range of its type may be infinite, and nothing el
     }
 }
 
+TEST_CASE("an infinity of the inputs shows through terms that overflow") {
+    // Plain double gives NaN for each of these, a fused multiply-add the infinity; both are right.
+    struct Sum {
+        std::array<double, 3> a;
+        std::array<double, 3> b;
+        double d;
+        double alpha;
+        double beta;
+        double result;
+    };
+    for (const Sum& sum : {Sum{{1, 0x1p1000, -0x1p1000}, {1, 0x1p1000, 0x1p1000}, kInf, 1, 1e-300, kInf},
+                           Sum{{0x1p-1070, 0x1p1000, -0x1p1000}, {kInf, 0x1p1000, 0x1p1000}, 0, 1, 1, kInf},
+                           Sum{{kInf, 1, 1}, {1, 1, 1}, 0x1p1000, -2, 1e300, -kInf}}) {
+        Case x(Type::f64, 1, 1, 3);
+        x.problem.alpha = {{sum.alpha, 0}, 0};
+        x.problem.beta = {{sum.beta, 0}, 0};
+        for (std::size_t k = 0; k < 3; ++k) {
+            set(x.a, static_cast<std::int64_t>(k), sum.a[k]);
+            set(x.b, static_cast<std::int64_t>(k), sum.b[k]);
+        }
+        set(x.d, 0, sum.d);
+        const auto verdict = [&](double c) {
+            set(x.c, 0, c);
+            return x.verify(VerifyMode::full).verdict;
+        };
+        CHECK(verdict(sum.result) == "passed");
+        CHECK(verdict(kNaN) == "passed");
+        CHECK(verdict(-sum.result) == "failed");
+        CHECK(verdict(1.0) == "failed");
+    }
+}
+
 TEST_CASE("a large product is checked at random, a small one in full") {
     Case small(Type::f32, 8, 8, 8);
     CHECK(small.verify(VerifyMode::automatic).mode == "full");
