@@ -1,14 +1,15 @@
 #include "formats/hdf5/library.hpp"
 
 #include <cstring>
+#include <mutex>
 
 namespace gpumat::formats::hdf5 {
 namespace {
 
-std::recursive_mutex& library_mutex() {
-    static std::recursive_mutex mutex;
-    return mutex;
-}
+std::mutex library_mutex;
+// Sessions that this thread holds. Counted here, because a recursive mutex would not know its owner again in
+// a forked child.
+thread_local int sessions = 0;
 
 std::string library_version() {
     unsigned major = 0;
@@ -27,10 +28,16 @@ herr_t keep_first(unsigned /*position*/, const H5E_error2_t* error, void* data) 
 
 }  // namespace
 
-Session::Session() : lock_(library_mutex()) {
+Session::Session() {
+    if (sessions == 0) library_mutex.lock();
+    ++sessions;
     // Files are closed here. What HDF5 does at exit crashes where closing a file failed (a full disk).
     [[maybe_unused]] static const herr_t kWithoutExitHandler = H5dont_atexit();
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // a setting of the thread where HDF5 is thread-safe
+}
+
+Session::~Session() {
+    if (--sessions == 0) library_mutex.unlock();
 }
 
 Handle::~Handle() {

@@ -2,7 +2,6 @@
 
 #include <hdf5.h>
 
-#include <mutex>
 #include <string>
 #include <utility>
 
@@ -11,13 +10,14 @@
 namespace gpumat::formats::hdf5 {
 
 /// Holds the lock under which alone HDF5 may be called, and keeps HDF5 from printing in this thread.
-/// The lock is recursive and one for the whole process: the library keeps global state.
+/// The lock is one for the whole process, because the library keeps global state. A thread may hold several
+/// sessions, one within the other; a child that is forked within one keeps it.
 class Session {
   public:
     Session();
-
-  private:
-    std::unique_lock<std::recursive_mutex> lock_;
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
+    ~Session();
 };
 
 /// An HDF5 identifier of any kind that closes itself.

@@ -4,6 +4,7 @@
 
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/locate.hpp"
+#include "formats/hdf5/probe.hpp"
 #include "formats/hdf5/source.hpp"
 #include "formats/hdf5/sparse.hpp"
 #include "formats/hdf5/storage.hpp"
@@ -122,14 +123,40 @@ Source named_matrix(hid_t file, const Reference& reference, const ReadOptions& o
     throw Error(ErrorCode::input, to_string(reference) + ": " + std::get<std::string>(found));
 }
 
+Source find_matrix(hid_t file, const Reference& reference, const ReadOptions& options) {
+    const bool julia = written_by_julia(reference.path);
+    return reference.dataset.empty() ? only_matrix(file, reference.path, options, julia)
+                                     : named_matrix(file, reference, options, julia);
+}
+
+/// Visits the whole index of a chunked dataset.
+void walk_chunks(hid_t dataset, const std::string& what) {
+    const Handle creation = take(H5Dget_create_plist(dataset), ErrorCode::input, what);
+    if (H5Pget_layout(creation.id()) == H5D_CHUNKED) written_chunks(dataset, what);
+}
+
+/// Everything that opening the matrix and finding its elements will do, for a try.
+void try_matrix(const Reference& reference, const ReadOptions& options) {
+    const Handle file = open_for_reading(reference.path);
+    const Source source = find_matrix(file.id(), reference, options);
+    if (const auto* dense = std::get_if<Dense>(&source.where)) {
+        walk_chunks(dense->dataset.id(), source.name);
+        open_storage(source, *dense, options);
+    } else if (const auto* sparse = std::get_if<Sparse>(&source.where)) {
+        walk_chunks(sparse->starts.id(), source.name);
+        if (sparse->values) walk_chunks(sparse->rows.id(), source.name);
+        if (sparse->values) walk_chunks(sparse->values->id(), source.name);
+    }
+}
+
 class Hdf5Reader : public Reader {
   public:
     Hdf5Reader(const Reference& reference, const ReadOptions& options) : options_(options) {
         const Session session;
-        const bool julia = written_by_julia(reference.path);
+        try_in_child(reference.path, reference.path, ErrorCode::input,
+                     [&] { try_matrix(reference, options); });
         file_ = open_for_reading(reference.path);
-        source_ = reference.dataset.empty() ? only_matrix(file_.id(), reference.path, options, julia)
-                                            : named_matrix(file_.id(), reference, options, julia);
+        source_ = find_matrix(file_.id(), reference, options);
         header_ = header_of(source_, reference.path);
         if (source_.element.wide && !options.type) {
             throw Error(ErrorCode::input, source_.name + ": its " + source_.element.name +
@@ -262,11 +289,15 @@ bool recognises(std::string_view head, const std::string& path) {
 
 std::vector<Header> list(const std::string& path) {
     const Session session;
-    const Handle file = open_for_reading(path);
-    std::vector<Header> headers;
-    for (const Source& source : contents_of(file.id(), path, {}, written_by_julia(path)).matrices)
-        headers.push_back(header_of(source, path));
-    return headers;
+    const auto headers_of = [&] {
+        const Handle file = open_for_reading(path);
+        std::vector<Header> headers;
+        for (const Source& source : contents_of(file.id(), path, {}, written_by_julia(path)).matrices)
+            headers.push_back(header_of(source, path));
+        return headers;
+    };
+    try_in_child(path, path, ErrorCode::input, headers_of);
+    return headers_of();
 }
 
 std::unique_ptr<Reader> open(const Reference& reference, const ReadOptions& options) {

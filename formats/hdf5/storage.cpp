@@ -48,11 +48,9 @@ bool all_chunks_are_there(const Source& source, const Dense& dense) {
     const auto count = [](std::int64_t extent, std::int64_t edge) {
         return extent / edge + (extent % edge != 0);
     };
-    hsize_t there = 0;
-    require(H5Dget_num_chunks(dense.dataset.id(), H5S_ALL, &there), ErrorCode::input, source.name);
     const auto needed = static_cast<unsigned __int128>(count(source.stored.rows, dense.chunk.rows)) *
                         static_cast<unsigned __int128>(count(source.stored.cols, dense.chunk.cols));
-    return there == needed;
+    return written_chunks(dense.dataset.id(), source.name) == needed;
 }
 
 /// Throws where HDF5 has no filter that the dataset needs, neither built in nor as a plugin.
@@ -106,6 +104,13 @@ std::vector<std::byte> fill_value(const Source& source, const Dense& dense) {
                 source.name + ": its fill value cannot be read");
     }
     return value;
+}
+
+hsize_t written_chunks(hid_t dataset, const std::string& what) {
+    const Handle space = take(H5Dget_space(dataset), ErrorCode::input, what);
+    hsize_t count = 0;
+    require(H5Dget_num_chunks(dataset, space.id(), &count), ErrorCode::input, what);
+    return count;
 }
 
 std::unique_ptr<Storage> open_library_storage(const Source& source, const Dense& dense) {

@@ -24,6 +24,9 @@ class Storage {
 /// not installed, parts never written that have no fill value, a file that is too short.
 std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, const ReadOptions& options);
 
+/// How many chunks of a chunked dataset have been written. Visits its whole index.
+hsize_t written_chunks(hid_t dataset, const std::string& what);
+
 /// Through H5Dread, for whatever the others leave.
 std::unique_ptr<Storage> open_library_storage(const Source& source, const Dense& dense);
 

@@ -13,6 +13,7 @@
 #include "formats/hdf5/element.hpp"
 #include "formats/hdf5/filters.hpp"
 #include "formats/hdf5/hdf5.hpp"
+#include "formats/hdf5/probe.hpp"
 #include "lib/core/parallel.hpp"
 
 namespace gpumat::formats::hdf5 {
@@ -65,8 +66,15 @@ class Hdf5Writer : public Writer {
         dense_bytes(shape, type, shown_);  // throws where the size passes what can be computed with
         const std::optional<Shape> chunk = chunk_for(shape, type, options);
         const Session session;
+        if (target.append) {
+            try_in_child(target.path, shown_, ErrorCode::output, [&] {
+                file_ = open_existing(H5F_ACC_RDONLY);
+                static_cast<void>(is_taken());
+            });
+        }
         open_file();
-        if (target.append) require_free_name();
+        if (target.append && is_taken())
+            require(H5Ldelete(file_.id(), dataset_name_.c_str(), H5P_DEFAULT), ErrorCode::output, shown_);
         create_dataset(chunk);
         for (const auto& [name, value] : options.attributes) write_attribute(name, value);
     }
@@ -118,29 +126,34 @@ class Hdf5Writer : public Writer {
         throw Error(ErrorCode::output, shown_ + ": cannot be written: " + std::strerror(errno));
     }
 
+    [[nodiscard]] Handle open_existing(unsigned flags) const {
+        return take(H5Fopen(target_.path.c_str(), flags, H5P_DEFAULT), ErrorCode::output,
+                    shown_ + ": cannot be opened");
+    }
+
     void open_file() {
-        const char* path = target_.path.c_str();
-        file_ =
-            take(target_.append ? H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT)
-                                : H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
-                 ErrorCode::output, shown_ + (target_.append ? ": cannot be opened" : ": cannot be created"));
+        file_ = target_.append
+                    ? open_existing(H5F_ACC_RDWR)
+                    : take(H5Fcreate(target_.path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
+                           ErrorCode::output, shown_ + ": cannot be created");
         void* handle = nullptr;
         require(H5Fget_vfd_handle(file_.id(), H5P_DEFAULT, &handle), ErrorCode::output, shown_);
         descriptor_ = *static_cast<int*>(handle);
     }
 
-    /// In a file that exists: the dataset does not, and the way to it leads through groups of this file.
-    void require_free_name() const {
+    /// Whether something in a file that exists bears the dataset's name, and may be replaced. Throws where it
+    /// may not, and where the way to it does not lead through groups of this file.
+    [[nodiscard]] bool is_taken() const {
         for (std::size_t end = 0; end != std::string::npos;) {
             end = dataset_name_.find('/', end + 1);
             const std::string prefix = dataset_name_.substr(0, end);
             const htri_t exists = H5Lexists(file_.id(), prefix.c_str(), H5P_DEFAULT);
             if (exists < 0) failed();
-            if (exists == 0) return;
+            if (exists == 0) return false;
+            if (end == std::string::npos) break;
             H5L_info_t link{};
             H5O_info_t object{};
             require(H5Lget_info(file_.id(), prefix.c_str(), &link, H5P_DEFAULT), ErrorCode::output, shown_);
-            if (end == std::string::npos) return free_name(link, object);
             if (link.type != H5L_TYPE_HARD)
                 throw Error(ErrorCode::output, shown_ + ": '" + prefix + "' is a link, expected a group");
             require(H5Oget_info_by_name2(file_.id(), prefix.c_str(), &object, H5O_INFO_BASIC, H5P_DEFAULT),
@@ -148,20 +161,23 @@ class Hdf5Writer : public Writer {
             if (object.type != H5O_TYPE_GROUP)
                 throw Error(ErrorCode::output, shown_ + ": '" + prefix + "' is no group");
         }
+        require_replaceable();
+        return true;
     }
 
-    /// What bears the dataset's name goes if it may, and is a dataset.
-    void free_name(const H5L_info_t& link, H5O_info_t& object) const {
+    /// What bears the dataset's name may go, and is a dataset.
+    void require_replaceable() const {
         if (!target_.replace)
             throw Error(ErrorCode::output, shown_ + ": the dataset exists already; --force replaces it");
+        H5L_info_t link{};
+        H5O_info_t object{};
         const char* name = dataset_name_.c_str();
-        if (link.type == H5L_TYPE_HARD) {
-            require(H5Oget_info_by_name2(file_.id(), name, &object, H5O_INFO_BASIC, H5P_DEFAULT),
-                    ErrorCode::output, shown_);
-            if (object.type != H5O_TYPE_DATASET)
-                throw Error(ErrorCode::output, shown_ + ": is no dataset, and is not replaced");
-        }
-        require(H5Ldelete(file_.id(), name, H5P_DEFAULT), ErrorCode::output, shown_);
+        require(H5Lget_info(file_.id(), name, &link, H5P_DEFAULT), ErrorCode::output, shown_);
+        if (link.type != H5L_TYPE_HARD) return;
+        require(H5Oget_info_by_name2(file_.id(), name, &object, H5O_INFO_BASIC, H5P_DEFAULT),
+                ErrorCode::output, shown_);
+        if (object.type != H5O_TYPE_DATASET)
+            throw Error(ErrorCode::output, shown_ + ": is no dataset, and is not replaced");
     }
 
     void create_dataset(const std::optional<Shape>& chunk) {

@@ -246,17 +246,19 @@ def layouts(cases):
         made.id.write_direct_chunk((2, 0), shuffled, filter_mask=2)
     cases.reads("filter_masks", "masks.h5", expected, "f32")
 
-    edges = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    edges.set_chunk((4, 4))
-    edges.set_deflate(4)
     never = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     never.set_chunk((2, 2))
     never.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    whole = never.copy()
+    whole.set_scaleoffset(h5py.h5z.SO_INT, 0)  # not a filter that is undone here
     with h5py.File(cases.path("never.h5"), "w") as out:
         space = h5py.h5s.create_simple((4, 4))
         made = h5py.h5d.create(out.id, b"A", h5py.h5t.IEEE_F32LE, space, dcpl=never)
         h5py.Dataset(made)[0:2, 0:2] = 1
-    cases.fails("no_fill_value", "never.h5", 3, "never written")
+        made = h5py.h5d.create(out.id, b"B", h5py.h5t.STD_I32LE, space, dcpl=whole)
+        h5py.Dataset(made)[...] = 7
+    cases.fails("no_fill_value", "never.h5", 3, "never written", "/A")
+    cases.reads("no_fill_value_needed", "never.h5", np.full((4, 4), 7, np.int32), "i32", "/B")
 
 
 def names_and_shapes(cases):
@@ -520,6 +522,18 @@ def damaged(cases):
         chunk[5] ^= 1
         made.id.write_direct_chunk((4, 4), bytes(chunk), filter_mask=0)
     cases.fails("bad_checksum", "fletcher.h5", 3, "checksum")
+    with h5py.File(cases.path("heap.h5"), "w") as out:
+        out["A"] = np.ones((2, 2))
+        out["A"].attrs["MATLAB_class"] = "double"  # of varying length, so in the global heap
+    with open(cases.path("heap.h5"), "r+b") as file:
+        data = bytearray(file.read())
+        size = data.index(b"GCOL") + 24  # of the first object
+        assert struct.unpack_from("<Q", data, size) == (len("double") + 1,) or data[size] == len("double")
+        # The next object is where this one ends, which is now where it began: HDF5 1.10 goes on for ever.
+        struct.pack_into("<Q", data, size, 2 ** 64 - 16)
+        file.seek(0)
+        file.write(data)
+    cases.fails("endless_heap", "heap.h5", 3, "heap.h5")
     with h5py.File(cases.path("huge.h5"), "w") as out:
         out.create_dataset("A", (1 << 30, 1 << 30), "f8", chunks=(64, 64))
         out.create_dataset("B", (1 << 40, 1 << 40), "f8", chunks=(64, 64))

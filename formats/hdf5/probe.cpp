@@ -1,0 +1,149 @@
+#include "formats/hdf5/probe.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+
+#include "lib/core/memory.hpp"
+
+namespace gpumat::formats::hdf5 {
+namespace {
+
+// What describing a file may take: in a file of a million datasets, some 300 MB, about 20 s.
+constexpr std::uint64_t kLeastSeconds = 2;
+constexpr std::uint64_t kMostSeconds = 600;
+constexpr std::uint64_t kBytesASecond = std::uint64_t{4} << 20;  ///< of the file, each worth a second more
+constexpr std::uint64_t kLeastMemoryBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMemoryPerFileByte = 64;
+
+constexpr char kDone = 'd';   ///< the child's last word, alone
+constexpr char kError = 'e';  ///< the same, followed by the code and the message
+
+/// The bytes that the file really takes, which holes in it do not.
+std::uint64_t bytes_of_file(const std::string& path) {
+    constexpr std::uint64_t kBlockBytes = 512;
+    struct stat status {};
+    return stat(path.c_str(), &status) == 0 ? static_cast<std::uint64_t>(status.st_blocks) * kBlockBytes : 0;
+}
+
+/// The address space that this process uses.
+std::uint64_t address_space_bytes() {
+    std::uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    return pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+/// Lowers a limit; one that is lower already stays.
+void limit(decltype(RLIMIT_CPU) resource, std::uint64_t most) {
+    rlimit present{};
+    if (getrlimit(resource, &present) != 0) return;
+    present.rlim_cur = std::min<rlim_t>(present.rlim_cur, most);
+    setrlimit(resource, &present);
+}
+
+void write_all(int descriptor, const std::string& text) {
+    for (std::size_t done = 0; done < text.size();) {
+        const ssize_t written = write(descriptor, text.data() + done, text.size() - done);
+        if (written <= 0) return;
+        done += static_cast<std::size_t>(written);
+    }
+}
+
+/// What the child does: nothing that it has inherited may act twice, so it resets every signal handler and
+/// ends without running exit handlers.
+[[noreturn]] void run_child(int to_parent, pid_t parent, std::uint64_t file_bytes, const sigset_t& signals,
+                            const std::function<void()>& task) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+    for (int number = 1; number < NSIG; ++number) {
+        struct sigaction present {};
+        const bool ignored = sigaction(number, nullptr, &present) == 0 && present.sa_handler == SIG_IGN;
+        if (!ignored || number == SIGXCPU) std::signal(number, SIG_DFL);
+    }
+    pthread_sigmask(SIG_SETMASK, &signals, nullptr);
+    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_CPU, std::min(kLeastSeconds + file_bytes / kBytesASecond, kMostSeconds));
+    limit(RLIMIT_AS, address_space_bytes() + kLeastMemoryBytes +
+                         std::min(kMemoryPerFileByte * file_bytes, available_memory_bytes()));
+    std::string last_word(1, kDone);
+    try {
+        task();
+    } catch (const Error& error) {
+        last_word = std::string{kError, static_cast<char>(error.code())} + error.what();
+    } catch (...) {  // no memory within the limit; the parent says so
+        _exit(0);
+    }
+    write_all(to_parent, last_word);
+    _exit(0);
+}
+
+std::string read_all(int descriptor) {
+    std::string text;
+    std::array<char, 4096> piece{};
+    for (;;) {
+        const ssize_t count = read(descriptor, piece.data(), piece.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return text;
+        text.append(piece.data(), static_cast<std::size_t>(count));
+    }
+}
+
+/// How a child ended that did not speak its last word.
+std::string how_it_ended(int status) {
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) return "it takes endless time";
+    if (WIFSIGNALED(status)) return std::string("it crashes: ") + strsignal(WTERMSIG(status));
+    if (WEXITSTATUS(status) == 0) return "it takes too much memory";
+    return "it ends with status " + std::to_string(WEXITSTATUS(status));
+}
+
+[[noreturn]] void cannot_start(const std::string& shown) {
+    throw Error(ErrorCode::memory,
+                shown + ": no process can be started to try the file in: " + std::strerror(errno));
+}
+
+}  // namespace
+
+void try_in_child(const std::string& path, const std::string& shown, ErrorCode code,
+                  const std::function<void()>& task) {
+    const std::uint64_t file_bytes = bytes_of_file(path);
+    std::array<int, 2> pipe{};
+    if (pipe2(pipe.data(), O_CLOEXEC) != 0) cannot_start(shown);
+    const auto [from_child, to_parent] = pipe;
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // until the child has no handlers any more
+    const pid_t parent = getpid();
+    const pid_t child = fork();
+    if (child == 0) run_child(to_parent, parent, file_bytes, before, task);
+    const int error = errno;
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    close(to_parent);
+    const std::string last_word = child > 0 ? read_all(from_child) : "";
+    close(from_child);
+    if (child < 0) {
+        errno = error;
+        cannot_start(shown);
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (last_word == std::string(1, kDone)) return;
+    if (last_word.size() > 2 && last_word[0] == kError)
+        throw Error(static_cast<ErrorCode>(last_word[1]), last_word.substr(2));
+    throw Error(code, shown + ": the HDF5 library fails on this file (" + how_it_ended(status) +
+                          "); the file is damaged");
+}
+
+}  // namespace gpumat::formats::hdf5
