@@ -349,6 +349,7 @@ class StreamText final : public TextSource {
             fill(kReadBytes);
         }
         const auto gone = static_cast<std::size_t>(offset - base_);
+        if (gone == 0) return;
         std::memmove(text_.data(), text_.data() + gone, size_ - gone);
         size_ -= gone;
         base_ = offset;
