@@ -13,12 +13,12 @@ namespace gpumat {
 #define GPUMAT_HAS_ASYNC_COPY 0
 #endif
 
-#if GPUMAT_HAS_ASYNC_COPY
-
 /// The address of shared memory as the copy instructions take it.
 __device__ inline std::uint32_t shared_address(const void* shared) {
     return static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
 }
+
+#if GPUMAT_HAS_ASYNC_COPY
 
 /// Starts a copy of kBytes (4, 8 or 16, both addresses aligned to them); writes zeros and reads nothing
 /// where `valid` is 0. Copies of 16 bytes pass by the L1 cache, whose lines smaller ones share.

@@ -3,187 +3,13 @@
 // The kernel of the level `pipelined`; pipelined.cu describes the level.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <memory>
-#include <type_traits>
 
-#include "kernels/common/async_copy.cuh"
-#include "kernels/multiply/gpu/arguments.cuh"
+#include "kernels/multiply/gpu/loader.cuh"
 #include "kernels/multiply/gpu/tiles.cuh"
 #include "kernels/multiply/gpu/tuning.hpp"
 
 namespace gpumat::multiply::gpu {
-
-/// How a thread block loads an operand: element by element, whatever its steps, or in 16-byte vectors along
-/// the rows of C (for A) or its columns (for B).
-enum class Load { element, vector };
-
-/// kCount elements that are loaded and stored at once.
-template <class T, int kCount>
-struct alignas(kCount * sizeof(T)) Vector {
-    T at[kCount];
-};
-
-/// Reads 16 bytes of shared memory as one access, which the compiler does not always make of a struct.
-template <class S, int kCount>
-__device__ inline void read_vector(S (&to)[kCount], const S* from) {
-    static_assert(sizeof(to) == 16);
-    const uint4 bits = *reinterpret_cast<const uint4*>(from);
-    memcpy(to, &bits, 16);
-}
-
-/// Elements of one 16-byte access to shared memory, where elements are stored as sums.
-template <class T>
-inline constexpr int kVector = 16 / static_cast<int>(sizeof(Sum<T>));
-
-/// Elements between the k-rows of an operand's tile in shared memory. Element-wise copies write 8 rows × 4
-/// neighbours at once, which a shift of four banks a row keeps free of conflicts.
-template <class T>
-constexpr int pitch(int extent, Load load) {
-    return extent + (load == Load::element ? kVector<T> : 0);
-}
-
-/// Copies one operand's tiles, kExtent rows (or columns) × kDepth in k, to shared memory, k by k: element
-/// (x, k) goes to k·pitch + x. `row` is the step in memory along x, `col` along k.
-///
-/// Where the hardware copies asynchronously and elements are stored as they are, `copy` starts the copy and
-/// `finish` does nothing. Elsewhere `copy` loads into registers, and `finish` converts and stores.
-template <class T, int kExtent, int kDepth, int kThreads, Load kLoad>
-class Loader {
-    static constexpr int kWidth = kLoad == Load::vector ? kVector<T> : 1;
-    static constexpr int kPitch = pitch<T>(kExtent, kLoad);
-    static constexpr bool kAsync = GPUMAT_HAS_ASYNC_COPY && std::is_same_v<T, Sum<T>>;
-    // Element-wise: a warp copies patches of kPatch × 8 in k, in kPerPatch steps of 32 elements.
-    static constexpr int kPatch = kExtent < 32 ? kExtent : 32;
-    static constexpr int kPerPatch = kPatch / 4;
-
-  public:
-    static constexpr int kCopies = kExtent * kDepth / kWidth / kThreads;
-    static_assert(kCopies * kWidth * kThreads == kExtent * kDepth, "the threads share a tile evenly");
-    static_assert(kCopies <= 32, "one bit of the mask a copy");
-    static_assert(kLoad == Load::vector || kPerPatch % kCopies == 0 || kCopies % kPerPatch == 0,
-                  "a warp copies whole patches, or an even part of one");
-    static_assert(kLoad == Load::vector || kDepth % 8 == 0, "patches are 8 deep");
-    static_assert(kLoad == Load::element || kThreads % (kExtent / kWidth) == 0, "threads load whole rows");
-
-    /// Rows from `x0` on and k from `k0` to `k_end`; `extent` is the matrix's number of rows.
-    __device__ Loader(const Strided<T>& from, std::int64_t x0, std::int64_t extent, std::int64_t k0,
-                      std::int64_t k_end)
-        : k_left_(k_end - k0), tile_step_(kDepth * from.col) {
-        const int thread = static_cast<int>(threadIdx.x);
-        int x = 0;
-        int dx = 0;
-        if constexpr (kLoad == Load::vector) {
-            constexpr int kRow = kExtent / kWidth;  // vectors in a row
-            x = thread % kRow * kWidth;
-            k_ = thread / kRow;
-            dk_ = kThreads / kRow;
-        } else {
-            const int lane = thread % 32;
-            const int first = thread / 32 * kCopies;  // of all the steps of the tile
-            const int patch = first / kPerPatch;
-            const bool along_k = from.col == 1;  // neighbours in memory are neighbours in k
-            dx = along_k ? 4 : 0;
-            dk_ = along_k ? 0 : 32 / kPatch;
-            x = patch / (kDepth / 8) * kPatch + (along_k ? lane / 8 : lane % kPatch) + first % kPerPatch * dx;
-            k_ = patch % (kDepth / 8) * 8 + (along_k ? lane % 8 : lane / kPatch) + first % kPerPatch * dk_;
-        }
-        step_ = dx * from.row + dk_ * from.col;
-        shared_step_ = dx + dk_ * kPitch;
-        if constexpr (kPatches > 1) {
-            next_k_ = 8 * from.col - (kPerPatch - 1) * step_;
-            next_x_ = kPatch * from.row - (kDepth - 8) * from.col - (kPerPatch - 1) * step_;
-        }
-        for (int c = 0; c < kCopies; ++c) {
-            inside_ |= static_cast<unsigned>(x0 + x + patch_x(c) + in_patch(c) * dx < extent) << c;
-        }
-        from_ = from.at(x0 + x, k0 + k_);
-        shared_ = k_ * kPitch + x;
-    }
-
-    /// Turns to the next tile, whose copies go to `stage`.
-    __device__ void begin(Sum<T>* stage) {
-        stage_ = stage + shared_;
-        to_ = stage_;
-        now_ = from_;
-        valid_ = inside_;
-        if (k_left_ < kDepth) {  // the last tile, or none
-            for (int c = 0; c < kCopies; ++c) {
-                if (k_ + patch_k(c) + in_patch(c) * dk_ >= k_left_) valid_ &= ~(1u << c);
-            }
-        }
-        from_ += tile_step_;
-        k_left_ -= kDepth;
-    }
-
-    /// Starts copy c; they must come in order.
-    __device__ void copy(int c) {
-        const unsigned valid = valid_ & 1u << c;
-        if constexpr (kAsync) {
-#if GPUMAT_HAS_ASYNC_COPY
-            copy_async<kWidth* static_cast<int>(sizeof(T))>(shared_address(to_), now_, valid);
-#endif
-            to_ = after(to_, c);
-        } else {
-            staged_[c] = valid != 0 ? *reinterpret_cast<const Vector<T, kWidth>*>(now_) : Vector<T, kWidth>{};
-        }
-        const bool new_patch = (c + 1) % kPerPatch == 0;
-        const bool new_rows = (c + 1) % (kPerPatch * (kDepth / 8)) == 0;
-        now_ += kPatches == 1 || !new_patch ? step_ : new_rows ? next_x_ : next_k_;
-    }
-
-    /// Ends the copies of this tile.
-    __device__ void finish() {
-        if constexpr (!kAsync) {
-#pragma unroll
-            for (int c = 0; c < kCopies; ++c) {
-                Vector<Sum<T>, kWidth> sums;
-#pragma unroll
-                for (int i = 0; i < kWidth; ++i) sums.at[i] = to_sum(staged_[c].at[i]);
-                *reinterpret_cast<Vector<Sum<T>, kWidth>*>(to_) = sums;
-                to_ = after(to_, c);
-            }
-        }
-    }
-
-  private:
-    static constexpr int kPatches = kLoad == Load::vector ? 1 : (kCopies + kPerPatch - 1) / kPerPatch;
-
-    // Where copy c is, from the thread's first: its patch, and its step within it.
-    static __device__ constexpr int patch_x(int c) {
-        return kPatches == 1 ? 0 : c / kPerPatch / (kDepth / 8) * kPatch;
-    }
-    static __device__ constexpr int patch_k(int c) {
-        return kPatches == 1 ? 0 : c / kPerPatch % (kDepth / 8) * 8;
-    }
-    static __device__ constexpr int in_patch(int c) {
-        return kPatches == 1 ? c : c % kPerPatch;
-    }
-
-    /// Where copy c + 1 goes, given where copy c does.
-    __device__ Sum<T>* after(Sum<T>* to, int c) const {
-        if (kPatches == 1 || (c + 1) % kPerPatch != 0) return to + shared_step_;
-        return stage_ + patch_x(c + 1) + patch_k(c + 1) * kPitch;
-    }
-
-    struct Nothing {};
-    std::int64_t k_left_;
-    std::int64_t tile_step_;
-    std::int64_t step_ = 0;    // in memory, from one copy to the next within a patch
-    std::int64_t next_k_ = 0;  // to the next patch along k
-    std::int64_t next_x_ = 0;  // to the first patch of the next rows
-    const T* from_ = nullptr;  // this thread's first element of the next tile
-    const T* now_ = nullptr;   // where the next copy of this tile reads
-    Sum<T>* stage_ = nullptr;  // this thread's first element in the stage that is filled
-    Sum<T>* to_ = nullptr;     // where the next copy goes
-    int k_ = 0;
-    int dk_ = 0;
-    int shared_ = 0;
-    int shared_step_ = 0;
-    unsigned inside_ = 0;  // copies whose row is in the matrix
-    unsigned valid_ = 0;   // and whose k is as well, for this tile
-    std::conditional_t<kAsync, Nothing, Vector<T, kWidth>[kCopies]> staged_;
-};
 
 /// How the grid covers C; see Schedule. Blocks of one group share `group` rows of tiles, so that the tiles
 /// that are worked on together read few rows of A and columns of B, which stay in the L2 cache.
@@ -210,6 +36,14 @@ struct Work {
         return {static_cast<int>(first + rest % rows), static_cast<int>(rest / rows)};
     }
 };
+
+/// Whether rows of C and D can be accessed in vectors of kVector<T> elements.
+template <class T>
+__device__ inline bool writes_vectors(const Arguments<T>& p) {
+    constexpr auto kBytes = kVector<T> * sizeof(T);
+    return p.n % kVector<T> == 0 && reinterpret_cast<std::uintptr_t>(p.c) % kBytes == 0 &&
+           reinterpret_cast<std::uintptr_t>(p.d) % kBytes == 0;
+}
 
 /// kCount consecutive elements of a row of C, of which those inside the matrix are written.
 template <class T, int kCount>
@@ -304,18 +138,15 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
     Loader<T, kTile.bm, kTile.bk, kTile.threads(), kLoadA> load_a(p.a, i0, p.m, k_begin, k_end);
     const Strided<T> b_by_column{p.b.data, p.b.col, p.b.row};
     Loader<T, kTile.bn, kTile.bk, kTile.threads(), kLoadB> load_b(b_by_column, j0, p.n, k_begin, k_end);
-    constexpr int kCopiesA = decltype(load_a)::kCopies;
-    constexpr int kCopiesB = decltype(load_b)::kCopies;
 
     for (int stage = 0; stage < kTile.stages - 1; ++stage) {
         load_a.begin(stages + stage * Shape::kStage);
         load_b.begin(stages + stage * Shape::kStage + kTile.bk * Shape::kPitchA);
 #pragma unroll
-        for (int c = 0; c < kCopiesA; ++c) load_a.copy(c);
-#pragma unroll
-        for (int c = 0; c < kCopiesB; ++c) load_b.copy(c);
-        load_a.finish();
-        load_b.finish();
+        for (int k = 0; k < kTile.bk; ++k) {
+            load_a.step(k);
+            load_b.step(k);
+        }
 #if GPUMAT_HAS_ASYNC_COPY
         commit_copies();
 #endif
@@ -345,29 +176,22 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
         }
     };
 
+    const unsigned steps =
+        k_end > k_begin ? static_cast<unsigned>(divide_up<std::int64_t>(k_end - k_begin, kTile.bk)) : 0;
     int read_stage = 0;
     int write_stage = kTile.stages - 1;
     const S* a_now = stages + thread_m;
     const S* b_now = stages + kTile.bk * Shape::kPitchA + thread_n;
     read(0, a_now, b_now);
-    for (std::int64_t k0 = k_begin; k0 < k_end; k0 += kTile.bk) {
+    for (unsigned left = steps; left != 0; --left) {
         load_a.begin(stages + write_stage * Shape::kStage);
         load_b.begin(stages + write_stage * Shape::kStage + kTile.bk * Shape::kPitchA);
         write_stage = read_stage;  // free once this stage is used up
 #pragma unroll
         for (int k = 0; k < kTile.bk; ++k) {
-            // The copies are spread over the steps, so that they never hold up the arithmetic.
-#pragma unroll
-            for (int c = 0; c < kCopiesA; ++c) {
-                if (c * kTile.bk / kCopiesA == k) load_a.copy(c);
-            }
-#pragma unroll
-            for (int c = 0; c < kCopiesB; ++c) {
-                if (c * kTile.bk / kCopiesB == k) load_b.copy(c);
-            }
+            load_a.step(k);
+            load_b.step(k);
             if (k + 1 == kTile.bk) {
-                load_a.finish();
-                load_b.finish();
 #if GPUMAT_HAS_ASYNC_COPY
                 commit_copies();
                 wait_copies<kTile.stages - 2>();
@@ -392,9 +216,7 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
 
     const bool partial = blockIdx.x >= work.whole && work.splits > 1;
     S* const slot = partial ? work.partial + (blockIdx.x - work.whole) * (kTile.bm * kTile.bn) : nullptr;
-    constexpr auto kAlignment = kV * sizeof(T);
-    const bool aligned = p.n % kV == 0 && reinterpret_cast<std::uintptr_t>(p.c) % kAlignment == 0 &&
-                         reinterpret_cast<std::uintptr_t>(p.d) % kAlignment == 0;
+    const bool aligned = writes_vectors(p);
 #pragma unroll
     for (int i = 0; i < kTile.tm; ++i) {
         const int row = thread_m + i / kV * kLanesM * kV + i % kV;
@@ -414,46 +236,52 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
     }
 }
 
-/// Adds up the partial sums of split tiles: block = 256 threads for 256 / kTogether elements of one tile;
-/// thread (x, y) adds the splits y, y + kTogether …, then the kTogether sums are added in order.
-template <class T>
+/// Adds up the partial sums of split tiles: 256 threads for 256 / kTogether vectors of elements of one tile;
+/// thread (x, y) adds the splits y, y + kTogether … of vector x, then the kTogether sums are added in order.
+template <class T, int kTogether>
 __global__ void __launch_bounds__(256) add_partial_sums(Arguments<T> p, Work<T> work, int bm, int bn) {
-    constexpr int kTogether = 8;
-    constexpr int kElements = 256 / kTogether;
-    __shared__ Sum<T> shared[kTogether][kElements];
-    const int x = static_cast<int>(threadIdx.x) % kElements;
-    const int y = static_cast<int>(threadIdx.x) / kElements;
+    using S = Sum<T>;
+    constexpr int kV = kVector<T>;
+    constexpr int kVectors = 256 / kTogether;
+    __shared__ Vector<S, kV> shared[kTogether][kVectors];
+    const int x = static_cast<int>(threadIdx.x) % kVectors;
+    const int y = static_cast<int>(threadIdx.x) / kVectors;
     const int area = bm * bn;
-    const int blocks_per_tile = area / kElements;
+    const int blocks_per_tile = area / (kVectors * kV);
     const std::int64_t index = blockIdx.x / blocks_per_tile;
-    const int element = static_cast<int>(blockIdx.x % blocks_per_tile) * kElements + x;
+    const int element = (static_cast<int>(blockIdx.x % blocks_per_tile) * kVectors + x) * kV;
     const auto corner = work.corner(work.whole + index);
     const std::int64_t i = std::int64_t{corner.m} * bm + element / bn;
     const std::int64_t j = std::int64_t{corner.n} * bn + element % bn;
-    const bool inside = i < p.m && j < p.n;
 
-    const Sum<T>* const partial = work.partial + index * work.splits * area + element;
-    Sum<T> sum{};
-    if (inside) {
+    const S* const partial = work.partial + index * work.splits * area + element;
+    Vector<S, kV> sums{};
+    if (i < p.m && j < p.n) {
 #pragma unroll 4
         for (int split = y; split < work.splits; split += kTogether) {
-            sum = sum + partial[static_cast<std::int64_t>(split) * area];
+            const auto part =
+                *reinterpret_cast<const Vector<S, kV>*>(partial + static_cast<std::int64_t>(split) * area);
+            for (int e = 0; e < kV; ++e) sums.at[e] = sums.at[e] + part.at[e];
         }
     }
-    shared[y][x] = sum;
+    shared[y][x] = sums;
     __syncthreads();  // every part is there
-    if (y == 0 && inside) {
-        for (int other = 1; other < kTogether; ++other) sum = sum + shared[other][x];
-        p.finish(i * p.n + j, sum);
+    if (y == 0 && i < p.m) {
+        for (int other = 1; other < kTogether; ++other) {
+            for (int e = 0; e < kV; ++e) sums.at[e] = sums.at[e] + shared[other][x].at[e];
+        }
+        finish_vector(p, writes_vectors(p), i, j, sums.at);
     }
 }
 
-/// Whether 16-byte vectors of the operand lie along its rows x (A) or columns (B) in memory.
+/// How the operand can be loaded: the quickest way that its layout and alignment allow.
 template <class T>
-bool loads_vectors(const Strided<T>& from) {
+Load load_for(const Strided<T>& from) {
     constexpr auto kBytes = kVector<T> * sizeof(T);
-    return from.row == 1 && from.col % kVector<T> == 0 &&
-           reinterpret_cast<std::uintptr_t>(from.data) % kBytes == 0;
+    if (reinterpret_cast<std::uintptr_t>(from.data) % kBytes != 0) return Load::element;
+    if (from.row == 1 && from.col % kVector<T> == 0) return Load::vector;
+    if (from.col == 1 && from.row % kVector<T> == 0) return Load::along_k;
+    return Load::element;
 }
 
 /// Prepares the launch of one tile shape with one schedule. `problem` has at least one element of C.
@@ -484,7 +312,11 @@ Launch prepare_pipelined_tile(const Problem& problem, const Operands& operands, 
     allow_shared_memory(reinterpret_cast<const void*>(kKernel), kSharedBytes);
     const dim3 block(kTile.threads());
     const auto grid = static_cast<unsigned>(schedule.whole + parts);
-    const auto adders = static_cast<unsigned>(split_tiles * (kTile.bm * kTile.bn / 32));
+    // Many splits are shared by 8 threads, few are added by one.
+    const int together = schedule.splits > 8 ? 8 : 1;
+    const auto adders =
+        static_cast<unsigned>(split_tiles * (kTile.bm * kTile.bn * together / (256 * kVector<T>)));
+    static_assert(kTile.bm * kTile.bn % (256 * kVector<T>) == 0, "blocks that add up cover whole tiles");
     Launch launch{
         .level = "pipelined",
         .run =
@@ -492,7 +324,8 @@ Launch prepare_pipelined_tile(const Problem& problem, const Operands& operands, 
                 kKernel<<<grid, block, kSharedBytes, stream>>>(arguments, work);
                 GPUMAT_CUDA(cudaGetLastError());
                 if (adders == 0) return;
-                add_partial_sums<T><<<adders, 256, 0, stream>>>(arguments, work, kTile.bm, kTile.bn);
+                const auto add = together == 1 ? add_partial_sums<T, 1> : add_partial_sums<T, 8>;
+                add<<<adders, 256, 0, stream>>>(arguments, work, kTile.bm, kTile.bn);
                 GPUMAT_CUDA(cudaGetLastError());
                 static_cast<void>(partial);  // the memory lives as long as the launch
             },
@@ -506,18 +339,27 @@ Launch prepare_pipelined_tile(const Problem& problem, const Operands& operands, 
     return launch;
 }
 
-/// The same, choosing how the operands are loaded. Two stored transposes, and other rare cases, are loaded
-/// element by element.
+/// The same, choosing how the operands are loaded. Pairs that are not compiled are loaded element by element.
 template <class T, Tile kTile>
 Launch prepare_pipelined_tile(const Problem& problem, const Operands& operands, const Device& device,
                               const Schedule& schedule) {
     const Arguments<T> arguments(problem, operands);
-    if (loads_vectors(Strided<T>{arguments.b.data, arguments.b.col, arguments.b.row})) {
-        return prepare_pipelined_tile<T, kTile, Load::element, Load::vector>(problem, operands, device,
-                                                                             schedule);
+    const Load a = load_for(arguments.a);
+    const Load b = load_for(Strided<T>{arguments.b.data, arguments.b.col, arguments.b.row});
+    constexpr auto element = Load::element;
+    constexpr auto vector = Load::vector;
+    constexpr auto along_k = Load::along_k;
+    constexpr int kVectors = kTile.bm * kTile.bk / kVector<T>;  // of a tile of A
+    if constexpr (sizeof(Sum<T>) == 4 && kVectors % kTile.threads() == 0) {
+        if (a == along_k && b == vector) {
+            return prepare_pipelined_tile<T, kTile, along_k, vector>(problem, operands, device, schedule);
+        }
+    } else {
+        if (b == vector) {
+            return prepare_pipelined_tile<T, kTile, element, vector>(problem, operands, device, schedule);
+        }
     }
-    return prepare_pipelined_tile<T, kTile, Load::element, Load::element>(problem, operands, device,
-                                                                          schedule);
+    return prepare_pipelined_tile<T, kTile, element, element>(problem, operands, device, schedule);
 }
 
 /// The same with a tile that is known at run time: entry `plan.tile` of kTiles.
@@ -536,7 +378,9 @@ Launch prepare_pipelined_plan(const Problem& problem, const Operands& operands, 
 template <class T, const auto& kTiles>
 Launch prepare_pipelined_as(const Problem& problem, const Operands& operands, const Device& device) {
     if (problem.m == 0 || problem.n == 0) return {.level = "pipelined", .run = [] {}};
-    const Plan plan = plan_tiles(kTiles, problem.m, problem.n, problem.k, device.gpu->info().multiprocessors);
+    const GpuInfo& gpu = device.gpu->info();
+    const Plan plan = plan_tiles(kTiles, sizeof(Sum<T>), problem.m, problem.n, problem.k, gpu.multiprocessors,
+                                 gpu.shared_bytes_per_block);
     return prepare_pipelined_plan<T, kTiles>(problem, operands, device, plan,
                                              std::make_index_sequence<kTiles.size()>{});
 }

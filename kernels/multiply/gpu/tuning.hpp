@@ -20,17 +20,23 @@ struct Tile {
     [[nodiscard]] constexpr int threads() const { return bm / tm * (bn / tn); }
     [[nodiscard]] constexpr int warp_m() const { return lanes_m * tm; }
     [[nodiscard]] constexpr int warp_n() const { return 32 / lanes_m * tn; }
+    /// The most shared memory that a block takes, with elements of that size.
+    [[nodiscard]] constexpr std::uint64_t shared_bytes(std::size_t element_bytes) const {
+        return static_cast<std::uint64_t>(stages * bk) *
+               (static_cast<std::size_t>(bm + bn) * element_bytes + 32);
+    }
 };
 
 // The tiles that `pipelined` chooses from, by element type. These tables are all there is to tune.
 //   bm   bn  bk  tm  tn  lanes_m  stages  resident  rate
 inline constexpr std::array kTilesF32 = {
-    Tile{128, 256, 16, 8, 16, 4, 3, 1, 88},  //
-    Tile{128, 128, 16, 8, 8, 4, 3, 2, 82},   //
-    Tile{64, 128, 16, 8, 8, 4, 3, 4, 78},    //
-    Tile{16, 256, 16, 8, 4, 2, 4, 3, 60},    //
-    Tile{64, 64, 16, 8, 4, 4, 4, 4, 70},     //
-    Tile{32, 64, 16, 4, 4, 4, 4, 6, 55},
+    Tile{128, 256, 8, 8, 16, 4, 4, 1, 73},   //
+    Tile{128, 128, 16, 8, 16, 4, 3, 2, 72},  //
+    Tile{64, 128, 16, 8, 8, 4, 3, 4, 66},    //
+    Tile{16, 256, 16, 8, 4, 2, 4, 3, 63},    //
+    Tile{16, 128, 16, 4, 4, 2, 4, 4, 59},    //
+    Tile{64, 64, 16, 8, 4, 4, 4, 4, 61},     //
+    Tile{32, 64, 16, 4, 4, 4, 4, 6, 57},
 };
 inline constexpr std::array kTiles32 = {
     Tile{128, 128, 16, 8, 8, 4, 3, 2, 80},  // i32, f16, bf16
@@ -52,38 +58,40 @@ struct Schedule {
     double clocks = 0;  ///< the estimate that the choice rests on
 };
 
-/// Clock cycles that the schedule is expected to take. The model: blocks run in waves over the
-/// multiprocessors; one at a time on a multiprocessor cannot hide its own latency; each wave pays for the
-/// start and the end of its blocks, and the second kernel for its launch and its traffic.
+/// Clock cycles that blocks take which each compute `depth` steps of k. The model: blocks run in waves over
+/// the multiprocessors; too few warps on a scheduler cannot hide their own latency, the less the fewer sums
+/// each thread has; every wave pays for the first loads and last stores of its blocks, which other blocks on
+/// the multiprocessor hide in part.
+constexpr double estimate_waves(const Tile& t, std::int64_t blocks, double depth, int multiprocessors) {
+    constexpr double kStartClocks = 2000;
+    constexpr double kStoredPerClock = 5;  // elements of C
+    const double area = static_cast<double>(t.bm) * t.bn;
+    const auto wave = [&](std::int64_t together) {                               // blocks on a multiprocessor
+        const double warps = static_cast<double>(together) * t.threads() / 128;  // on a scheduler
+        const double filled = std::min(1.0, warps * (0.5 + t.tm * t.tn / 128.0));
+        const auto blocks_together = static_cast<double>(together);
+        const double ends = kStartClocks + blocks_together * area / kStoredPerClock;
+        return blocks_together * area * depth / (128.0 * t.rate / 100 * filled) +
+               (together > 1 ? ends / 2 : ends);
+    };
+    const std::int64_t at_once = std::int64_t{multiprocessors} * t.resident;
+    const std::int64_t rest = blocks % at_once;
+    double clocks = static_cast<double>(blocks / at_once) * wave(t.resident);
+    if (rest != 0) clocks += wave((rest + multiprocessors - 1) / multiprocessors);
+    return clocks;
+}
+
+/// Clock cycles that a schedule of all tiles is expected to take, with the second kernel that adds up parts.
 constexpr double estimate_clocks(const Tile& t, std::int64_t tiles, std::int64_t k, std::int64_t whole,
                                  int splits, int multiprocessors) {
-    constexpr double kBlockClocks = 3000;   // first loads and last stores of a block
-    constexpr double kSecondClocks = 5000;  // launch and latency of the kernel that adds up
-    constexpr double kSecondBytesPerClock = 1500;
-    const auto wave_clocks = [&](std::int64_t blocks, double steps) {
-        if (blocks == 0) return 0.0;
-        const std::int64_t at_once = std::int64_t{multiprocessors} * t.resident;
-        double clocks = 0;
-        for (const auto& [waves, together] :
-             {std::pair{blocks / at_once, std::int64_t{t.resident}},
-              std::pair{std::int64_t{blocks % at_once != 0},
-                        (blocks % at_once + multiprocessors - 1) / multiprocessors}}) {
-            const double warps = static_cast<double>(together) * t.threads() / 128;  // on each scheduler
-            const double filled = warps >= 4 ? 1.0 : warps >= 2 ? 0.98 : 0.75 * warps;
-            const double full = 128.0 * t.rate / 100 * filled;
-            clocks += static_cast<double>(waves) *
-                      (static_cast<double>(together) * t.bm * t.bn * steps / full + kBlockClocks);
-        }
-        return clocks;
-    };
+    constexpr double kSecondClocks = 9000;   // its launch and latency
+    constexpr double kSummedPerClock = 400;  // elements written and read again
     const auto depth = static_cast<double>(k);
-    double clocks = wave_clocks(whole, depth);
+    double clocks = estimate_waves(t, whole, depth, multiprocessors);
     if (tiles > whole) {
-        clocks += wave_clocks((tiles - whole) * splits, depth / splits);
-        if (splits > 1) {
-            clocks += kSecondClocks +
-                      static_cast<double>(tiles - whole) * splits * t.bm * t.bn * 8 / kSecondBytesPerClock;
-        }
+        const std::int64_t parts = (tiles - whole) * splits;
+        clocks += estimate_waves(t, parts, depth / splits, multiprocessors) + kSecondClocks +
+                  static_cast<double>(parts) * t.bm * t.bn / kSummedPerClock;
     }
     return clocks;
 }
@@ -111,12 +119,14 @@ struct Plan {
     Schedule schedule;
 };
 
-/// The tile and schedule that are expected to be the fastest for this shape.
+/// The tile and schedule that are expected to be the fastest for this shape, of those tiles that fit in the
+/// device's shared memory. The last tile of a table is its smallest, and fits on every device.
 template <std::size_t kCount>
-constexpr Plan plan_tiles(const std::array<Tile, kCount>& tiles, std::int64_t m, std::int64_t n,
-                          std::int64_t k, int multiprocessors) {
-    Plan best{0, best_schedule(tiles[0], m, n, k, multiprocessors)};
-    for (std::size_t i = 1; i < kCount; ++i) {
+constexpr Plan plan_tiles(const std::array<Tile, kCount>& tiles, std::size_t element_bytes, std::int64_t m,
+                          std::int64_t n, std::int64_t k, int multiprocessors, std::uint64_t shared_bytes) {
+    Plan best{kCount - 1, best_schedule(tiles[kCount - 1], m, n, k, multiprocessors)};
+    for (std::size_t i = 0; i + 1 < kCount; ++i) {
+        if (tiles[i].shared_bytes(element_bytes) > shared_bytes) continue;
         const Schedule schedule = best_schedule(tiles[i], m, n, k, multiprocessors);
         if (schedule.clocks < best.schedule.clocks) best = {i, schedule};
     }
