@@ -257,7 +257,8 @@ TEST_CASE("matrix market: the header of the writer") {
 
 TEST_CASE("matrix market: the writer refuses what it cannot do") {
     const Folder folder;
-    const Format& format = format_for_writing("a.mtx");
+    const std::string name = "a.mtx";
+    const Format& format = format_for_writing(name);
     const std::string path = folder.file("a.mtx");
     const Matrix matrix = random_bits({4, 6}, Type::i32, 1);
     const auto writer = format.create({path, "shown.mtx", ""}, matrix.shape(), Type::i32, {});
