@@ -126,14 +126,20 @@ TEST_CASE("CPU transposes take every choice of every parameter", "[transpose]") 
 }
 
 TEST_CASE("CPU transposes of results beyond the cache", "[transpose]") {
-    // Large enough for streaming stores; rows on lines (1024) and off them (1031).
+    // Large enough for streaming stores. Rows on lines (1024) and off them (1031); low, with rows of 128
+    // bytes and a little more; so high that several strips of tiles lie below each other; and each turned
+    // over.
     const Registry registry = Registry::standard();
     for (const Level* level : registry.levels(Operation::transpose, DeviceKind::cpu)) {
         for (const Type type : kTypes) {
-            const auto n = static_cast<std::int64_t>((std::size_t{3} << 20) / 1024 / size_of(type)) + 3;
-            for (const std::int64_t m : {1024, 1031}) {
-                DYNAMIC_SECTION(case_name(*level, type, m, n)) {
-                    check(*level, {.type = type, .m = m, .n = n}, 2);
+            const auto size = static_cast<std::int64_t>(size_of(type));
+            for (const std::int64_t m : {std::int64_t{1}, std::int64_t{3}, 128 / size, 128 / size + 1,
+                                         std::int64_t{1024}, std::int64_t{1031}, 16384 / size + 7}) {
+                const std::int64_t n = (std::int64_t{5} << 18) / m / size + 3;
+                for (const auto& [rows, cols] : {std::pair{m, n}, std::pair{n, m}}) {
+                    DYNAMIC_SECTION(case_name(*level, type, rows, cols)) {
+                        check(*level, {.type = type, .m = rows, .n = cols}, 2);
+                    }
                 }
             }
         }

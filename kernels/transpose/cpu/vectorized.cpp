@@ -1,16 +1,19 @@
 // transpose, CPU level `vectorized`: tiles transposed in vector registers, staged, and streamed to memory.
 //
-// Since `tiled`, three things, all of one idea, to move whole lines and nothing but whole lines:
+// Since `tiled`, four things, all of one idea, to move whole lines, each once and early:
 //  - A group of 16 / size rows is loaded a register a row and transposed by log2(16 / size) rounds of
 //    interleaving ("unpack"), which leaves 16 bytes of an output row in every 128-bit lane.
 //  - The tile goes through a small contiguous buffer. Its lines lie in all sets of the cache, whatever the
 //    stride of the matrix, so tiles no longer evict themselves at large powers of two.
 //  - The buffer's rows are written with streaming stores of whole lines, which do not read the output
-//    first. Only the partial lines at the ends of a run are ordinary stores.
+//    first. Where rows of the output do not start on lines, what is left of a line stays in the buffer until
+//    the tile below completes it; only the ends of a strip of tiles are ordinary stores.
+//  - The tile below is fetched while this one is written, a few lines for every row.
 //
-// Traffic: every element read once and written once, nothing else, as in a copy. What limits it: memory.
-// Constraints: none; edges that do not fill a register go through the buffer element by element. AVX-512,
-// AVX2 or neither is decided when the level is prepared.
+// Traffic: every element read once and written once, nothing else, as in a copy. What limits it: memory; for
+// elements of one byte the interleaving, and for an input of two or three columns the loads.
+// Constraints: none; edges that do not fill a register are loaded in part. AVX-512, AVX2 or neither is
+// decided when the level is prepared.
 //
 // In place, a tile and its mirror image are both staged before either is written. There the lines are in
 // the cache already, so ordinary stores write them.
@@ -27,32 +30,46 @@
 #include "kernels/transpose/move.hpp"
 #include "lib/core/parallel.hpp"
 
+#define GPUMAT_INLINE __attribute__((always_inline)) inline
+
 namespace gpumat::transpose::cpu {
 namespace {
 
 constexpr std::int64_t kLineBytes = 64;
-constexpr std::int64_t kRunBytes = 256;                   // a tile's part of one row of the output
-constexpr std::int64_t kReadBytes = 128;                  // a tile's part of one row of the input
-constexpr std::int64_t kStride = kRunBytes + kLineBytes;  // of the buffer: rows start in different sets
-static_assert(kRunBytes % kLineBytes == 0 && kReadBytes % kLineBytes == 0, "tiles are made of whole lines");
+constexpr std::int64_t kRunBytes = 128;       // a tile's part of one row of the output
+constexpr std::int64_t kLongRunBytes = 1024;  // the same where the input is at most a line wide
+constexpr std::int64_t kReadBytes = 512;      // a tile's part of one row of the input
+constexpr std::int64_t kSwapBytes = 256;      // a side of a tile that is swapped with its mirror image
+constexpr std::int64_t kStripTiles = 64;      // tiles below each other that one thread takes
+static_assert(kRunBytes % kLineBytes == 0 && kLongRunBytes % kLineBytes == 0 && kReadBytes % kLineBytes == 0,
+              "tiles are made of whole lines");
 
-// Tiles that a thread takes at once, and the size under which a result stays in the cache.
-constexpr std::int64_t kTilesAtOnce = 64;
-constexpr std::int64_t kStreamFromBytes = std::int64_t{1} << 20;
+constexpr std::int64_t kDenseBytes = std::int64_t{32} << 10;  // of a result with short rows, staged at once
+static_assert(kDenseBytes >= kLineBytes * kRunBytes, "a line of columns fits");
+constexpr std::int64_t kBytesAtOnce = std::int64_t{1} << 20;      // that a thread takes at least
+constexpr std::int64_t kStreamFromBytes = std::int64_t{1} << 20;  // a smaller result stays in the cache
 
-/// A transposed tile; row j holds a tile's part of a row of the output. One byte an element needs most rows.
-template <std::int64_t kRows>
-struct alignas(kLineBytes) Stage {
-    std::array<std::byte, static_cast<std::size_t>(kRows* kStride)> bytes;
+/// Bytes from row to row of the buffer of a tile: its part of a row of the output, and in the line before it
+/// what the tile above left over, less than a line.
+constexpr std::int64_t stride_for(std::int64_t run_bytes) {
+    return kLineBytes + run_bytes;
+}
+static_assert(stride_for(kRunBytes) / kLineBytes % 2 == 1, "rows of the buffer start in different sets");
+static_assert(kLineBytes * stride_for(kLongRunBytes) <= kReadBytes * stride_for(kRunBytes),
+              "a narrow tile fits the buffer of a wide one");
 
-    std::byte* row(std::int64_t j) { return bytes.data() + j * kStride; }
-};
-
-/// Transposes rows × cols elements. Strides are in bytes.
+/// Transposes rows × cols elements. Strides are in bytes. The rows of `out` are written in whole vectors:
+/// what is past the end of one is garbage, until the next is written where out_stride is less.
 using TransposeBlock = void (*)(const std::byte* in, std::int64_t in_stride, std::int64_t rows,
                                 std::int64_t cols, std::byte* out, std::int64_t out_stride);
-/// Copies a run of bytes to memory that nobody reads soon.
-using Stream = void (*)(const std::byte* from, std::byte* to, std::int64_t bytes);
+/// Where a run of bytes lies in the row that it is a part of.
+struct Part {
+    bool first;
+    bool last;
+};
+/// Writes a run of bytes to memory that nobody reads soon, in whole lines: the bytes after the last whole
+/// line are kept for the next run of the row, in the line before `from`, except after the last run.
+using Stream = void (*)(std::byte* from, std::byte* to, std::int64_t bytes, Part part);
 
 struct Functions {
     TransposeBlock transpose;
@@ -70,17 +87,11 @@ void transpose_plain(const std::byte* in, std::int64_t in_stride, std::int64_t r
     }
 }
 
-void stream_plain(const std::byte* from, std::byte* to, std::int64_t bytes) {
+void stream_plain(std::byte* from, std::byte* to, std::int64_t bytes, Part) {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
 
 #ifdef __x86_64__
-
-/// Bytes from `to` to the next line, at most `bytes`.
-std::int64_t bytes_to_line(const std::byte* to, std::int64_t bytes) {
-    const auto past = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(to) % kLineBytes);
-    return std::min(bytes, past == 0 ? 0 : kLineBytes - past);
-}
 
 template <std::size_t kSize>
 GPUMAT_AVX512 inline __m512i interleave_low(__m512i a, __m512i b) {
@@ -111,16 +122,53 @@ GPUMAT_AVX2 inline __m256i interleave_high(__m256i a, __m256i b) {
     return _mm256_unpackhi_epi64(a, b);
 }
 
-/// 16 / size rows of 64 bytes become 64 / size rows of 16 bytes.
+GPUMAT_AVX512 GPUMAT_INLINE __m512i load_avx512(const std::byte* from, int bytes) {
+    if (bytes == 64) return _mm512_loadu_si512(from);
+    return _mm512_maskz_loadu_epi8((std::uint64_t{1} << bytes) - 1, from);
+}
+GPUMAT_AVX2 GPUMAT_INLINE __m256i load_avx2(const std::byte* from, int bytes) {
+    if (bytes == 32) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    alignas(32) std::byte part[32] = {};
+    std::memcpy(part, from, static_cast<std::size_t>(bytes));
+    return _mm256_load_si256(reinterpret_cast<const __m256i*>(part));
+}
+
+/// Lane kLane of each register is a row of the output.
+template <int kLane, int kRows>
+GPUMAT_AVX512 GPUMAT_INLINE void store_lanes_avx512(const __m512i (&x)[kRows], std::byte* out,
+                                                    std::int64_t out_stride) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(out + (kLane * kRows + r) * out_stride),
+                         _mm512_extracti32x4_epi32(x[r], kLane));
+    }
+}
+template <int kLane, int kRows>
+GPUMAT_AVX2 GPUMAT_INLINE void store_lanes_avx2(const __m256i (&x)[kRows], std::byte* out,
+                                                std::int64_t out_stride) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(out + (kLane * kRows + r) * out_stride),
+                         _mm256_extracti128_si256(x[r], kLane));
+    }
+}
+
+/// 16 / size rows of 64 bytes become 64 / size rows of 16 bytes; fewer rows and columns where they say so.
 template <class T>
-GPUMAT_AVX512 inline void transpose_registers_avx512(const std::byte* in, std::int64_t in_stride,
-                                                     std::byte* out, std::int64_t out_stride) {
+GPUMAT_AVX512 GPUMAT_INLINE void transpose_registers_avx512(const std::byte* in, std::int64_t in_stride,
+                                                            int rows, int cols, std::byte* out,
+                                                            std::int64_t out_stride) {
     constexpr int kRows = 16 / sizeof(T);
+    constexpr int kCols = 64 / sizeof(T);
     __m512i x[kRows];
 #pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) x[r] = _mm512_loadu_si512(in + r * in_stride);
-        // After each round register 2r holds the lower halves of lanes r and r + kRows / 2, interleaved, and
-        // register 2r + 1 the upper ones; after the last, lane l of register r is output row l·kRows + r.
+    for (int r = 0; r < kRows; ++r) {
+        x[r] = r < rows
+                   ? load_avx512(in + r * in_stride, cols == kCols ? 64 : cols * static_cast<int>(sizeof(T)))
+                   : __m512i{};
+    }
+    // After each round register 2r holds the lower halves of lanes r and r + kRows / 2, interleaved, and
+    // register 2r + 1 the upper ones; after the last, lane l of register r is output row l·kRows + r.
 #pragma GCC unroll 4
     for (int width = kRows; width > 1; width /= 2) {
         __m512i y[kRows];
@@ -132,27 +180,28 @@ GPUMAT_AVX512 inline void transpose_registers_avx512(const std::byte* in, std::i
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r) x[r] = y[r];
     }
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-        auto* row = out + r * out_stride;
-        const std::int64_t lane = kRows * out_stride;
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(row), _mm512_castsi512_si128(x[r]));
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(row + lane), _mm512_extracti32x4_epi32(x[r], 1));
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(row + 2 * lane), _mm512_extracti32x4_epi32(x[r], 2));
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(row + 3 * lane), _mm512_extracti32x4_epi32(x[r], 3));
-    }
+    // In the order of the output's rows, so that each overwrites what the one before put past its end.
+    store_lanes_avx512<0>(x, out, out_stride);
+    if (cols > 1 * kRows) store_lanes_avx512<1>(x, out, out_stride);
+    if (cols > 2 * kRows) store_lanes_avx512<2>(x, out, out_stride);
+    if (cols > 3 * kRows) store_lanes_avx512<3>(x, out, out_stride);
 }
 
-/// 16 / size rows of 32 bytes become 32 / size rows of 16 bytes.
+/// 16 / size rows of 32 bytes become 32 / size rows of 16 bytes; fewer rows and columns where they say so.
 template <class T>
-GPUMAT_AVX2 inline void transpose_registers_avx2(const std::byte* in, std::int64_t in_stride, std::byte* out,
-                                                 std::int64_t out_stride) {
+GPUMAT_AVX2 GPUMAT_INLINE void transpose_registers_avx2(const std::byte* in, std::int64_t in_stride, int rows,
+                                                        int cols, std::byte* out, std::int64_t out_stride) {
     constexpr int kRows = 16 / sizeof(T);
+    constexpr int kCols = 32 / sizeof(T);
     __m256i x[kRows];
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-        x[r] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + r * in_stride));
+        x[r] = r < rows
+                   ? load_avx2(in + r * in_stride, cols == kCols ? 32 : cols * static_cast<int>(sizeof(T)))
+                   : __m256i{};
     }
+    // After each round register 2r holds the lower halves of lanes r and r + kRows / 2, interleaved, and
+    // register 2r + 1 the upper ones; after the last, lane l of register r is output row l·kRows + r.
 #pragma GCC unroll 4
     for (int width = kRows; width > 1; width /= 2) {
         __m256i y[kRows];
@@ -164,74 +213,90 @@ GPUMAT_AVX2 inline void transpose_registers_avx2(const std::byte* in, std::int64
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r) x[r] = y[r];
     }
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-        auto* row = out + r * out_stride;
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(row), _mm256_castsi256_si128(x[r]));
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(row + kRows * out_stride),
-                         _mm256_extracti128_si256(x[r], 1));
-    }
+    // In the order of the output's rows, so that each overwrites what the one before put past its end.
+    store_lanes_avx2<0>(x, out, out_stride);
+    if (cols > 1 * kRows) store_lanes_avx2<1>(x, out, out_stride);
 }
 
 template <class T>
 GPUMAT_AVX512 void transpose_avx512(const std::byte* in, std::int64_t in_stride, std::int64_t rows,
                                     std::int64_t cols, std::byte* out, std::int64_t out_stride) {
-    constexpr std::int64_t kSize = sizeof(T);
-    constexpr std::int64_t kRows = 16 / kSize;
-    constexpr std::int64_t kCols = 64 / kSize;
-    const std::int64_t whole_rows = rows / kRows * kRows;
-    const std::int64_t whole_cols = cols / kCols * kCols;
-    for (std::int64_t i = 0; i < whole_rows; i += kRows) {
-        for (std::int64_t j = 0; j < whole_cols; j += kCols) {
-            transpose_registers_avx512<T>(in + i * in_stride + j * kSize, in_stride,
-                                          out + j * out_stride + i * kSize, out_stride);
+    constexpr int kSize = sizeof(T);
+    constexpr int kRows = 16 / kSize;
+    constexpr int kCols = 64 / kSize;
+    for (std::int64_t i = (rows - 1) / kRows * kRows; i >= 0; i -= kRows) {
+        for (std::int64_t j = 0; j < cols; j += kCols) {
+            const std::byte* from = in + i * in_stride + j * kSize;
+            std::byte* to = out + j * out_stride + i * kSize;
+            if (rows - i >= kRows && cols - j >= kCols) {
+                transpose_registers_avx512<T>(from, in_stride, kRows, kCols, to, out_stride);
+            } else {
+                transpose_registers_avx512<T>(
+                    from, in_stride, static_cast<int>(std::min<std::int64_t>(kRows, rows - i)),
+                    static_cast<int>(std::min<std::int64_t>(kCols, cols - j)), to, out_stride);
+            }
         }
     }
-    transpose_plain<T>(in + whole_cols * kSize, in_stride, whole_rows, cols - whole_cols,
-                       out + whole_cols * out_stride, out_stride);
-    transpose_plain<T>(in + whole_rows * in_stride, in_stride, rows - whole_rows, cols,
-                       out + whole_rows * kSize, out_stride);
 }
 
 template <class T>
 GPUMAT_AVX2 void transpose_avx2(const std::byte* in, std::int64_t in_stride, std::int64_t rows,
                                 std::int64_t cols, std::byte* out, std::int64_t out_stride) {
-    constexpr std::int64_t kSize = sizeof(T);
-    constexpr std::int64_t kRows = 16 / kSize;
-    constexpr std::int64_t kCols = 32 / kSize;
-    const std::int64_t whole_rows = rows / kRows * kRows;
-    const std::int64_t whole_cols = cols / kCols * kCols;
-    for (std::int64_t i = 0; i < whole_rows; i += kRows) {
-        for (std::int64_t j = 0; j < whole_cols; j += kCols) {
-            transpose_registers_avx2<T>(in + i * in_stride + j * kSize, in_stride,
-                                        out + j * out_stride + i * kSize, out_stride);
+    constexpr int kSize = sizeof(T);
+    constexpr int kRows = 16 / kSize;
+    constexpr int kCols = 32 / kSize;
+    for (std::int64_t i = (rows - 1) / kRows * kRows; i >= 0; i -= kRows) {
+        for (std::int64_t j = 0; j < cols; j += kCols) {
+            const std::byte* from = in + i * in_stride + j * kSize;
+            std::byte* to = out + j * out_stride + i * kSize;
+            if (rows - i >= kRows && cols - j >= kCols) {
+                transpose_registers_avx2<T>(from, in_stride, kRows, kCols, to, out_stride);
+            } else {
+                transpose_registers_avx2<T>(
+                    from, in_stride, static_cast<int>(std::min<std::int64_t>(kRows, rows - i)),
+                    static_cast<int>(std::min<std::int64_t>(kCols, cols - j)), to, out_stride);
+            }
         }
     }
-    transpose_plain<T>(in + whole_cols * kSize, in_stride, whole_rows, cols - whole_cols,
-                       out + whole_cols * out_stride, out_stride);
-    transpose_plain<T>(in + whole_rows * in_stride, in_stride, rows - whole_rows, cols,
-                       out + whole_rows * kSize, out_stride);
 }
 
-GPUMAT_AVX512 void stream_avx512(const std::byte* from, std::byte* to, std::int64_t bytes) {
-    std::int64_t done = bytes_to_line(to, bytes);
-    std::memcpy(to, from, static_cast<std::size_t>(done));
+GPUMAT_AVX512 void stream_avx512(std::byte* from, std::byte* to, std::int64_t bytes, Part part) {
+    // The line that `to` lies in begins with what was kept, unless the row does.
+    const auto kept = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(to) % kLineBytes);
+    std::int64_t done = -kept;
+    if (kept != 0 && part.first) {
+        done = std::min(bytes, kLineBytes - kept);
+        std::memcpy(to, from, static_cast<std::size_t>(done));
+    }
     for (; done + kLineBytes <= bytes; done += kLineBytes) {
         _mm512_stream_si512(reinterpret_cast<__m512i*>(to + done), _mm512_loadu_si512(from + done));
     }
-    std::memcpy(to + done, from + done, static_cast<std::size_t>(bytes - done));
+    if (part.last) {
+        std::memcpy(to + done, from + done, static_cast<std::size_t>(bytes - done));
+    } else if (kept != 0) {
+        std::memcpy(from - kLineBytes, from + bytes - kLineBytes, kLineBytes);
+    }
 }
 
-GPUMAT_AVX2 void stream_avx2(const std::byte* from, std::byte* to, std::int64_t bytes) {
-    std::int64_t done = bytes_to_line(to, bytes);
-    std::memcpy(to, from, static_cast<std::size_t>(done));
+GPUMAT_AVX2 void stream_avx2(std::byte* from, std::byte* to, std::int64_t bytes, Part part) {
+    // The line that `to` lies in begins with what was kept, unless the row does.
+    const auto kept = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(to) % kLineBytes);
+    std::int64_t done = -kept;
+    if (kept != 0 && part.first) {
+        done = std::min(bytes, kLineBytes - kept);
+        std::memcpy(to, from, static_cast<std::size_t>(done));
+    }
     for (; done + kLineBytes <= bytes; done += kLineBytes) {
         const auto* line = reinterpret_cast<const __m256i*>(from + done);
         auto* target = reinterpret_cast<__m256i*>(to + done);
         _mm256_stream_si256(target, _mm256_loadu_si256(line));
         _mm256_stream_si256(target + 1, _mm256_loadu_si256(line + 1));
     }
-    std::memcpy(to + done, from + done, static_cast<std::size_t>(bytes - done));
+    if (part.last) {
+        std::memcpy(to + done, from + done, static_cast<std::size_t>(bytes - done));
+    } else if (kept != 0) {
+        std::memcpy(from - kLineBytes, from + bytes - kLineBytes, kLineBytes);
+    }
 }
 #endif
 
@@ -253,27 +318,80 @@ void finish_streaming() {
 #endif
 }
 
+/// Asks for `bytes` bytes, to the second-level cache: rows a power of two apart would not fit the first.
+void prefetch(const std::byte* row, std::int64_t bytes) {
+    for (std::int64_t line = 0; line < bytes; line += kLineBytes) __builtin_prefetch(row + line, 0, 2);
+    __builtin_prefetch(row + bytes - 1, 0, 2);
+}
+
+/// Transposes rows × cols elements, at most a tile wide, tile by tile from top to bottom.
 template <class T>
-void transpose(const Problem& p, const Operands& operands, int threads, const Functions& use) {
+void transpose_strip(const std::byte* in, std::int64_t in_stride, std::int64_t rows, std::int64_t cols,
+                     std::byte* out, std::int64_t out_stride, const Functions& use) {
     constexpr std::int64_t kSize = sizeof(T);
-    constexpr std::int64_t kTileRows = kRunBytes / kSize;
-    constexpr std::int64_t kTileCols = kReadBytes / kSize;
-    const auto* in = static_cast<const std::byte*>(operands.a);
-    auto* out = static_cast<std::byte*>(operands.c);
-    const std::int64_t across = (p.n + kTileCols - 1) / kTileCols;
-    const std::int64_t tiles = across * ((p.m + kTileRows - 1) / kTileRows);
-    const Stream write = p.m * p.n * kSize < kStreamFromBytes ? stream_plain : use.stream;
-    parallel_for(tiles, kTilesAtOnce, threads, [&](std::int64_t begin, std::int64_t end) {
-        Stage<kTileCols> stage;
-        for (std::int64_t tile = begin; tile < end; ++tile) {
-            const std::int64_t i = tile / across * kTileRows;
-            const std::int64_t j = tile % across * kTileCols;
-            const std::int64_t rows = std::min(kTileRows, p.m - i);
-            const std::int64_t cols = std::min(kTileCols, p.n - j);
-            use.transpose(in + (i * p.n + j) * kSize, p.n * kSize, rows, cols, stage.row(0), kStride);
-            for (std::int64_t col = 0; col < cols; ++col) {
-                write(stage.row(col), out + ((j + col) * p.m + i) * kSize, rows * kSize);
-            }
+    const std::int64_t run_bytes = cols * kSize <= kLineBytes ? kLongRunBytes : kRunBytes;
+    const std::int64_t tile_rows = run_bytes / kSize;
+    const std::int64_t stride = stride_for(run_bytes);
+    alignas(kLineBytes) std::byte stage[kReadBytes / kSize * stride_for(kRunBytes)];
+    for (std::int64_t i = 0; i < rows; i += tile_rows) {
+        const std::int64_t count = std::min(tile_rows, rows - i);
+        const bool last = i + count == rows;
+        use.transpose(in + i * in_stride, in_stride, count, cols, stage + kLineBytes, stride);
+        // The tile below is on its way while this one is written; rows without gaps the processor foresees.
+        const std::byte* below = in + (i + count) * in_stride;
+        const std::int64_t rows_below = in_stride == cols * kSize ? 0 : std::min(tile_rows, rows - i - count);
+        std::int64_t row = 0;
+        for (std::int64_t col = 0; col < cols; ++col) {
+            for (; row * cols < (col + 1) * rows_below; ++row)
+                prefetch(below + row * in_stride, cols * kSize);
+            use.stream(stage + kLineBytes + col * stride, out + col * out_stride + i * kSize, count * kSize,
+                       {.first = i == 0, .last = last});
+        }
+    }
+}
+
+/// Where rows of the output are no longer than a run, they lie without gaps in the buffer as well.
+template <class T>
+void transpose_low(const std::byte* in, std::byte* out, std::int64_t m, std::int64_t n, int threads,
+                   const Functions& use) {
+    constexpr std::int64_t kSize = sizeof(T);
+    const std::int64_t cols_at_once = kDenseBytes / (m * kSize) / kLineBytes * kLineBytes;
+    const std::int64_t grain = kBytesAtOnce / kDenseBytes * cols_at_once;
+    parallel_for(n, grain, threads, [&](std::int64_t begin, std::int64_t end) {
+        alignas(kLineBytes)
+            std::byte buffer[kDenseBytes + kLineBytes * kRunBytes];  // whole vectors of columns
+
+        for (std::int64_t j = begin; j < end; j += cols_at_once) {
+            const std::int64_t cols = std::min(cols_at_once, end - j);
+            use.transpose(in + j * kSize, n * kSize, m, cols, buffer, m * kSize);
+            use.stream(buffer, out + j * m * kSize, cols * m * kSize, {.first = true, .last = true});
+        }
+        finish_streaming();
+    });
+}
+
+/// A single row or column keeps its order.
+void copy(const std::byte* in, std::byte* out, std::int64_t bytes, int threads) {
+    parallel_for(bytes, kBytesAtOnce, threads, [&](std::int64_t begin, std::int64_t end) {
+        std::memcpy(out + begin, in + begin, static_cast<std::size_t>(end - begin));
+    });
+}
+
+template <class T>
+void transpose(const std::byte* in, std::byte* out, std::int64_t m, std::int64_t n, int threads,
+               const Functions& use) {
+    constexpr std::int64_t kSize = sizeof(T);
+    constexpr std::int64_t kCols = kReadBytes / kSize;
+    constexpr std::int64_t kStripRows = kStripTiles * kRunBytes / kSize;
+    const std::int64_t across = (n + kCols - 1) / kCols;
+    const std::int64_t strips = across * ((m + kStripRows - 1) / kStripRows);
+    const std::int64_t strip_bytes = std::min(m, kStripRows) * std::min(n, kCols) * kSize;
+    parallel_for(strips, kBytesAtOnce / strip_bytes, threads, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t strip = begin; strip < end; ++strip) {
+            const std::int64_t i = strip / across * kStripRows;
+            const std::int64_t j = strip % across * kCols;
+            transpose_strip<T>(in + (i * n + j) * kSize, n * kSize, std::min(kStripRows, m - i),
+                               std::min(kCols, n - j), out + (j * m + i) * kSize, m * kSize, use);
         }
         finish_streaming();
     });
@@ -282,29 +400,50 @@ void transpose(const Problem& p, const Operands& operands, int threads, const Fu
 template <class T>
 void transpose_in_place(std::byte* matrix, std::int64_t n, int threads, const Functions& use) {
     constexpr std::int64_t kSize = sizeof(T);
-    constexpr std::int64_t kSide = kRunBytes / kSize;
+    constexpr std::int64_t kSide = kSwapBytes / kSize;
+    constexpr std::int64_t kStride = stride_for(kSwapBytes);
     const std::int64_t across = (n + kSide - 1) / kSide;
-    parallel_for(across * across, kTilesAtOnce, threads, [&](std::int64_t begin, std::int64_t end) {
-        Stage<kSide> upper;
-        Stage<kSide> lower;
-        for (std::int64_t tile = begin; tile < end; ++tile) {
-            const std::int64_t i = tile / across * kSide;
-            const std::int64_t j = tile % across * kSide;
-            if (j < i) continue;  // swapped with its mirror image
-            const std::int64_t rows = std::min(kSide, n - i);
-            const std::int64_t cols = std::min(kSide, n - j);
-            std::byte* above = matrix + (i * n + j) * kSize;
-            std::byte* below = matrix + (j * n + i) * kSize;
-            use.transpose(above, n * kSize, rows, cols, upper.row(0), kStride);
-            use.transpose(below, n * kSize, cols, rows, lower.row(0), kStride);
-            for (std::int64_t col = 0; col < cols; ++col) {
-                stream_plain(upper.row(col), below + col * n * kSize, rows * kSize);
-            }
-            for (std::int64_t row = 0; row < rows; ++row) {
-                stream_plain(lower.row(row), above + row * n * kSize, cols * kSize);
-            }
-        }
-    });
+    parallel_for(across * across, kBytesAtOnce / (kSwapBytes * kSide), threads,
+                 [&](std::int64_t begin, std::int64_t end) {
+                     alignas(kLineBytes) std::byte upper[kSide * kStride];
+                     alignas(kLineBytes) std::byte lower[kSide * kStride];
+                     for (std::int64_t tile = begin; tile < end; ++tile) {
+                         const std::int64_t i = tile / across * kSide;
+                         const std::int64_t j = tile % across * kSide;
+                         if (j < i) continue;  // swapped with its mirror image
+                         const std::int64_t rows = std::min(kSide, n - i);
+                         const std::int64_t cols = std::min(kSide, n - j);
+                         std::byte* above = matrix + (i * n + j) * kSize;
+                         std::byte* below = matrix + (j * n + i) * kSize;
+                         use.transpose(above, n * kSize, rows, cols, upper, kStride);
+                         use.transpose(below, n * kSize, cols, rows, lower, kStride);
+                         for (std::int64_t col = 0; col < cols; ++col) {
+                             std::memcpy(below + col * n * kSize, upper + col * kStride,
+                                         static_cast<std::size_t>(rows * kSize));
+                         }
+                         for (std::int64_t row = 0; row < rows; ++row) {
+                             std::memcpy(above + row * n * kSize, lower + row * kStride,
+                                         static_cast<std::size_t>(cols * kSize));
+                         }
+                     }
+                 });
+}
+
+template <class T>
+void run(const Problem& p, const Operands& operands, int threads, const Functions& use) {
+    constexpr std::int64_t kSize = sizeof(T);
+    const auto* in = static_cast<const std::byte*>(operands.a);
+    auto* out = static_cast<std::byte*>(operands.c);
+    if (p.m == 0 || p.n == 0) return;
+    if (p.in_place) {
+        transpose_in_place<T>(out, p.n, threads, use);
+    } else if (p.m == 1 || p.n == 1) {
+        copy(in, out, p.m * p.n * kSize, threads);
+    } else if (p.m * kSize <= kRunBytes) {
+        transpose_low<T>(in, out, p.m, p.n, threads, use);
+    } else {
+        transpose<T>(in, out, p.m, p.n, threads, use);
+    }
 }
 
 }  // namespace
@@ -312,17 +451,13 @@ void transpose_in_place(std::byte* matrix, std::int64_t n, int threads, const Fu
 Launch prepare_vectorized(const Problem& problem, const Operands& operands, const Device& device) {
     return visit_element(problem.type, [&]<class T>(TypeTag<T>) -> Launch {
         const VectorWidth width = vector_width(problem);
-        const Functions use = functions_for<T>(width);
+        Functions use = functions_for<T>(width);
+        if (problem.m * problem.n * static_cast<std::int64_t>(sizeof(T)) < kStreamFromBytes) {
+            use.stream = stream_plain;
+        }
         return {.level = "vectorized",
-                .run =
-                    [problem, operands, threads = device.threads, use] {
-                        if (problem.in_place) {
-                            transpose_in_place<T>(static_cast<std::byte*>(operands.c), problem.n, threads,
-                                                  use);
-                        } else {
-                            transpose<T>(problem, operands, threads, use);
-                        }
-                    },
+                .run = [problem, operands, threads = device.threads,
+                        use] { run<T>(problem, operands, threads, use); },
                 .details = {{"vectors", std::string(name_of(width))}}};
     });
 }
