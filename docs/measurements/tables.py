@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Prints the records of `gpumat bench --json` as Markdown tables. Usage: tables.py RECORD.json…"""
+import json
+import shlex
+import sys
+
+
+def number(value, digits=4):
+    return "" if value is None else f"{value:.{digits}g}"
+
+
+def share(value):
+    return "" if value is None else f"{value:.3f}"
+
+
+def gain(value):
+    return "" if value is None else f"{value:.2f}×"
+
+
+def level_name(row):
+    run = row.get("level_run")
+    name = row["level"] + (f" ({run})" if row["level"] == "auto" and run else "")
+    return name + "".join(f" {key}={value}" for key, value in (row.get("parameters") or {}).items())
+
+
+def print_problem(rows):
+    first = rows[0]
+    transpose = first["op"] == "transpose"
+    shape = "×".join(str(first[key]) for key in "mnk" if first[key])
+    print(f"\n**{first['op']} {first['type']} {shape}**\n")
+    print(f"| level | ms | {'GB/s' if transpose else 'GFLOP/s'} | of {'copy' if transpose else 'vendor'} | gain | total gain | verified |")
+    print("|---|--:|--:|--:|--:|--:|---|")
+    for row in rows:
+        rate = row["effective_bandwidth_gbps"] if transpose else row["gflops"]
+        part = row["share_of_copy"] if transpose else row["share_of_vendor"]
+        print(f"| {level_name(row)} | {number(row['median_ms'])} | {number(rate)} | {share(part)} | "
+              f"{gain(row['gain_over_previous'])} | {gain(row['gain_over_first'])} | {row['reason'] or row['verdict']} |")
+
+
+for path in sys.argv[1:]:
+    with open(path) as file:
+        record = json.load(file)
+    device = record["device"]
+    facts = [device["name"], f"driver {device['driver']}" if device.get("driver") else "", record["time"][:10],
+             f"gpumat {record['version']}"]
+    print(f"\n{', '.join(fact for fact in facts if fact)}; `{shlex.join(record['command'])}`")
+    problems = {}
+    for row in record["rows"]:
+        problems.setdefault((row["type"], row["m"], row["n"], row["k"]), []).append(row)
+    for rows in problems.values():
+        print_problem(rows)
