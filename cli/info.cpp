@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "cli/context.hpp"
+#include "cli/run_options.hpp"
 #include "cli/table.hpp"
 #include "formats/registry.hpp"
 #include "lib/core/error.hpp"
@@ -74,7 +75,7 @@ struct Request {
 /// The matrices behind one reference: the dataset named, or every one of the file.
 std::vector<Header> headers_of(const formats::Reference& reference, const formats::ReadOptions& read) {
     const formats::Format& format = formats::recognise(reference);
-    if (reference.dataset.empty() && reference.path != "-") return format.list(reference.path);
+    if (reference.dataset.empty() && reference.path != "-") return format.list(reference.path, read);
     return {format.open(reference, read)->header()};
 }
 
@@ -157,6 +158,7 @@ void add_info(CLI::App& app, Context& context) {
     command->add_option("files", request->files, "FILE or FILE:/DATASET, '-' for standard input")->required();
     command->add_flag("--stats", request->statistics,
                       "read the matrices too: counts, extremes, norms, symmetry");
+    add_reading_options(*command, request->read);
     add_style_options(*command, context.style);
     command->footer(
         "Examples:\n  gpumat info A.mtx B.h5\n  gpumat info --stats A.mtx\n  gpumat info --json "

@@ -165,11 +165,27 @@ Type parse_type(const std::string& text) {
     throw Error(ErrorCode::usage, "--type is '" + text + "'; expected one of " + known);
 }
 
+void add_reading_options(CLI::App& command, formats::ReadOptions& read) {
+    command.add_flag("--as-column", read.as_column,
+                     "take a one-dimensional dataset as a matrix of one column");
+    command
+        .add_option_function<std::string>(
+            "--layout",
+            [&read](const std::string& text) {
+                read.layout = text == "row" ? formats::Layout::row : formats::Layout::matlab;
+            },
+            "dimensions of an HDF5 dataset: row as stored, matlab reversed (default: as the file says)")
+        ->check(CLI::IsMember({"row", "matlab"}));
+    command.add_flag("--allow-external", read.allow_external,
+                     "follow HDF5 external links, external storage and virtual datasets");
+}
+
 void add_shared_options(CLI::App& command, SharedOptions& shared, Style& style) {
     add_output_options(command, shared);
     add_level_options(command, shared);
     add_checking_options(command, shared);
     add_run_control(command, shared);
+    add_reading_options(command, shared.run.read);
     add_style_options(command, style);
 }
 

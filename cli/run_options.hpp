@@ -24,6 +24,9 @@ Type parse_type(const std::string& text);
 /// Adds the shared options to a command.
 void add_shared_options(CLI::App& command, SharedOptions& shared, Style& style);
 
+/// Adds the options that say how HDF5 files are read.
+void add_reading_options(CLI::App& command, formats::ReadOptions& read);
+
 /// Runs the operation: prints the summary, appends the record to the log, sets the exit code. A failed run
 /// is logged too, and its error rethrown.
 void run_operation(SharedOptions& shared, Context& context);

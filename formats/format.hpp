@@ -93,6 +93,9 @@ struct WriteOptions {
     int deflate = 0;                                               ///< HDF5 compression 0 … 9
     bool shuffle = false;
     std::vector<std::pair<std::string, std::string>> attributes{};  ///< text attributes or header comments
+    /// Keep the attributes of the matrix that this reads, beside the above, where its format and the writer's
+    /// are the same and have attributes.
+    const Reader* attributes_of = nullptr;
 };
 
 /// Writes one matrix, whole or in blocks. Every function throws Error{output} naming `shown` and the
@@ -108,6 +111,9 @@ class Writer {
 
     /// `in` has the block's shape and the writer's type.
     virtual void write(const Block& block, const MatrixView& in) = 0;
+
+    /// The attributes that were to be kept and could not be, with the reason, for a warning.
+    [[nodiscard]] virtual std::vector<std::string> left_out() const { return {}; }
 
     /// Completes the file and flushes it to the disk. Throws where blocks are missing. A writer that is
     /// destroyed unfinished leaves an incomplete file.

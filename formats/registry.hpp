@@ -18,8 +18,8 @@ struct Format {
     /// Whether a file that starts with `head` (up to 4096 bytes of it) is of this format. `path` serves
     /// formats that may start later in the file.
     bool (*recognises)(std::string_view head, const std::string& path);
-    /// The matrices that a file holds, headers only.
-    std::vector<Header> (*list)(const std::string& path);
+    /// The matrices that a file holds for these options, headers only.
+    std::vector<Header> (*list)(const std::string& path, const ReadOptions& options);
     std::unique_ptr<Reader> (*open)(const Reference& reference, const ReadOptions& options);
     std::unique_ptr<Writer> (*create)(const WriteTarget& target, const Shape& shape, Type type,
                                       const WriteOptions& options);

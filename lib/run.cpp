@@ -158,11 +158,26 @@ void verify_result(const Plan& plan, const Inputs& inputs, const Matrix& result,
     if (record.verification.failed()) report_failure(record.verification, record);
 }
 
+/// Where an HDF5 result comes from, as attributes. No time: the same run gives the same file.
+std::vector<std::pair<std::string, std::string>> provenance(const RunRecord& record) {
+    std::vector<std::pair<std::string, std::string>> attributes = {
+        {"gpumat_version", record.version}, {"gpumat_operation", record.op}, {"gpumat_level", record.level}};
+    constexpr std::string_view kRoles = "abd";
+    for (std::size_t i = 0; i < record.inputs.size(); ++i) {
+        const RecordedMatrix& input = record.inputs[i];
+        attributes.emplace_back(std::string("gpumat_input_") + kRoles[i],
+                                formats::to_string({input.path, input.dataset}) + " " + input.hash);
+    }
+    return attributes;
+}
+
 void write_result(const Plan& plan, const Matrix& result, const RunOptions& options,
                   std::optional<AtomicOutput>& atomic, RunRecord& record) {
     const Stopwatch watch;
     formats::WriteOptions how = options.write;
     how.threads = options.threads;
+    if (plan.output_format->has_datasets) how.attributes = provenance(record);
+    if (plan.problem.operation == Operation::transpose) how.attributes_of = plan.inputs.front().reader.get();
     const formats::WriteTarget target = {.path = atomic ? atomic->path() : plan.output.path,
                                          .shown = plan.output.path,
                                          .dataset = plan.output.dataset,
@@ -170,6 +185,8 @@ void write_result(const Plan& plan, const Matrix& result, const RunOptions& opti
                                          .replace = options.force};
     {
         const auto writer = plan.output_format->create(target, result.shape(), result.type(), how);
+        for (const std::string& attribute : writer->left_out())
+            spdlog::warn("the result does not keep the attribute {}", attribute);
         writer->write(Block::whole(result.shape()), result.view());
         writer->finish();
     }

@@ -2,6 +2,7 @@
 #include <fstream>
 #include <limits>
 
+#include "formats/hdf5/attributes.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/locate.hpp"
 #include "formats/hdf5/probe.hpp"
@@ -135,12 +136,13 @@ void walk_chunks(hid_t dataset, const std::string& what) {
     if (H5Pget_layout(creation.id()) == H5D_CHUNKED) written_chunks(dataset, what);
 }
 
-/// Everything that opening the matrix and finding its elements will do, for a try.
+/// Everything that opening the matrix, finding its elements and keeping its attributes will do, for a try.
 void try_matrix(const Reference& reference, const ReadOptions& options) {
     const Handle file = open_for_reading(reference.path);
     const Source source = find_matrix(file.id(), reference, options);
     if (const auto* dense = std::get_if<Dense>(&source.where)) {
         walk_chunks(dense->dataset.id(), source.name);
+        read_attributes(dense->dataset.id(), source.name);
         open_storage(source, *dense, options);
     } else if (const auto* sparse = std::get_if<Sparse>(&source.where)) {
         walk_chunks(sparse->starts.id(), source.name);
@@ -149,7 +151,7 @@ void try_matrix(const Reference& reference, const ReadOptions& options) {
     }
 }
 
-class Hdf5Reader : public Reader {
+class Hdf5Reader : public Reader, public AttributeSource {
   public:
     Hdf5Reader(const Reference& reference, const ReadOptions& options) : options_(options) {
         const Session session;
@@ -173,6 +175,13 @@ class Hdf5Reader : public Reader {
     }
 
     [[nodiscard]] const Header& header() const override { return header_; }
+
+    [[nodiscard]] hid_t attributed() const override {
+        const auto* dense = std::get_if<Dense>(&source_.where);
+        return dense == nullptr ? H5I_INVALID_HID : dense->dataset.id();
+    }
+
+    [[nodiscard]] const std::string& name() const override { return source_.name; }
 
     void read(const Block& block, const MutableMatrixView& out) override {
         if (!block.inside(header_.shape) || out.shape != block.shape() || out.type != header_.type) {
@@ -287,12 +296,12 @@ bool recognises(std::string_view head, const std::string& path) {
     return false;
 }
 
-std::vector<Header> list(const std::string& path) {
+std::vector<Header> list(const std::string& path, const ReadOptions& options) {
     const Session session;
     const auto headers_of = [&] {
         const Handle file = open_for_reading(path);
         std::vector<Header> headers;
-        for (const Source& source : contents_of(file.id(), path, {}, written_by_julia(path)).matrices)
+        for (const Source& source : contents_of(file.id(), path, options, written_by_julia(path)).matrices)
             headers.push_back(header_of(source, path));
         return headers;
     };

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <vector>
 
+#include "formats/hdf5/attributes.hpp"
 #include "formats/hdf5/coverage.hpp"
 #include "formats/hdf5/element.hpp"
 #include "formats/hdf5/filters.hpp"
@@ -77,6 +78,8 @@ class Hdf5Writer : public Writer {
             require(H5Ldelete(file_.id(), dataset_name_.c_str(), H5P_DEFAULT), ErrorCode::output, shown_);
         create_dataset(chunk);
         for (const auto& [name, value] : options.attributes) write_attribute(name, value);
+        if (const auto* source = dynamic_cast<const AttributeSource*>(options.attributes_of))
+            keep_attributes(*source);
     }
 
     [[nodiscard]] BlockOrder order() const override { return BlockOrder::any; }
@@ -95,6 +98,8 @@ class Hdf5Writer : public Writer {
             write_contiguous(block, in);
         }
     }
+
+    [[nodiscard]] std::vector<std::string> left_out() const override { return left_out_; }
 
     void finish() override {
         if (!coverage_.complete()) {
@@ -212,6 +217,16 @@ class Hdf5Writer : public Writer {
             offset_ = H5Dget_offset(dataset_.id());
             if (offset_ == HADDR_UNDEF) failed();
         }
+    }
+
+    /// Attributes given by name go before those of the source.
+    void keep_attributes(const AttributeSource& source) {
+        if (source.attributed() < 0) return;
+        const auto given = [&](const std::string& name) {
+            return std::ranges::any_of(options_.attributes,
+                                       [&](const auto& attribute) { return attribute.first == name; });
+        };
+        left_out_ = copy_attributes(source.attributed(), dataset_.id(), given, source.name());
     }
 
     void write_attribute(const std::string& name, const std::string& value) const {
@@ -372,6 +387,7 @@ class Hdf5Writer : public Writer {
     std::string dataset_name_;
     std::string shown_;
     Coverage coverage_;
+    std::vector<std::string> left_out_;
     Handle file_;
     Handle dataset_;
     std::optional<Shape> chunk_;

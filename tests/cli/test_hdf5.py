@@ -1,0 +1,203 @@
+"""What HDF5 results say beside their elements, and the options that say how HDF5 files are read."""
+
+import unittest
+import zlib
+
+import h5py
+import numpy as np
+
+from harness import Case, read_h5, write_h5
+
+VALUES = np.arange(6.0).reshape(2, 3)
+TEXT = "gr\u00f6\u00dfer \u2265 1"
+
+
+def plain_attributes():
+    """Attributes of every plain kind, by what is special in them."""
+    return {
+        "number": np.float32(1.5),
+        "big_endian": np.array(-7, ">i2"),
+        "flag": np.bool_(True),
+        "complex": np.complex128(1 - 2j),
+        "list": np.arange(4, dtype=np.uint8),
+        "table": np.arange(6, dtype="i4").reshape(2, 3),
+        "text": TEXT,
+        "fixed_text": np.bytes_("metres"),
+        "texts": np.array(["a", "", "bc"], dtype=h5py.string_dtype()),
+        "nothing": h5py.Empty("f4"),
+        "no_elements": np.zeros((0, 2), "f8"),
+        "pair": np.array((1, 2.5), dtype=[("x", "i4"), ("y", "f8")]),
+        "lists": np.array([np.arange(2), np.arange(3)], dtype=object),
+        "with space/\u00fc": np.int64(3),
+    }
+
+
+def set_attributes(item, values):
+    for name, value in values.items():
+        if name == "lists":
+            item.attrs.create(name, value, dtype=h5py.vlen_dtype(np.dtype("i8")))
+        else:
+            item.attrs[name] = value
+
+
+def comparable(item, name):
+    """What an attribute is: its type, shape and value."""
+    kind, value = item.attrs.get_id(name).get_type(), item.attrs[name]
+    if isinstance(value, h5py.Empty):
+        return kind.encode(), "empty"
+    if name == "lists":
+        return kind.encode(), [list(entry) for entry in value]
+    value = np.asarray(value)
+    return kind.encode(), value.shape, value.tolist()
+
+
+def hash_of(values):
+    return f"crc32:{zlib.crc32(np.ascontiguousarray(values).tobytes()):08x}"
+
+
+class Attributes(Case):
+    def source(self, **more):
+        with h5py.File(self.path("in.h5"), "w") as file:
+            file["A"] = VALUES
+            set_attributes(file["A"], {**plain_attributes(), **more})
+
+    def test_a_transpose_keeps_plain_attributes(self):
+        self.source()
+        result = self.run_tool("transpose", "in.h5", "-o", "out.h5")
+        self.assertNotIn("does not keep", result.err)
+        with h5py.File(self.path("in.h5")) as before, h5py.File(self.path("out.h5")) as after:
+            np.testing.assert_array_equal(after["A"][()], VALUES.T)
+            for name in plain_attributes():
+                self.assertEqual(comparable(after["A"], name), comparable(before["A"], name), name)
+            own = {name for name in after["A"].attrs if name.startswith("gpumat_")}
+            self.assertEqual(set(after["A"].attrs) - own, set(plain_attributes()))
+
+    def test_attributes_of_a_named_type_are_kept(self):
+        with h5py.File(self.path("in.h5"), "w") as file:
+            file["A"] = VALUES
+            file["type"] = np.dtype([("x", "i4"), ("y", "f8")])
+            file["A"].attrs.create("pair", np.array((1, 2.5), file["type"].dtype), dtype=file["type"])
+        self.run_tool("transpose", "in.h5", "-o", "out.h5")
+        with h5py.File(self.path("out.h5")) as after:
+            self.assertEqual(after["A"].attrs["pair"].tolist(), (1, 2.5))
+
+    def test_what_is_only_true_of_the_stored_matrix_is_left_out(self):
+        with h5py.File(self.path("in.h5"), "w") as file:
+            file["A"] = VALUES.T
+            file["A"].attrs["MATLAB_class"] = np.bytes_("double")
+            file["A"].attrs["unit"] = "m"
+            file["x"] = np.arange(3.0)
+            file["x"].make_scale("x")
+            file["A"].dims[0].attach_scale(file["x"])
+            file["A"].dims[0].label = "time"
+        result = self.run_tool("transpose", "in.h5:/A", "-o", "out.h5")
+        self.assertNotIn("does not keep", result.err)
+        with h5py.File(self.path("out.h5")) as after:
+            np.testing.assert_array_equal(after["A"][()], VALUES.T)
+            kept = {name for name in after["A"].attrs if not name.startswith("gpumat_")}
+            self.assertEqual(kept, {"unit"})
+        self.run_tool("transpose", "out.h5", "-o", "back.h5")
+        np.testing.assert_array_equal(read_h5(self.path("back.h5"))[1], VALUES)
+
+    def test_an_attribute_that_cannot_be_kept_is_named(self):
+        self.source(unit="m")
+        with h5py.File(self.path("in.h5"), "a", libver="v110") as file:
+            file["A"].attrs.create("other", file["A"].ref, dtype=h5py.ref_dtype)
+        result = self.run_tool("transpose", "in.h5", "-o", "out.h5")
+        self.assert_says(result, "does not keep the attribute 'other', which refers to other objects")
+        with h5py.File(self.path("out.h5")) as after:
+            self.assertNotIn("other", after["A"].attrs)
+            self.assertEqual(after["A"].attrs["unit"], "m")
+        with h5py.File(self.path("in.h5"), "w", libver=("v110", "v110")) as file:
+            file["A"] = VALUES
+            file["A"].attrs["large"] = np.zeros(20000)
+        result = self.run_tool("transpose", "in.h5", "-o", "out.h5", "--force")
+        self.assert_says(result, "does not keep the attribute 'large', which is larger than")
+
+    def test_a_result_says_where_it_comes_from(self):
+        self.source(gpumat_input_b="of a run before")
+        self.run_tool("transpose", "in.h5", "-o", "out.h5", "-l", "tiled", "-d", "cpu")
+        version = self.run_tool("--version").out.split()[-1]
+        with h5py.File(self.path("out.h5")) as after:
+            own = {name: value for name, value in after["A"].attrs.items() if name.startswith("gpumat_")}
+        self.assertEqual(own, {"gpumat_version": version, "gpumat_operation": "transpose", "gpumat_level": "tiled",
+                               "gpumat_input_a": f"in.h5:/A {hash_of(VALUES)}"})
+
+    def test_a_product_says_where_it_comes_from_and_keeps_nothing_else(self):
+        self.source()
+        write_h5(self.path("b.h5"), VALUES.T)
+        write_h5(self.path("d.h5"), np.ones((2, 2)))
+        self.run_tool("multiply", "in.h5", "b.h5", "--add", "d.h5", "-o", "out.h5")
+        with h5py.File(self.path("out.h5")) as after:
+            own = dict(after["C"].attrs)
+        self.assertEqual(own["gpumat_operation"], "multiply")
+        self.assertEqual(own["gpumat_input_b"], f"b.h5:/A {hash_of(VALUES.T)}")
+        self.assertEqual(own["gpumat_input_d"], f"d.h5:/A {hash_of(np.ones((2, 2)))}")
+        self.assertTrue(all(name.startswith("gpumat_") for name in own))
+
+    def test_the_same_run_gives_the_same_file(self):
+        self.source()
+        self.run_tool("transpose", "in.h5", "-o", "one.h5")
+        self.run_tool("transpose", "in.h5", "-o", "two.h5")
+        with open(self.path("one.h5"), "rb") as one, open(self.path("two.h5"), "rb") as two:
+            self.assertEqual(one.read(), two.read())
+
+
+class Reading(Case):
+    def setUp(self):
+        super().setUp()
+        with h5py.File(self.path("in.h5"), "w") as file:
+            file["A"] = VALUES
+            file["v"] = np.arange(3.0)
+            file["far"] = h5py.ExternalLink("other.h5", "/A")
+        write_h5(self.path("other.h5"), VALUES)
+
+    def test_a_vector_as_a_column(self):
+        self.assert_says(self.run_tool("transpose", "in.h5:/v", code=3), "--as-column")
+        self.run_tool("transpose", "in.h5:/v", "--as-column", "-o", "out.h5")
+        np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], np.arange(3.0).reshape(1, 3))
+        self.run_tool("multiply", "in.h5:/A", "in.h5:/v", "--as-column", "-o", "product.h5")
+        np.testing.assert_array_equal(read_h5(self.path("product.h5"))[1], VALUES @ np.arange(3.0).reshape(3, 1))
+
+    def test_dimensions_as_asked(self):
+        self.run_tool("transpose", "in.h5:/A", "--layout", "matlab", "-o", "out.h5")
+        np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], VALUES)
+        with h5py.File(self.path("in.h5"), "a") as file:
+            file["A"].attrs["MATLAB_class"] = np.bytes_("double")
+        self.run_tool("transpose", "in.h5:/A", "--layout", "row", "-o", "out.h5", "--force")
+        np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], VALUES.T)
+        self.assert_says(self.run_tool("transpose", "in.h5:/A", "--layout", "column", code=2), "--layout")
+
+    def test_external_data_only_where_allowed(self):
+        self.assert_says(self.run_tool("transpose", "in.h5:/far", code=3), "--allow-external")
+        self.run_tool("transpose", "in.h5:/far", "--allow-external", "-o", "out.h5:/A")
+        np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], VALUES.T)
+
+    def test_info_takes_the_same_options(self):
+        def shapes(*arguments):
+            matrices = self.run_tool("info", "--json", *arguments).json()["matrices"]
+            return {matrix["dataset"]: (matrix["rows"], matrix["cols"]) for matrix in matrices}
+
+        self.assertEqual(shapes("in.h5"), {"/A": (2, 3)})
+        self.assertEqual(shapes("in.h5", "--as-column"), {"/A": (2, 3), "/v": (3, 1)})
+        self.assertEqual(shapes("in.h5", "--layout", "matlab"), {"/A": (3, 2)})
+        self.assertEqual(shapes("in.h5:/far", "--allow-external"), {"/far": (2, 3)})
+
+    def test_a_file_on_which_hdf5_never_ends_is_refused(self):
+        with h5py.File(self.path("in.h5"), "a") as file:
+            file["A"].attrs["note"] = "in the global heap"
+        with open(self.path("in.h5"), "r+b") as file:
+            data = file.read()
+            file.seek(data.index(b"GCOL") + 24)  # the size of its first object
+            file.write((2**64 - 16).to_bytes(8, "little"))
+        # Whether this version of HDF5 sees the damage or is stopped, the attribute is what cannot be kept.
+        result = self.run_tool("transpose", "in.h5:/A", "-o", "out.h5", code=None)
+        if result.code == 0:
+            self.assert_says(result, "does not keep the attribute 'note'")
+        else:
+            self.assertEqual(result.code, 3, str(result))
+            self.assert_says(result, "in.h5", "damaged")
+
+
+if __name__ == "__main__":
+    unittest.main()
