@@ -204,10 +204,13 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
             } else {
                 read((k + 1) % 2, a_now + (k + 1) * Shape::kPitchA, b_now + (k + 1) * Shape::kPitchB);
             }
+            // Back and forth along a: each multiply-add but the sum takes one new operand, and the other from
+            // the register file's reuse cache. Two reads a clock is all that its two banks can give.
 #pragma unroll
-            for (int i = 0; i < kTile.tm; ++i) {
+            for (int j = 0; j < kTile.tn; ++j) {
 #pragma unroll
-                for (int j = 0; j < kTile.tn; ++j) {
+                for (int step = 0; step < kTile.tm; ++step) {
+                    const int i = j % 2 == 0 ? step : kTile.tm - 1 - step;
                     sums[i][j] = multiply_add(a[k % 2][i], b[k % 2][j], sums[i][j]);
                 }
             }

@@ -26,23 +26,45 @@ struct Tiling {
     static constexpr int kWidth = 16 / static_cast<int>(sizeof(S));  // elements of one access
     static constexpr int kPitch = kBlock + kWidth;
     static constexpr int kLoads = kBlock * kDepth / kThreads;
+    static constexpr int kResident =
+        sizeof(S) == 4 ? 2 : 1;  // blocks whose registers fit on a multiprocessor
+    static_assert(kThreads % kBlock == 0 && kThreads % kDepth == 0, "a load covers whole rows or columns");
     static_assert(kLoads * kThreads == kBlock * kDepth, "the threads share a tile evenly");
     static_assert(kThread % kWidth == 0, "a thread reads whole vectors");
 };
 
-/// Stages kBlock rows × kDepth in k of `from`, element (x, k) at tile[k][x].
+/// What a thread brings of one operand: kLoads elements of each tile of kBlock rows × kDepth in k, one
+/// `step` apart in memory, along which neighbouring threads have neighbours.
 template <class T>
-__device__ void load_tile(Sum<T> (*tile)[Tiling<Sum<T>>::kPitch], const Strided<T>& from, std::int64_t x0,
-                          std::int64_t extent, std::int64_t k0, std::int64_t depth) {
+struct Source {
     using Shape = Tiling<Sum<T>>;
+    bool along_k;
+    int x, k;           // place of the first element in the tile
+    std::int64_t step;  // in memory, from one element to the next
+    std::int64_t tile_step;
+    const T* from;
+
+    __device__ Source(const Strided<T>& matrix, std::int64_t x0)
+        : along_k(matrix.col == 1),
+          x(static_cast<int>(threadIdx.x) / (along_k ? kDepth : 1) % Shape::kBlock),
+          k(along_k ? static_cast<int>(threadIdx.x) % kDepth : static_cast<int>(threadIdx.x) / Shape::kBlock),
+          step(along_k ? kThreads / kDepth * matrix.row : kThreads / Shape::kBlock * matrix.col),
+          tile_step(kDepth * matrix.col),
+          from(matrix.at(x0 + x, k)) {}
+
+    /// Stores element (x, k) of the next tile at tile[k][x]; `rows` and `depth` are what is left of the
+    /// matrix.
+    __device__ void load(Sum<T> (*tile)[Shape::kPitch], int rows, int depth) {
+        const T* now = from;
 #pragma unroll
-    for (int load = 0; load < Shape::kLoads; ++load) {
-        const int element = static_cast<int>(threadIdx.x) + load * kThreads;
-        const int x = from.col == 1 ? element / kDepth : element % Shape::kBlock;
-        const int k = from.col == 1 ? element % kDepth : element / Shape::kBlock;
-        tile[k][x] = to_sum(x0 + x < extent && k0 + k < depth ? *from.at(x0 + x, k0 + k) : T{});
+        for (int load = 0; load < Shape::kLoads; ++load, now += step) {
+            const int xx = x + (along_k ? load * (kThreads / kDepth) : 0);
+            const int kk = k + (along_k ? 0 : load * (kThreads / Shape::kBlock));
+            tile[kk][xx] = to_sum(xx < rows && kk < depth ? *now : T{});
+        }
+        from += tile_step;
     }
-}
+};
 
 /// A thread's elements of one row of a tile: groups of 16 bytes, kSide groups apart.
 template <class S>
@@ -60,7 +82,7 @@ __device__ void read_fragment(S (&fragment)[Tiling<S>::kThread], const S* row, i
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) register_blocked(Arguments<T> p) {
+__global__ void __launch_bounds__(kThreads, Tiling<Sum<T>>::kResident) register_blocked(Arguments<T> p) {
     using S = Sum<T>;
     using Shape = Tiling<S>;
     constexpr int kThread = Shape::kThread;
@@ -76,10 +98,15 @@ __global__ void __launch_bounds__(kThreads) register_blocked(Arguments<T> p) {
     for (std::int64_t tile = blockIdx.x; tile < tiles_m * tiles_n; tile += gridDim.x) {
         const std::int64_t i0 = tile / tiles_n * Shape::kBlock;
         const std::int64_t j0 = tile % tiles_n * Shape::kBlock;
+        const int rows = static_cast<int>(min(p.m - i0, std::int64_t{Shape::kBlock}));
+        const int cols = static_cast<int>(min(p.n - j0, std::int64_t{Shape::kBlock}));
+        Source<T> a_source(p.a, i0);
+        Source<T> b_source(b_by_column, j0);
         S sums[kThread][kThread] = {};
         for (std::int64_t k0 = 0; k0 < p.k; k0 += kDepth) {
-            load_tile<T>(a_tile, p.a, i0, p.m, k0, p.k);
-            load_tile<T>(b_tile, b_by_column, j0, p.n, k0, p.k);
+            const int depth = static_cast<int>(min(p.k - k0, std::int64_t{kDepth}));
+            a_source.load(a_tile, rows, depth);
+            b_source.load(b_tile, cols, depth);
             __syncthreads();  // the tiles are complete
 #pragma unroll
             for (int k = 0; k < kDepth; ++k) {
@@ -97,11 +124,11 @@ __global__ void __launch_bounds__(kThreads) register_blocked(Arguments<T> p) {
         }
 #pragma unroll
         for (int i = 0; i < kThread; ++i) {
-            const std::int64_t row = i0 + (i / kWidth * kSide + y) * kWidth + i % kWidth;
+            const int row = (i / kWidth * kSide + y) * kWidth + i % kWidth;
 #pragma unroll
             for (int j = 0; j < kThread; ++j) {
-                const std::int64_t col = j0 + (j / kWidth * kSide + x) * kWidth + j % kWidth;
-                if (row < p.m && col < p.n) p.finish(row * p.n + col, sums[i][j]);
+                const int col = (j / kWidth * kSide + x) * kWidth + j % kWidth;
+                if (row < rows && col < cols) p.finish((i0 + row) * p.n + j0 + col, sums[i][j]);
             }
         }
     }
