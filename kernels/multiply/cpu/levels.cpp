@@ -69,7 +69,14 @@ std::span<const Level> levels() {
     return kLevels;
 }
 
-std::vector<Preference> preference(const Problem&, const Device&) {
+std::vector<Preference> preference(const Problem& p, const Device&) {
+    // Measured: nothing to pack or tile for pays for itself in these, as long as one thread is enough.
+    const bool tiny = p.flops() < 1e3;
+    const bool vector = p.k == 1 || (p.m == 1 && !p.transpose_b);
+    if (tiny || (vector && p.flops() < 4e6)) {
+        return {{"interchanged", tiny ? "it is the fastest of our own levels below a thousand operations"
+                                      : "it is the fastest of our own levels for a row or a depth of one"}};
+    }
     return {{"outer-product", "it is the fastest of our own levels for f32 and f64"},
             {"tiled", "it is the fastest of our own levels that takes every type"}};
 }
