@@ -21,20 +21,20 @@ __device__ inline std::uint32_t shared_address(const void* shared) {
 #if GPUMAT_HAS_ASYNC_COPY
 
 /// Starts a copy of kBytes (4, 8 or 16, both addresses aligned to them); writes zeros and reads nothing
-/// where `valid` is 0. Copies of 16 bytes pass by the L1 cache, whose lines smaller ones share.
+/// where not `valid`. Copies of 16 bytes pass by the L1 cache, whose lines smaller ones share.
 template <int kBytes>
-__device__ inline void copy_async(std::uint32_t shared, const void* global, unsigned valid) {
+__device__ inline void copy_async(std::uint32_t shared, const void* global, bool valid) {
     static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16, "sizes that the instruction has");
     if constexpr (kBytes == 16) {
         asm volatile(
             "{\n.reg .pred ignore;\nsetp.eq.u32 ignore, %2, 0;\n"
             "cp.async.cg.shared.global [%0], [%1], 16, ignore;\n}" ::"r"(shared),
-            "l"(global), "r"(valid));
+            "l"(global), "r"(static_cast<int>(valid)));
     } else {
         asm volatile(
             "{\n.reg .pred ignore;\nsetp.eq.u32 ignore, %2, 0;\n"
             "cp.async.ca.shared.global [%0], [%1], %3, ignore;\n}" ::"r"(shared),
-            "l"(global), "r"(valid), "n"(kBytes));
+            "l"(global), "r"(static_cast<int>(valid)), "n"(kBytes));
     }
 }
 

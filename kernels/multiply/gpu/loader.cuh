@@ -31,7 +31,8 @@ __device__ inline void read_vector(S (&to)[kCount], const S* from) {
     memcpy(to, &bits, 16);
 }
 
-/// The k that a loader has still to bring: whole tiles, and then what is left. Tiles are counted in 32 bits.
+/// The k of the tiles that are still to be loaded: whole tiles, and then what is left. Tiles are counted in
+/// 32 bits.
 struct Remaining {
     unsigned tiles;
     int rest;
@@ -39,6 +40,17 @@ struct Remaining {
     __device__ Remaining(std::int64_t k, int depth)
         : tiles(k > 0 ? static_cast<unsigned>(k / depth) : 0),
           rest(k > 0 ? static_cast<int>(k % depth) : 0) {}
+
+    /// The k of the next tile, of at most `depth`.
+    __device__ int next(int depth) {
+        const int k = tiles != 0 ? depth : rest;
+        if (tiles != 0) {
+            --tiles;
+        } else {
+            rest = 0;
+        }
+        return k;
+    }
 };
 
 /// Elements of one 16-byte access to shared memory, where elements are stored as sums.
@@ -51,6 +63,9 @@ template <class T>
 constexpr int pitch(int extent, Load load) {
     return extent + (load == Load::vector ? 0 : kVector<T>);
 }
+
+/// A k beyond every tile.
+inline constexpr int kNever = 1 << 30;
 
 /// Copies one operand's tiles, kExtent rows (or columns) × kDepth in k, to shared memory, k by k: element
 /// (x, k) goes to k·pitch + x. `row` is the step in memory along x, `col` along k. `begin` turns to the next
@@ -77,10 +92,9 @@ class Loader {
     static_assert(kLoad == Load::element || kThreads % (kExtent / kWidth) == 0, "threads load whole rows");
 
   public:
-    /// Rows from `x0` on and k from `k0` to `k_end`; `extent` is the matrix's number of rows.
-    __device__ Loader(const Strided<T>& from, std::int64_t x0, std::int64_t extent, std::int64_t k0,
-                      std::int64_t k_end)
-        : left_(k_end - k0, kDepth), tile_step_(kDepth * from.col) {
+    /// Rows from `x0` on and k from `k0` on; `extent` is the matrix's number of rows.
+    __device__ Loader(const Strided<T>& from, std::int64_t x0, std::int64_t extent, std::int64_t k0)
+        : tile_step_(kDepth * from.col) {
         const int thread = static_cast<int>(threadIdx.x);
         int x = 0;
         int dx = 0;
@@ -110,22 +124,23 @@ class Loader {
         }
         from_ = from.at(x0 + x, k0 + k_);
         shared_ = k_ * kPitch + x;
+        if (kLoad == Load::vector && x0 + x >= extent) k_ = kNever;
     }
 
-    /// Turns to the next tile, whose copies go to `stage`.
-    __device__ void begin(Sum<T>* stage) {
+    /// Turns to the next tile, of `depth` in k, whose copies go to `stage`.
+    __device__ void begin(Sum<T>* stage, int depth) {
         stage_ = stage + shared_;
         to_ = stage_;
         now_ = from_;
         valid_ = inside_;
         from_ += tile_step_;
-        if (left_.tiles != 0) {
-            --left_.tiles;
-        } else {  // the last tile, or none
-            for (int c = 0; c < kCopies; ++c) {
-                if (k_ + patch_k(c) + in_patch(c) * dk_ >= left_.rest) valid_ &= ~(1u << c);
+        depth_ = depth;
+        if constexpr (kLoad == Load::element) {
+            if (depth < kDepth) {  // the last tile, or none
+                for (int c = 0; c < kCopies; ++c) {
+                    if (k_ + patch_k(c) + in_patch(c) * dk_ >= depth) valid_ &= ~(1u << c);
+                }
             }
-            left_.rest = 0;
         }
     }
 
@@ -142,14 +157,14 @@ class Loader {
 
     /// Starts copy c; they must come in order.
     __device__ void copy(int c) {
-        const unsigned valid = valid_ & 1u << c;
+        const bool valid = kLoad == Load::vector ? k_ + c * dk_ < depth_ : (valid_ & 1u << c) != 0;
         if constexpr (kAsync) {
 #if GPUMAT_HAS_ASYNC_COPY
             copy_async<kWidth* static_cast<int>(sizeof(T))>(shared_address(to_), now_, valid);
 #endif
             to_ = after(to_, c);
         } else {
-            staged_[c] = valid != 0 ? *reinterpret_cast<const Vector<T, kWidth>*>(now_) : Vector<T, kWidth>{};
+            staged_[c] = valid ? *reinterpret_cast<const Vector<T, kWidth>*>(now_) : Vector<T, kWidth>{};
         }
         const bool new_patch = (c + 1) % kPerPatch == 0;
         const bool new_rows = (c + 1) % (kPerPatch * (kDepth / 8)) == 0;
@@ -188,7 +203,6 @@ class Loader {
     }
 
     struct Nothing {};
-    Remaining left_;
     std::int64_t tile_step_;
     std::int64_t step_ = 0;    // in memory, from one copy to the next within a patch
     std::int64_t next_k_ = 0;  // to the next patch along k
@@ -197,8 +211,9 @@ class Loader {
     const T* now_ = nullptr;   // where the next copy of this tile reads
     Sum<T>* stage_ = nullptr;  // this thread's first element in the stage that is filled
     Sum<T>* to_ = nullptr;     // where the next copy goes
-    int k_ = 0;
+    int k_ = 0;                // of the first copy; kNever where vectors are not in the matrix
     int dk_ = 0;
+    int depth_ = 0;  // k of this tile that is in the matrix
     int shared_ = 0;
     int shared_step_ = 0;
     unsigned inside_ = 0;  // copies whose row is in the matrix
@@ -225,32 +240,23 @@ class Loader<T, kExtent, kDepth, kThreads, Load::along_k> {
     static_assert(kPerRound * kRounds == kCopies, "the rounds share the copies evenly");
 
   public:
-    __device__ Loader(const Strided<T>& from, std::int64_t x0, std::int64_t extent, std::int64_t k0,
-                      std::int64_t k_end)
-        : left_(k_end - k0, kDepth), row_step_(kAtOnce * from.row) {
+    __device__ Loader(const Strided<T>& from, std::int64_t x0, std::int64_t extent, std::int64_t k0)
+        : row_step_(kAtOnce * from.row) {
         const int place = static_cast<int>(threadIdx.x) / 2;
         const int x = place % kExtent;
         k_ = static_cast<int>(threadIdx.x) % 2 * kWidth + place / kExtent * kPair;
-        for (int c = 0; c < kCopies; ++c) {
-            inside_ |= static_cast<unsigned>(x0 + x + row_of(c) < extent) << c;
-        }
         from_ = from.at(x0 + x, k0 + k_);
         shared_ = k_ * kPitch + x;
+        for (int row = 0; row < kPerPair; ++row) {
+            first_k_[row] = x0 + x + row_of(row) < extent ? k_ : kNever;
+        }
     }
 
-    __device__ void begin(Sum<T>* stage) {
+    __device__ void begin(Sum<T>* stage, int depth) {
         stage_ = stage + shared_;
         now_ = from_;
-        valid_ = inside_;
         from_ += kDepth;
-        if (left_.tiles != 0) {
-            --left_.tiles;
-        } else {  // the last tile, or none
-            for (int c = 0; c < kCopies; ++c) {
-                if (k_ + depth_of(c) >= left_.rest) valid_ &= ~(1u << c);
-            }
-            left_.rest = 0;
-        }
+        depth_ = depth;
     }
 
     __device__ void step(int k) {
@@ -280,19 +286,18 @@ class Loader<T, kExtent, kDepth, kThreads, Load::along_k> {
 
     __device__ void load(int c, int slot) {
         const T* source = now_ + c % kPerPair * row_step_ + depth_of(c);
-        staged_[slot] = (valid_ & 1u << c) != 0 ? *reinterpret_cast<const Vector<T, kWidth>*>(source)
-                                                : Vector<T, kWidth>{};
+        const bool valid = first_k_[c % kPerPair] + depth_of(c) < depth_;
+        staged_[slot] = valid ? *reinterpret_cast<const Vector<T, kWidth>*>(source) : Vector<T, kWidth>{};
     }
 
-    Remaining left_;
     std::int64_t row_step_;
     const T* from_ = nullptr;  // this thread's first vector of the next tile
     const T* now_ = nullptr;   // and of this one
     Sum<T>* stage_ = nullptr;  // this thread's first element in the stage that is filled
     int k_ = 0;
+    int first_k_[kPerPair];  // k_, or kNever where the row is not in the matrix
+    int depth_ = 0;          // k of this tile that is in the matrix
     int shared_ = 0;
-    unsigned inside_ = 0;  // copies whose row is in the matrix
-    unsigned valid_ = 0;   // and whose k is as well, for this tile
     Vector<T, kWidth> staged_[kPerRound];
 };
 

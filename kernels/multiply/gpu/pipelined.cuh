@@ -135,13 +135,15 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
     const int thread_m = warp / kWarpsN * kTile.warp_m() + lane_m * kV;
     const int thread_n = warp % kWarpsN * kTile.warp_n() + lane_n * kV;
 
-    Loader<T, kTile.bm, kTile.bk, kTile.threads(), kLoadA> load_a(p.a, i0, p.m, k_begin, k_end);
+    Loader<T, kTile.bm, kTile.bk, kTile.threads(), kLoadA> load_a(p.a, i0, p.m, k_begin);
     const Strided<T> b_by_column{p.b.data, p.b.col, p.b.row};
-    Loader<T, kTile.bn, kTile.bk, kTile.threads(), kLoadB> load_b(b_by_column, j0, p.n, k_begin, k_end);
+    Loader<T, kTile.bn, kTile.bk, kTile.threads(), kLoadB> load_b(b_by_column, j0, p.n, k_begin);
 
+    Remaining to_load(k_end - k_begin, kTile.bk);
     for (int stage = 0; stage < kTile.stages - 1; ++stage) {
-        load_a.begin(stages + stage * Shape::kStage);
-        load_b.begin(stages + stage * Shape::kStage + kTile.bk * Shape::kPitchA);
+        const int depth = to_load.next(kTile.bk);
+        load_a.begin(stages + stage * Shape::kStage, depth);
+        load_b.begin(stages + stage * Shape::kStage + kTile.bk * Shape::kPitchA, depth);
 #pragma unroll
         for (int k = 0; k < kTile.bk; ++k) {
             load_a.step(k);
@@ -178,15 +180,17 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
 
     const unsigned steps =
         k_end > k_begin ? static_cast<unsigned>(divide_up<std::int64_t>(k_end - k_begin, kTile.bk)) : 0;
-    int read_stage = 0;
-    int write_stage = kTile.stages - 1;
+    constexpr int kLastStage = (kTile.stages - 1) * Shape::kStage;
+    int read_at = 0;  // the stage that is used, and the one that is filled, as offsets
+    int write_at = kLastStage;
     const S* a_now = stages + thread_m;
     const S* b_now = stages + kTile.bk * Shape::kPitchA + thread_n;
     read(0, a_now, b_now);
     for (unsigned left = steps; left != 0; --left) {
-        load_a.begin(stages + write_stage * Shape::kStage);
-        load_b.begin(stages + write_stage * Shape::kStage + kTile.bk * Shape::kPitchA);
-        write_stage = read_stage;  // free once this stage is used up
+        const int depth = to_load.next(kTile.bk);
+        load_a.begin(stages + write_at, depth);
+        load_b.begin(stages + write_at + kTile.bk * Shape::kPitchA, depth);
+        write_at = read_at;  // free once this stage is used up
 #pragma unroll
         for (int k = 0; k < kTile.bk; ++k) {
             load_a.step(k);
@@ -197,9 +201,9 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
                 wait_copies<kTile.stages - 2>();
 #endif
                 __syncthreads();  // the next stage is complete, and nobody reads this one any more
-                read_stage = read_stage + 1 == kTile.stages ? 0 : read_stage + 1;
-                a_now = stages + read_stage * Shape::kStage + thread_m;
-                b_now = stages + read_stage * Shape::kStage + kTile.bk * Shape::kPitchA + thread_n;
+                read_at = read_at == kLastStage ? 0 : read_at + Shape::kStage;
+                a_now = stages + read_at + thread_m;
+                b_now = stages + read_at + kTile.bk * Shape::kPitchA + thread_n;
                 read((k + 1) % 2, a_now, b_now);
             } else {
                 read((k + 1) % 2, a_now + (k + 1) * Shape::kPitchA, b_now + (k + 1) * Shape::kPitchB);
