@@ -1,5 +1,6 @@
 #include "formats/hdf5/attributes.hpp"
 
+#include <cstdint>
 #include <algorithm>
 #include <array>
 #include <optional>
