@@ -1,8 +1,8 @@
 #include "formats/hdf5/attributes.hpp"
 
-#include <cstdint>
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 

@@ -1,6 +1,7 @@
 #include "formats/hdf5/filters.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 namespace gpumat::formats::hdf5 {

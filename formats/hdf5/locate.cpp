@@ -1,6 +1,7 @@
 #include "formats/hdf5/locate.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <deque>
 #include <set>
 

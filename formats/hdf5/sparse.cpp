@@ -1,6 +1,7 @@
 #include "formats/hdf5/sparse.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 

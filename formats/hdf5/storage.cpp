@@ -1,6 +1,7 @@
 #include "formats/hdf5/storage.hpp"
 
 #include <array>
+#include <cstdint>
 #include <cstring>
 
 #include "formats/hdf5/external.hpp"
