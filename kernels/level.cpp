@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "lib/core/error.hpp"
+
 namespace gpumat {
 namespace {
 
@@ -63,6 +65,17 @@ Reasons unsupported_reasons(const Level& level, const Problem& problem, const De
     add_parameter_reasons(level, problem, reasons);
     if (reasons.empty() && level.unsupported != nullptr) reasons = level.unsupported(problem, device);
     return reasons;
+}
+
+Launch prepare_launch(const Level& level, const Problem& problem, const Operands& operands,
+                      const Device& device) {
+    Launch launch = level.prepare(as_read(problem), operands, device);
+    if (launch.level != level.name) {
+        throw Error(ErrorCode::unsupported, "level '" + std::string(level.name) +
+                                                "' was asked for, and what was prepared names itself '" +
+                                                std::string(launch.level) + "'");
+    }
+    return launch;
 }
 
 int parameter_value(std::span<const Parameter> parameters, const Problem& problem, std::string_view name) {

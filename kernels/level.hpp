@@ -67,7 +67,8 @@ struct Level {
     std::span<const Parameter> parameters = {};
     /// Reasons beyond `needs`, or null where there can be none.
     Reasons (*unsupported)(const Problem&, const Device&) = nullptr;
-    /// Null where this build does not contain the level. Throws Error{device, memory}.
+    /// Null where this build does not contain the level; call it through `prepare_launch`. Throws
+    /// Error{device, memory}.
     Launch (*prepare)(const Problem&, const Operands&, const Device&) = nullptr;
     /// A baseline of the transpose whose result is its input, m×n, unchanged.
     bool copies = false;
@@ -76,6 +77,11 @@ struct Level {
 /// Every reason why `level` cannot serve `problem` on `device`: not compiled in, device kind, compute
 /// capability, type, unknown or impossible parameters, and the level's own.
 Reasons unsupported_reasons(const Level& level, const Problem& problem, const Device& device);
+
+/// Prepares a level for a problem that it can serve; k is what `as_read` says. Throws Error{unsupported}
+/// where what was prepared is not the level asked for, and Error{device, memory}.
+Launch prepare_launch(const Level& level, const Problem& problem, const Operands& operands,
+                      const Device& device);
 
 /// The parameter's value: what the problem asks for, else the level's fallback. The level must have it.
 int parameter_value(const Level& level, const Problem& problem, std::string_view name);

@@ -30,7 +30,8 @@ struct Scalar {
 ///
 /// transpose: an m×n matrix becomes n×m; k is 0. The elements move bit for bit, whatever their type.
 /// multiply:  C = α·op(A)·op(B) + β·D, where op(A) is m×k, op(B) is k×n, and C and D are m×n. A is stored
-///            k×m where `transpose_a`, B is stored n×k where `transpose_b`. With β = 0, D is not read.
+///            k×m where `transpose_a`, B is stored n×k where `transpose_b`. As in BLAS, A and B are not read
+///            where α = 0 (see `as_read`), and D is not read where β = 0: a NaN there does not reach C.
 ///            Integers wrap modulo 2^bits. f16 and bf16 accumulate in f32 and round once at the end.
 struct Problem {
     Operation operation = Operation::transpose;
@@ -52,6 +53,9 @@ struct Problem {
     /// Floating-point (or integer) operations: a multiply-add is 2, a complex one 8.
     [[nodiscard]] double flops() const;
 };
+
+/// The problem as levels and reference compute it: where α = 0, k is 0 too, for no element of A and B counts.
+Problem as_read(const Problem& problem);
 
 /// Where the elements are: host memory for a CPU level, device memory for a GPU level. The input of a
 /// transpose is `a`. `d` is null where β = 0; it never overlaps `c`.

@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "lib/core/error.hpp"
 #include "lib/core/parallel.hpp"
 #include "lib/stopwatch.hpp"
 
@@ -27,20 +26,15 @@ void run_samples(Execution& execution, int warmup, int repeat, const Time& time_
     execution.kernel_ms = watch.elapsed_ms();
 }
 
-void note_launch(Execution& execution, const Launch& launch, const Level& asked) {
-    if (launch.level != asked.name) {
-        throw Error(ErrorCode::device, "level '" + std::string(asked.name) +
-                                           "' was asked for, and what was prepared names itself '" +
-                                           std::string(launch.level) + "'");
-    }
+void note_launch(Execution& execution, const Launch& launch) {
     execution.level = launch.level;
     execution.details = launch.details;
 }
 
 void execute_on_cpu(const Plan& plan, const Inputs& inputs, int warmup, int repeat, Execution& execution) {
     const Operands operands = {inputs.a.data(), inputs.b.data(), inputs.d.data(), execution.result.data()};
-    const Launch launch = plan.level->prepare(plan.problem, operands, plan.device);
-    note_launch(execution, launch, *plan.level);
+    const Launch launch = prepare_launch(*plan.level, plan.problem, operands, plan.device);
+    note_launch(execution, launch);
     run_samples(execution, warmup, repeat, [&] {
         const Stopwatch watch;
         launch.run();
@@ -74,8 +68,8 @@ void execute_on_gpu(const Plan& plan, const Inputs& inputs, int warmup, int repe
     execution.host_to_device_ms = watch.lap_ms();
 
     const Launch launch =
-        plan.level->prepare(plan.problem, {a.data(), b.data(), d.data(), c.data()}, plan.device);
-    note_launch(execution, launch, *plan.level);
+        prepare_launch(*plan.level, plan.problem, {a.data(), b.data(), d.data(), c.data()}, plan.device);
+    note_launch(execution, launch);
     run_samples(execution, warmup, repeat, [&] { return gpu.time_ms(launch.run); });
     gpu.synchronize();
 

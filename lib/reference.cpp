@@ -440,7 +440,8 @@ ScaledElement scaled_element(const Problem& problem, const Operands& operands, s
     return scaled;
 }
 
-Matrix reference_multiply(const Problem& problem, const Operands& operands, int threads) {
+Matrix reference_multiply(const Problem& asked, const Operands& operands, int threads) {
+    const Problem problem = as_read(asked);
     Matrix result({problem.m, problem.n}, problem.type, "reference");
     visit_type(problem.type, [&]<class T>(TypeTag<T>) {
         parallel_for(problem.m, kTileRows, threads, [&](std::int64_t begin, std::int64_t end) {

@@ -469,8 +469,9 @@ Verification verify_transpose(const MatrixView& in, const MatrixView& out, const
     return verification_of("full", all);
 }
 
-Verification verify_multiply(const Problem& problem, const Operands& operands, const VerifyOptions& options) {
+Verification verify_multiply(const Problem& asked, const Operands& operands, const VerifyOptions& options) {
     if (options.mode == VerifyMode::none) return {};
+    const Problem problem = as_read(asked);
     const ErrorBound bound(problem, options.tolerance);
     const bool cheap = problem.flops() <= kFullCheckFlops;
     if (options.mode == VerifyMode::full || (options.mode == VerifyMode::automatic && cheap)) {

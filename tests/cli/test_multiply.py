@@ -223,5 +223,21 @@ class Arguments(MultiplyCase):
                 np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], a @ b)
 
 
+@cases([(level["name"].replace("-", "_"), level["name"]) for level in levels("multiply")])
+class ZeroAlpha(MultiplyCase):
+    """As in BLAS, what α = 0 or β = 0 leaves out is not read: a NaN there reaches no result, at any level."""
+
+    def check(self, level):
+        write_h5(self.path("nan.h5"), np.full((5, 5), np.nan))
+        d = np.arange(25.0).reshape(5, 5)
+        write_h5(self.path("d.h5"), d)
+        for add, expected in ([], 0 * d), (["--add", "d.h5", "--beta", "2"], 2 * d):
+            for verify in "full", "freivalds":
+                record = self.record("multiply", "nan.h5", "nan.h5", "--alpha", "0", *add, "--level", level, "-d",
+                                     "cpu", "--verify", verify, "-o", "c.h5", "--force")
+                self.assert_same_bits(read_h5(self.path("c.h5"))[1], expected)
+                self.assertEqual((record["kernel_flops"], record["shape"]["k"]), (0, 5))
+
+
 if __name__ == "__main__":
     unittest.main()

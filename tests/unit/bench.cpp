@@ -335,7 +335,7 @@ TEST_CASE("what cannot run is a row with its reason") {
     CHECK(outcome.exit_code == 0);
     REQUIRE(outcome.rows.size() == 4);
     CHECK(outcome.rows[2].reason == "no room for the work space");
-    CHECK(outcome.rows[3].reason.find("calls itself 'plain'") != std::string::npos);
+    CHECK(outcome.rows[3].reason.find("names itself 'plain'") != std::string::npos);
 
     options.types = {Type::f64};  // none of the levels serves it, the copy does
     const Outcome none = bench(options, registry);

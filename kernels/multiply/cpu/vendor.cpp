@@ -1,8 +1,7 @@
 // multiply, CPU level `vendor`: OpenBLAS, loaded at run time, so that gpumat starts without it.
 //
 // What one would call instead of any level of ours: packed panels, kernels in assembly for each processor,
-// and all threads. D is copied to C first, since BLAS takes both in one place. As in every BLAS, A and B
-// are not read where α = 0, so a NaN in them does not reach C then.
+// and all threads. D is copied to C first, since BLAS takes both in one place.
 //
 // Constraints: f32, f64, c64 and c128; extents below 2³¹, for its integers have 32 bits.
 //

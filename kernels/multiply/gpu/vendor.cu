@@ -3,8 +3,7 @@
 // The library is loaded when the level is asked for. Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ, so the
 // operands change places and nothing is copied; for β ≠ 0, D is copied to C first, which is counted as part
 // of the run. f32 uses the library's default mode, which converts nothing for the tensor cores; the 16-bit
-// floats add up in f32, also where the library splits a sum. There are no integers of 32 bits and more. Like
-// every BLAS, it reads neither A nor B where α = 0, and a NaN in them stays unseen then.
+// floats add up in f32, also where the library splits a sum. There are no integers of 32 bits and more.
 #include <algorithm>
 #include <memory>
 
