@@ -86,9 +86,9 @@ Statistics read_statistics(const formats::Reference& reference, const formats::R
 
 std::vector<Entry> entries_of(const std::string& text, const Request& request) {
     const formats::Reference reference = formats::parse_reference(text);
-    if (reference.path == "-" && request.statistics) {
-        throw Error(ErrorCode::usage,
-                    "--stats reads a matrix after its header, and '-' can be read only once");
+    if (request.statistics && formats::is_stream(reference.path)) {
+        throw Error(ErrorCode::usage, "--stats reads a matrix after its header, and '" + reference.path +
+                                          "' can be read only once");
     }
     std::vector<Entry> entries;
     for (Header& header : headers_of(reference, request.read)) {
@@ -145,8 +145,9 @@ void show(const Request& request, bool json) {
     }
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const Entry& entry : entries) list.push_back(to_json(entry));
-    std::puts(
-        nlohmann::ordered_json{{"schema", "gpumat.info/1"}, {"matrices", std::move(list)}}.dump(2).c_str());
+    const nlohmann::ordered_json object = {{"schema", "gpumat.info/1"}, {"matrices", std::move(list)}};
+    // Paths may hold any bytes, JSON only UTF-8.
+    std::puts(object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
 }
 
 }  // namespace

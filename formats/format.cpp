@@ -5,10 +5,17 @@
 namespace gpumat::formats {
 
 Reference parse_reference(const std::string& text) {
-    const auto colon = text.find(":/");
     std::error_code ignored;
-    if (colon == std::string::npos || std::filesystem::exists(text, ignored)) return {text, ""};
-    return {text.substr(0, colon), text.substr(colon + 1)};
+    const auto first = text.find(":/");
+    if (first == std::string::npos || std::filesystem::exists(text, ignored) ||
+        std::filesystem::is_directory(std::filesystem::path(text).parent_path(), ignored)) {
+        return {text, ""};
+    }
+    for (auto colon = first; colon != std::string::npos; colon = text.find(":/", colon + 1)) {
+        if (std::filesystem::exists(text.substr(0, colon), ignored))
+            return {text.substr(0, colon), text.substr(colon + 1)};
+    }
+    return {text.substr(0, first), text.substr(first + 1)};
 }
 
 std::string to_string(const Reference& reference) {

@@ -17,7 +17,8 @@ struct Reference {
     std::string dataset;  ///< HDF5 path such as "/A"; empty where none was named
 };
 
-/// Splits "FILE" or "FILE:/DATASET". A file whose name contains ":/" is preferred where it exists.
+/// Splits "FILE" or "FILE:/DATASET". Where names contain ":/" themselves, what exists decides: the whole text
+/// or its folder, else the shortest file before a ":/".
 Reference parse_reference(const std::string& text);
 
 /// "FILE" or "FILE:/DATASET", for messages.

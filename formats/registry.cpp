@@ -58,8 +58,14 @@ std::span<const Format> all_formats() {
     return kFormats;
 }
 
+bool is_stream(const std::string& path) {
+    struct stat status {};
+    return path == "-" ||
+           (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
+}
+
 const Format& recognise(const Reference& reference) {
-    if (reference.path == "-") return *find("matrix-market");
+    if (is_stream(reference.path)) return *find("matrix-market");
     const std::string head = head_of(reference.path);
     for (const Format& format : all_formats()) {
         if (format.recognises(head, reference.path)) return format;

@@ -27,8 +27,11 @@ struct Format {
 
 std::span<const Format> all_formats();
 
-/// The format that the content shows. Throws Error{input} for a missing file, a directory, an empty file
-/// or content that no format recognises.
+/// Whether a reference's file can be read only once: "-", a pipe, a device.
+bool is_stream(const std::string& path);
+
+/// The format that the content shows; a stream is Matrix Market text. Throws Error{input} for a missing file,
+/// a directory, an empty file or content that no format recognises.
 const Format& recognise(const Reference& reference);
 
 /// Whether there is a regular file at `path` whose content is of this format.

@@ -377,6 +377,33 @@ class Odds(OutputCase):
             copy.write(text)
         self.assert_same_bits(read_mtx(self.path("copy.mtx")), self.matrix.T.copy())
 
+    def test_fifo_as_input(self):
+        write_mtx(self.path("a.mtx"), self.matrix)
+        os.mkfifo(self.path("fifo"))
+        process = self.start("transpose", "fifo", "-o", "out.h5")
+        with open(self.path("a.mtx"), "rb") as file, open(self.path("fifo"), "wb") as fifo:
+            fifo.write(file.read())
+        process.communicate(timeout=60)
+        self.assert_same_bits(read_h5(self.path("out.h5"))[1], self.matrix.T.copy())
+
+    def test_folder_that_ends_in_a_colon(self):
+        os.mkdir(self.path("q:"))
+        write_h5(self.path("q:/a.h5"), self.matrix, dataset="A")
+        write_h5(self.path("q:/a.h5"), self.matrix + 1, dataset="B", mode="a")
+        self.run_tool("transpose", "q:/a.h5:/B", "-o", "q:/out.h5")
+        self.assert_same_bits(read_h5(self.path("q:/out.h5"))[1], (self.matrix + 1).T.copy())
+
+    def test_name_that_is_no_utf8(self):
+        name = b"a\xff.h5"
+        write_h5(os.path.join(os.fsencode(self.folder), name), self.matrix)
+        listed = self.run_tool("info", "--json", name).json()["matrices"]
+        self.assertEqual([(matrix["path"], matrix["rows"]) for matrix in listed], [("a\ufffd.h5", len(self.matrix))])
+
+    def test_error_of_the_run_outlives_that_of_the_log(self):
+        result = self.run_tool("transpose", "nothing.h5", "--log", "nowhere/log.jsonl", "--json", code=3)
+        self.assert_says(result, "nothing.h5: No such file", "nowhere/log.jsonl")
+        self.assertEqual(result.json()["exit_code"], 3)
+
     def test_names_with_odd_characters(self):
         name = "ein Name mit 'Zeichen' und :/doppelpunkt é.h5"
         os.mkdir(self.path(os.path.dirname(name)))
