@@ -79,6 +79,18 @@ int run_parsed(CLI::App& app, int argc, char** argv, const Context& context) {
 
 }  // namespace
 
+void add_memory_limit(CLI::App& command, std::optional<std::uint64_t>& limit, const std::string& help) {
+    // CLI11 wraps negative sizes; the transform that was added last runs first.
+    const auto refuse_sign = [](std::string text) {
+        if (text.find_first_of("+-") != std::string::npos)
+            throw CLI::ValidationError("--memory-limit", "is '" + text + "'; expected a size, such as 4GiB");
+        return text;
+    };
+    command.add_option("--memory-limit", limit, help)
+        ->transform(CLI::AsSizeValue(false))
+        ->transform(refuse_sign);
+}
+
 void add_style_options(CLI::App& command, Style& style) {
     command.add_flag("--json", style.json, "print the result as one JSON object on standard output");
     command.add_flag("-q,--quiet", style.quiet, "print errors only");

@@ -34,7 +34,6 @@ struct Request {
     bool markdown = false;
     std::string plot;
     bool force = false;
-    std::uint64_t memory_limit = 0;
 };
 
 /// Writes the results to standard output as they come, and shows what is being measured.
@@ -162,7 +161,6 @@ void finish_options(Request& request, const Context& context) {
     }
     for (const std::string& text : request.types) bench.types.push_back(parse_type(text));
     bench.verify = *verify_mode_from_name(request.verify);
-    if (request.memory_limit > 0) bench.memory_limit = request.memory_limit;
     if (int{context.style.json} + int{request.csv} + int{request.markdown} > 1)
         throw Error(ErrorCode::usage, "only one of --json, --csv and --markdown can have standard output");
 }
@@ -237,8 +235,7 @@ void add_how(CLI::App& command, Request& request) {
         ->check(CLI::Range(1, kMostThreads))
         ->default_val(hardware_threads());
     command.add_option("--seed", bench.seed, "seed of the random matrices")->capture_default_str();
-    command.add_option("--memory-limit", request.memory_limit, "most host memory, such as 4GiB")
-        ->transform(CLI::AsSizeValue(false));
+    add_memory_limit(command, bench.memory_limit, "most host memory, such as 4GiB");
 }
 
 void add_results(CLI::App& command, Request& request, Style& style) {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,9 @@ struct Context {
     Style style;
     int exit_code = 0;
 };
+
+/// Adds --memory-limit to a command: bytes, or a number with a unit such as 4GiB.
+void add_memory_limit(CLI::App& command, std::optional<std::uint64_t>& limit, const std::string& help);
 
 /// Adds --json, -q and -v to a command.
 void add_style_options(CLI::App& command, Style& style);

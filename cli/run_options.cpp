@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <new>
@@ -51,13 +52,21 @@ void add_output_options(CLI::App& command, SharedOptions& shared) {
     command.add_flag("--shuffle", run.write.shuffle, "HDF5 byte shuffle before compression");
 }
 
+/// What is wrong with a value of --tolerance; empty where nothing is.
+std::string require_tolerance(const std::string& text) {
+    double value = 0;
+    const bool number = CLI::detail::lexical_cast(text, value);
+    if (number && value >= 0 && std::isfinite(value)) return "";
+    return "is '" + text + "'; expected a finite number that is not negative";
+}
+
 void add_checking_options(CLI::App& command, SharedOptions& shared) {
     RunOptions& run = shared.run;
     command.add_option("--verify", shared.verify, "auto, full, freivalds or none")
         ->check(CLI::IsMember({"auto", "full", "freivalds", "none"}))
         ->capture_default_str();
     command.add_option("--tolerance", run.tolerance, "relative error to allow instead of the derived bound")
-        ->check(CLI::NonNegativeNumber);
+        ->check(require_tolerance);
     command.add_option("--seed", run.seed, "seed of the randomized check")->capture_default_str();
 }
 
@@ -65,15 +74,16 @@ void add_run_control(CLI::App& command, SharedOptions& shared) {
     RunOptions& run = shared.run;
     command.add_option("-t,--type", shared.type,
                        "convert the inputs first: i8 … i64, u8 … u64, f16, bf16, f32, f64, c64, c128");
-    command.add_option(
-        "--log", shared.log,
-        "append the run record: JSON Lines, or CSV for a name in .csv; '-' is standard output");
+    command
+        .add_option("--log", shared.log,
+                    "append the run record: JSON Lines, or CSV for a name in .csv; '-' is standard output")
+        ->check([](const std::string& name) {
+            return name.empty() ? std::string("is empty; expected a file name") : std::string();
+        });
     command.add_option("--repeat", run.repeat, "timed runs of the level")->check(CLI::Range(1, kMostRepeats));
     command.add_option("--warmup", run.warmup, "runs before those")->check(CLI::Range(0, kMostRepeats));
     command.add_flag("--dry-run", run.dry_run, "read the headers, print the plan, write nothing");
-    command
-        .add_option("--memory-limit", shared.memory_limit, "most host memory for the matrices, such as 4GiB")
-        ->transform(CLI::AsSizeValue(false));
+    add_memory_limit(command, run.memory_limit, "most host memory for the matrices, such as 4GiB");
 }
 
 std::pair<std::int64_t, std::int64_t> parse_chunk(const std::string& text) {
@@ -86,13 +96,6 @@ std::pair<std::int64_t, std::int64_t> parse_chunk(const std::string& text) {
         if (second == std::errc{} && last == end && rows > 0 && cols > 0) return {rows, cols};
     }
     throw Error(ErrorCode::usage, "--chunk is '" + text + "'; expected ROWSxCOLS, such as 256x256");
-}
-
-VerifyMode parse_verify(const std::string& text) {
-    if (text == "full") return VerifyMode::full;
-    if (text == "freivalds") return VerifyMode::freivalds;
-    if (text == "none") return VerifyMode::none;
-    return VerifyMode::automatic;
 }
 
 /// A line appended to a matrix would destroy it. Devices and pipes may be named twice.
@@ -117,10 +120,9 @@ void refuse_log_over_matrix(const SharedOptions& shared) {
 void finish_options(SharedOptions& shared, const Context& context) {
     RunOptions& run = shared.run;
     run.command_line = context.command_line;
-    run.verify = parse_verify(shared.verify);
-    if (!shared.type.empty()) run.type = parse_type(shared.type);
-    if (shared.memory_limit > 0) run.memory_limit = shared.memory_limit;
-    if (!shared.chunk.empty()) run.write.chunk = parse_chunk(shared.chunk);
+    run.verify = *verify_mode_from_name(shared.verify);
+    if (shared.type) run.type = parse_type(*shared.type);
+    if (shared.chunk) run.write.chunk = parse_chunk(*shared.chunk);
     refuse_log_over_matrix(shared);
     const int on_stdout =
         (run.output == "-" ? 1 : 0) + (shared.log == "-" ? 1 : 0) + (context.style.json ? 1 : 0);
@@ -144,7 +146,7 @@ void print_summary(const RunRecord& record, bool dry_run) {
                  record.level, record.device.name,
                  record.level_reason.empty() ? "" : " (" + record.level_reason + ")");
     if (dry_run) {
-        spdlog::info("would move at least {} and do {:.4g} operations; nothing was read or written",
+        spdlog::info("would move at least {} and do {:.4g} operations; only headers were read",
                      format_bytes(static_cast<std::uint64_t>(record.kernel_bytes)), record.kernel_flops);
         return;
     }
@@ -194,17 +196,28 @@ void run_operation(SharedOptions& shared, Context& context) {
     const auto finish = [&](int exit_code, const std::string& error) {
         record.exit_code = exit_code;
         record.error = error;
-        if (!shared.log.empty()) append_record(shared.log, record);
         if (context.style.json) std::puts(to_json(record).dump().c_str());
+        if (!shared.log.empty()) append_record(shared.log, record);
+    };
+    // The error of the run is the one to end with, even where it cannot be logged.
+    const auto finish_failed = [&](ErrorCode code, const std::string& error) {
+        try {
+            finish(static_cast<int>(code), error);
+        } catch (const Error& log_error) {
+            spdlog::error("{}", log_error.what());
+        }
     };
     finish_options(shared, context);
     try {
         context.exit_code = gpumat::run(shared.run, context.registry, record);
     } catch (const Error& error) {
-        finish(static_cast<int>(error.code()), error.what());
+        finish_failed(error.code(), error.what());
         throw;
     } catch (const std::bad_alloc&) {
-        finish(static_cast<int>(ErrorCode::memory), "the system refused more memory");
+        finish_failed(ErrorCode::memory, "the system refused more memory");
+        throw;
+    } catch (const std::exception& error) {
+        finish_failed(ErrorCode::device, error.what());
         throw;
     }
     print_summary(record, shared.run.dry_run);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/context.hpp"
@@ -12,11 +13,10 @@ namespace gpumat::cli {
 /// The options that transpose and multiply share, as parsed.
 struct SharedOptions {
     RunOptions run;
-    std::string type;
+    std::optional<std::string> type;
     std::string verify = "auto";
     std::string log;
-    std::uint64_t memory_limit = 0;
-    std::string chunk;
+    std::optional<std::string> chunk;
 };
 
 /// The value of --type. Throws Error{usage} listing the names there are.

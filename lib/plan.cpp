@@ -177,6 +177,10 @@ void plan_output(const RunOptions& options, Plan& plan) {
     plan.output_format = &formats::format_for_writing(plan.output.path, options.output_format);
     if (plan.output.dataset.empty() && plan.output_format->has_datasets)
         plan.output.dataset = default_dataset(plan);
+    if (plan.output.path == "-" && plan.output_format->has_datasets) {
+        throw Error(ErrorCode::usage, "standard output cannot take " + std::string(plan.output_format->name) +
+                                          ", which is written out of order; name a file");
+    }
     if (!plan.output.dataset.empty() && !plan.output_format->has_datasets) {
         throw Error(ErrorCode::usage, *options.output + ": a " + std::string(plan.output_format->name) +
                                           " file holds one matrix and has no datasets");

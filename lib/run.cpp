@@ -202,12 +202,18 @@ void write_result(const Plan& plan, const Matrix& result, const RunOptions& opti
                                    .hash = content_hash(result.view(), options.threads)};
 }
 
-void explain_plan(const Plan& plan) {
-    spdlog::debug("level '{}' (number {}) on the {}: {}", plan.level->name, plan.level->number,
-                  name_of(plan.device.kind), plan.level->summary);
-    if (!plan.chosen_because.empty()) spdlog::debug("chosen: {}", plan.chosen_because);
-    spdlog::debug("memory: {} on the host, {} on the device", format_bytes(plan.host_bytes),
-                  format_bytes(plan.device_bytes));
+/// A dry run is asked for the plan; otherwise it is a detail.
+void explain_plan(const Plan& plan, bool dry_run) {
+    const auto severity = dry_run ? spdlog::level::info : spdlog::level::debug;
+    spdlog::log(severity, "level '{}' (number {}) on the {}: {}", plan.level->name, plan.level->number,
+                name_of(plan.device.kind), plan.level->summary);
+    for (const Parameter& parameter : plan.level->parameters) {
+        spdlog::log(severity, "{}: {}", parameter.name,
+                    parameter_value(*plan.level, plan.problem, parameter.name));
+    }
+    if (!plan.chosen_because.empty()) spdlog::log(severity, "chosen: {}", plan.chosen_because);
+    spdlog::log(severity, "memory: {} on the host, {} on the device", format_bytes(plan.host_bytes),
+                format_bytes(plan.device_bytes));
 }
 
 }  // namespace
@@ -217,7 +223,7 @@ int run(const RunOptions& options, const Registry& registry, RunRecord& record) 
     record_request(options, record);
     Plan plan = make_plan(options, registry);
     record_plan(plan, record);
-    explain_plan(plan);
+    explain_plan(plan, options.dry_run);
     if (options.dry_run) {
         record.level = plan.level->name;
         return 0;

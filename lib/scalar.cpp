@@ -64,6 +64,10 @@ Scalar parse_scalar(const std::string& text, Type type, const std::string& optio
     if (!(std::abs(real) <= largest(held) && std::abs(imaginary) <= largest(held))) {
         refuse("expected a finite number within the range of " + std::string(name_of(held)));
     }
+    // A factor that rounds to zero would leave out what it was to scale.
+    const bool single = held == Type::f32 || held == Type::c64;
+    const auto vanishes = [&](double part) { return single && part != 0 && static_cast<float>(part) == 0; };
+    if (vanishes(real) || vanishes(imaginary)) refuse("rounds to zero in " + std::string(name_of(held)));
     return {{real, imaginary}, 0};
 }
 
