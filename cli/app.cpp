@@ -83,7 +83,7 @@ void add_memory_limit(CLI::App& command, std::optional<std::uint64_t>& limit, co
     // CLI11 wraps negative sizes; the transform that was added last runs first.
     const auto refuse_sign = [](std::string text) {
         if (text.find_first_of("+-") != std::string::npos)
-            throw CLI::ValidationError("--memory-limit", "is '" + text + "'; expected a size, such as 4GiB");
+            throw CLI::ValidationError("is '" + text + "'; expected a size, such as 4GiB");
         return text;
     };
     command.add_option("--memory-limit", limit, help)

@@ -211,7 +211,7 @@ void explain_plan(const Plan& plan, bool dry_run) {
         spdlog::log(severity, "{}: {}", parameter.name,
                     parameter_value(*plan.level, plan.problem, parameter.name));
     }
-    if (!plan.chosen_because.empty()) spdlog::log(severity, "chosen: {}", plan.chosen_because);
+    if (!plan.chosen_because.empty()) spdlog::debug("chosen: {}", plan.chosen_because);
     spdlog::log(severity, "memory: {} on the host, {} on the device", format_bytes(plan.host_bytes),
                 format_bytes(plan.device_bytes));
 }

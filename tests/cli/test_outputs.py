@@ -364,8 +364,9 @@ class Odds(OutputCase):
     def test_dry_run_touches_nothing(self):
         self.write_old()
         before = snapshot(self.folder)
-        record = self.record("transpose", "a.h5", "-o", "out.h5", "--force", "--dry-run")
-        self.assertEqual((snapshot(self.folder), record["output"]), (before, None))
+        result = self.run_tool("transpose", "a.h5", "-o", "out.h5", "--force", "--dry-run", "--json", "-l", "tiled")
+        self.assertEqual((snapshot(self.folder), result.json()["output"]), (before, None))
+        self.assert_says(result, "level 'tiled'", "tile: ", "memory: ")
 
     def test_fifo_as_output(self):
         os.mkfifo(self.path("fifo.mtx"))
