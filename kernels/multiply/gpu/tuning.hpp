@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -30,12 +29,13 @@ struct Tile {
 // The tiles that `pipelined` chooses from, by element type. These tables are all there is to tune.
 //   bm   bn  bk  tm  tn  lanes_m  stages  resident  rate
 inline constexpr std::array kTilesF32 = {
+    Tile{128, 128, 16, 8, 16, 4, 3, 2, 78},  //
+    Tile{64, 256, 8, 8, 16, 4, 4, 2, 77},    //
     Tile{128, 256, 8, 8, 16, 4, 4, 1, 73},   //
-    Tile{128, 128, 16, 8, 16, 4, 3, 2, 72},  //
-    Tile{64, 128, 16, 8, 8, 4, 3, 4, 66},    //
-    Tile{16, 256, 16, 8, 4, 2, 4, 3, 63},    //
-    Tile{16, 128, 16, 4, 4, 2, 4, 4, 59},    //
-    Tile{64, 64, 16, 8, 4, 4, 4, 4, 61},     //
+    Tile{64, 128, 16, 8, 8, 4, 3, 4, 72},    //
+    Tile{16, 256, 16, 8, 4, 2, 4, 3, 60},    //
+    Tile{16, 128, 16, 4, 4, 2, 4, 4, 57},    //
+    Tile{64, 64, 16, 8, 4, 4, 4, 4, 66},     //
     Tile{32, 64, 16, 4, 4, 4, 4, 6, 57},
 };
 inline constexpr std::array kTiles32 = {
@@ -59,16 +59,15 @@ struct Schedule {
 };
 
 /// Clock cycles that blocks take which each compute `depth` steps of k. The model: blocks run in waves over
-/// the multiprocessors; too few warps on a scheduler cannot hide their own latency, the less the fewer sums
-/// each thread has; every wave pays for the first loads and last stores of its blocks, which other blocks on
-/// the multiprocessor hide in part.
+/// the multiprocessors; fewer blocks on one than it can hold do not hide their own latency; every wave pays
+/// for the first loads and last stores of its blocks, which other blocks on the multiprocessor hide in part.
 constexpr double estimate_waves(const Tile& t, std::int64_t blocks, double depth, int multiprocessors) {
     constexpr double kStartClocks = 2000;
     constexpr double kStoredPerClock = 5;  // elements of C
     const double area = static_cast<double>(t.bm) * t.bn;
-    const auto wave = [&](std::int64_t together) {                               // blocks on a multiprocessor
-        const double warps = static_cast<double>(together) * t.threads() / 128;  // on a scheduler
-        const double filled = std::min(1.0, warps * (0.5 + t.tm * t.tn / 128.0));
+    const auto wave = [&](std::int64_t together) {  // blocks on a multiprocessor
+        // Measured: a quarter of the blocks that a multiprocessor can hold reach half of the full rate.
+        const double filled = 0.35 + 0.65 * static_cast<double>(together) / t.resident;
         const auto blocks_together = static_cast<double>(together);
         const double ends = kStartClocks + blocks_together * area / kStoredPerClock;
         return blocks_together * area * depth / (128.0 * t.rate / 100 * filled) +
