@@ -55,7 +55,10 @@ class Attribute {
     /// Why it cannot be copied; empty where it can.
     [[nodiscard]] const std::string& why_not() const { return why_not_; }
 
-    void write(hid_t object, const std::string& name, const std::string& what) const {
+    /// `source` names what it comes from.
+    void write(hid_t object, const std::string& name, const std::string& source) const {
+        std::string what = source;
+        what.append(": the attribute '").append(name).append("' cannot be written");
         const Handle made =
             take(H5Acreate2(object, name.c_str(), type_.id(), space_.id(), H5P_DEFAULT, H5P_DEFAULT),
                  ErrorCode::output, what);
@@ -102,7 +105,7 @@ std::vector<std::string> copy_attributes(hid_t from, hid_t to,
         if (skip(name)) continue;
         const Attribute attribute(from, name);
         if (attribute.why_not().empty()) {
-            attribute.write(to, name, what + ": the attribute '" + name + "' cannot be written");
+            attribute.write(to, name, what);
         } else {
             left_out.push_back("'" + name + "', which " + attribute.why_not());
         }

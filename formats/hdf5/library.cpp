@@ -37,7 +37,9 @@ Session::Session() {
 }
 
 Session::~Session() {
-    if (--sessions == 0) library_mutex.unlock();
+    if (--sessions > 0) return;
+    H5Eclear2(H5E_DEFAULT);  // messages of a thread that ends with them would stay in memory
+    library_mutex.unlock();
 }
 
 Handle::~Handle() {
