@@ -116,6 +116,7 @@ int run(int argc, char** argv, const Registry& registry) {
     add_transpose(app, context);
     add_multiply(app, context);
     add_bench(app, context);
+    add_tune(app, context);
     add_levels(app, context);
     add_info(app, context);
     add_devices(app, context);

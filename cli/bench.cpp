@@ -210,7 +210,7 @@ void add_what(CLI::App& command, Request& request) {
     add_list(command, "-t,--type", request.types, "element types")->default_val("f32");
     add_list(command, "-a,--against", bench.against, "baselines: all, none, vendor, memcpy, copy, …");
     command.add_option("-d,--device", bench.device, "auto, cpu, gpu or gpu:N")->capture_default_str();
-    for (const char* name : {"tile", "block"}) {
+    for (const char* name : {"tile", "block", "vector"}) {
         command
             .add_option_function<std::vector<int>>(
                 std::string("--") + name,

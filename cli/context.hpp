@@ -35,6 +35,7 @@ void add_style_options(CLI::App& command, Style& style);
 void add_transpose(CLI::App& app, Context& context);
 void add_multiply(CLI::App& app, Context& context);
 void add_bench(CLI::App& app, Context& context);
+void add_tune(CLI::App& app, Context& context);
 void add_levels(CLI::App& app, Context& context);
 void add_info(CLI::App& app, Context& context);
 void add_devices(CLI::App& app, Context& context);

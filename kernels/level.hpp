@@ -27,6 +27,8 @@ struct Parameter {
     std::string_view help;
     std::span<const int> choices;
     int fallback = 0;
+    /// Every choice gives the same result, so that `gpumat tune` may take the fastest.
+    bool tunable = false;
 };
 
 /// What a level asks of the device and the problem; what it cannot say here, `Level::unsupported` says.

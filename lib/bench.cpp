@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "kernels/nvml.hpp"
+#include "lib/auto_level.hpp"
 #include "lib/bench_memory.hpp"
 #include "lib/bench_sampling.hpp"
 #include "lib/core/error.hpp"
@@ -306,7 +307,7 @@ class Bench {
         problem.parameters = entrant.parameters;
         const Level* level = entrant.level;
         if (level == nullptr) {
-            Choice choice = registry_.choose(problem, device_);
+            Choice choice = choose_auto(problem, device_, registry_);
             level = choice.level;
             problem = std::move(choice.problem);
             row.parameters = problem.parameters;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "lib/auto_level.hpp"
 #include "lib/core/error.hpp"
 #include "lib/scalar.hpp"
 
@@ -125,7 +126,7 @@ Problem make_problem(const RunOptions& options, const std::vector<PlannedInput>&
 /// The level that was named, or the choice of `auto`; the plan's problem takes the chosen parameters.
 void choose_level(const RunOptions& options, const Registry& registry, Plan& plan) {
     if (options.level == "auto") {
-        Choice choice = registry.choose(plan.problem, plan.device);
+        Choice choice = choose_auto(plan.problem, plan.device, registry);
         plan.level = choice.level;
         plan.problem = std::move(choice.problem);
         plan.chosen_because += (plan.chosen_because.empty() ? "" : "; ") + choice.reason;

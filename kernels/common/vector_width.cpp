@@ -22,7 +22,8 @@ std::span<const Parameter> vector_parameters() {
         .help = "bits of the vector registers: 512 (AVX-512), 256 (AVX2), 64 (plain code), or 0 for "
                 "the widest that the processor has",
         .choices = kWidths,
-        .fallback = 0}};
+        .fallback = 0,
+        .tunable = true}};
     return kParameters;
 }
 

@@ -107,7 +107,8 @@ std::span<const Parameter> tiled_parameters() {
     static constexpr std::array kParameters = {Parameter{.name = "tile",
                                                          .help = "rows and columns of a tile, in elements",
                                                          .choices = kTiles,
-                                                         .fallback = 64}};
+                                                         .fallback = 64,
+                                                         .tunable = true}};
     return kParameters;
 }
 

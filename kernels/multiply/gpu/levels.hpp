@@ -14,11 +14,11 @@ std::vector<Preference> preference(const Problem& problem, const Device& device)
 
 inline constexpr std::array kNaiveBlocks = {16, 128};
 inline constexpr std::array kNaiveParameters = {
-    Parameter{"block", "threads along a row of C: 128 (128x1) or 16 (16x16)", kNaiveBlocks, 128}};
+    Parameter{"block", "threads along a row of C: 128 (128x1) or 16 (16x16)", kNaiveBlocks, 128, true}};
 
 inline constexpr std::array kTiles = {8, 16, 32};
 inline constexpr std::array kTiledParameters = {
-    Parameter{"tile", "width and height of the tiles in shared memory", kTiles, 32}};
+    Parameter{"tile", "width and height of the tiles in shared memory", kTiles, 32, true}};
 
 // One function a level, each in the file of its level.
 Launch prepare_naive_strided(const Problem& problem, const Operands& operands, const Device& device);

@@ -63,7 +63,8 @@ std::span<const Parameter> tiled_parameters() {
     static constexpr std::array kParameters = {Parameter{.name = "tile",
                                                          .help = "rows and columns of a tile, in elements",
                                                          .choices = kTiles,
-                                                         .fallback = 32}};
+                                                         .fallback = 32,
+                                                         .tunable = true}};
     return kParameters;
 }
 

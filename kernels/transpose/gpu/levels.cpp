@@ -98,17 +98,27 @@ std::vector<Preference> preference(const Problem&, const Device&) {
 
 std::span<const Parameter> per_element_parameters() {
     static constexpr std::array kTiles = {8, 16, 32};
-    static constexpr std::array kParameters = {
-        Parameter{.name = "tile", .help = "side of the block of threads", .choices = kTiles, .fallback = 16}};
+    static constexpr std::array kParameters = {Parameter{.name = "tile",
+                                                         .help = "side of the block of threads",
+                                                         .choices = kTiles,
+                                                         .fallback = 16,
+                                                         .tunable = true}};
     return kParameters;
 }
 
 std::span<const Parameter> tile_parameters() {
     static constexpr std::array kTiles = {16, 32, 48, 64};
     static constexpr std::array kBlocks = {1, 2, 4, 8, 16, 32};
-    static constexpr std::array kParameters = {
-        Parameter{.name = "tile", .help = "side of the tile in elements", .choices = kTiles, .fallback = 32},
-        Parameter{.name = "block", .help = "rows of threads in a block", .choices = kBlocks, .fallback = 8}};
+    static constexpr std::array kParameters = {Parameter{.name = "tile",
+                                                         .help = "side of the tile in elements",
+                                                         .choices = kTiles,
+                                                         .fallback = 32,
+                                                         .tunable = true},
+                                               Parameter{.name = "block",
+                                                         .help = "rows of threads in a block",
+                                                         .choices = kBlocks,
+                                                         .fallback = 8,
+                                                         .tunable = true}};
     return kParameters;
 }
 

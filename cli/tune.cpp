@@ -1,0 +1,199 @@
+#include "lib/tune.hpp"
+
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/context.hpp"
+#include "cli/run_options.hpp"
+#include "cli/table.hpp"
+#include "lib/bench_export.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/parallel.hpp"
+
+namespace gpumat::cli {
+namespace {
+
+constexpr int kMostThreads = 1024;
+constexpr double kMostSeconds = 3600;
+constexpr const char* kClearLine = "\r\x1b[K";
+
+struct Request {
+    TuneOptions tune;
+    std::string operation;
+    std::vector<std::string> types;
+    std::vector<std::string> sizes;
+    std::uint64_t memory_limit = 0;
+    bool show = false;
+    bool clear = false;
+};
+
+/// Shows what is being measured and, with -v, each winner at once; the table comes at the end.
+TuneListener make_listener(Operation operation, const Style& style) {
+    const bool progress = !style.quiet && isatty(STDERR_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+    const auto clear = [progress] {
+        if (progress) std::fputs(kClearLine, stderr);
+    };
+    TuneListener listener;
+    listener.tuned = [=](const TunedLevel& entry) {
+        clear();
+        spdlog::debug("{} {} {}: {}", name_of(operation), name_of(entry.size_class), entry.element,
+                      label_of(entry.level, entry.parameters));
+    };
+    listener.skipped = [=](SizeClass size_class, const BenchSize& size, const std::string& reason) {
+        clear();
+        spdlog::warn("left out {} ({}): {}", name_of(size_class), to_string(size), reason);
+    };
+    listener.failed = [=](const BenchRow& row) {
+        clear();
+        spdlog::error("level '{}' failed verification on {} {}", row.level, name_of(row.type),
+                      to_string(row.size));
+    };
+    if (progress) {
+        listener.progress = [operation](const BenchProgress& now) {
+            std::fprintf(stderr, "%s%s %s", kClearLine, std::string(name_of(operation)).c_str(),
+                         now.what.c_str());
+            std::fflush(stderr);
+        };
+    }
+    return listener;
+}
+
+std::string rate(const Tuning& tuning, const TunedLevel& entry) {
+    // All types of an element kind have one size, so any of them stands for it.
+    for (const Type type : all_types()) {
+        if (element_kind(tuning.operation, type) != entry.element) continue;
+        const Problem problem = {.operation = tuning.operation,
+                                 .type = type,
+                                 .m = entry.size.m,
+                                 .n = entry.size.n,
+                                 .k = entry.size.k};
+        const bool computes = problem.flops() > 0;
+        return four_digits((computes ? problem.flops() : problem.bytes()) / entry.median_ms / 1e6) +
+               (computes ? " GFLOP/s" : " GB/s");
+    }
+    return "-";
+}
+
+void print_table(const TuningFile& file) {
+    std::printf("%s on %s: %s\n", std::string(name_of(file.tuning.operation)).c_str(),
+                file.tuning.device_name.c_str(), file.path.c_str());
+    if (file.tuning.entries.empty()) {
+        std::puts("  nothing measured; auto uses the shipped table");
+        return;
+    }
+    Table table({"elements", "class", "measured at", "level", "ms", "rate", "date"});
+    for (const TunedLevel& entry : file.tuning.entries) {
+        table.add({entry.element, std::string(name_of(entry.size_class)), to_string(entry.size),
+                   label_of(entry.level, entry.parameters), four_digits(entry.median_ms),
+                   rate(file.tuning, entry), entry.date});
+    }
+    std::fputs(table.text({4, 5}).c_str(), stdout);
+}
+
+void remove_file(const std::string& path) {
+    std::error_code error;
+    if (std::filesystem::remove(path, error)) spdlog::info("removed {}", path);
+    if (error) throw Error(ErrorCode::output, "cannot remove " + path + ": " + error.message());
+}
+
+/// Turns texts into values and refuses what contradicts itself.
+void finish_options(Request& request, Operation operation) {
+    TuneOptions& tune = request.tune;
+    tune.operation = operation;
+    tune.types.clear();
+    tune.sizes.clear();
+    for (const std::string& text : request.types) tune.types.push_back(parse_type(text));
+    for (const std::string& text : request.sizes) {
+        const auto sizes = parse_bench_sizes(text, operation);
+        tune.sizes.insert(tune.sizes.end(), sizes.begin(), sizes.end());
+    }
+    if (request.memory_limit > 0) tune.memory_limit = request.memory_limit;
+}
+
+/// Measures, shows or clears one operation's file, and gives what it then holds.
+TuningFile serve(Request& request, Operation operation, Context& context) {
+    finish_options(request, operation);
+    if (request.clear) {
+        TuningFile file = open_tuning(request.tune, context.registry);
+        remove_file(file.path);
+        file.tuning.entries.clear();
+        return file;
+    }
+    if (!request.show) {
+        const int code = run_tune(request.tune, context.registry, make_listener(operation, context.style));
+        if (code != 0) context.exit_code = code;
+    }
+    TuningFile file = open_tuning(request.tune, context.registry);
+    if (!file.why_not.empty()) spdlog::warn("{} is ignored: {}", file.path, file.why_not);
+    return file;
+}
+
+void run(Request& request, Context& context) {
+    std::vector<Operation> operations;
+    for (const Operation operation : {Operation::transpose, Operation::multiply}) {
+        if (request.operation.empty() || request.operation == name_of(operation))
+            operations.push_back(operation);
+    }
+    nlohmann::ordered_json tunings = nlohmann::ordered_json::array();
+    for (const Operation operation : operations) {
+        const TuningFile file = serve(request, operation, context);
+        if (context.style.json) {
+            tunings.push_back({{"path", file.path}, {"tuning", to_json(file.tuning)}});
+        } else if (!request.clear) {
+            print_table(file);
+        }
+    }
+    if (!context.style.json) return;
+    const nlohmann::ordered_json all = {{"schema", "gpumat.tunings/1"}, {"tunings", std::move(tunings)}};
+    std::puts(all.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+}
+
+template <class T>
+void add_list(CLI::App& command, const std::string& name, std::vector<T>& values, const std::string& help) {
+    command.add_option(name, values, help)->delimiter(',')->allow_extra_args(false);
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, Context& context) {
+    CLI::App* command =
+        app.add_subcommand("tune", "measure which level is the fastest here, for 'auto' to take");
+    auto request = std::make_shared<Request>();
+    TuneOptions& tune = request->tune;
+    command->add_option("operation", request->operation, "transpose or multiply; both where left out")
+        ->check(CLI::IsMember({"transpose", "multiply"}));
+    command->add_option("-d,--device", tune.device, "auto, cpu, gpu or gpu:N")->capture_default_str();
+    add_list(*command, "-t,--type", request->types,
+             "element types (default: one of each size, multiply all of them)");
+    add_list(*command, "-s,--size", request->sizes,
+             "N, MxN or MxNxK, each to stand for its class (default: one of every class)");
+    command->add_option("--time-limit", tune.time_limit_s, "most seconds of samples for a level")
+        ->check(CLI::Range(0.001, kMostSeconds))
+        ->capture_default_str();
+    command->add_option("--threads", tune.threads, "CPU threads that the measurements are for")
+        ->check(CLI::Range(1, kMostThreads))
+        ->default_val(hardware_threads());
+    command->add_option("--seed", tune.seed, "seed of the random matrices")->capture_default_str();
+    command->add_option("--memory-limit", request->memory_limit, "most host memory, such as 4GiB")
+        ->transform(CLI::AsSizeValue(false));
+    CLI::Option* show = command->add_flag("--show", request->show, "measure nothing, print what is stored");
+    command->add_flag("--clear", request->clear, "measure nothing, remove what is stored")->excludes(show);
+    add_style_options(*command, context.style);
+    command->footer(
+        "The fastest level of every class (tiny, small, medium, large, odd, tall, wide; multiply: deep) is\n"
+        "kept in $GPUMAT_CACHE, else $XDG_CACHE_HOME/gpumat, else ~/.cache/gpumat, one file for each\n"
+        "operation and device. GPUMAT_CACHE= (empty) makes every command ignore it.\n"
+        "\nExamples:\n"
+        "  gpumat tune\n"
+        "  gpumat tune transpose --type f32 --size 12288\n"
+        "  gpumat tune --show");
+    command->callback([request, &context] { run(*request, context); });
+}
+
+}  // namespace gpumat::cli

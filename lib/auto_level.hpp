@@ -1,0 +1,13 @@
+#pragma once
+
+#include "kernels/registry.hpp"
+
+namespace gpumat {
+
+/// The level that `auto` takes: what `gpumat tune` measured for the problem's class on this device, where
+/// there is such a measurement and that level can serve the problem; else Registry::choose. A cache file
+/// that cannot be used is ignored, with a line at level debug.
+/// Throws Error{unsupported} with every level's reasons where none can.
+Choice choose_auto(const Problem& problem, const Device& device, const Registry& registry);
+
+}  // namespace gpumat

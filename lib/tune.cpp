@@ -1,0 +1,235 @@
+#include "lib/tune.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "lib/core/error.hpp"
+#include "lib/device.hpp"
+#include "lib/plan.hpp"
+#include "lib/record.hpp"
+
+namespace gpumat {
+namespace {
+
+using Names = std::vector<std::string>;
+using Parameters = std::map<std::string, std::vector<int>>;
+
+// Of the run that only finds the levels that are far behind.
+constexpr double kGlanceTimeLimitS = 0.05;
+
+/// One type for each element kind: transposes move bits, so one type stands for all of its size.
+std::vector<Type> types_for(Operation operation) {
+    if (operation == Operation::transpose) return {Type::u8, Type::u16, Type::f32, Type::f64, Type::c128};
+    return {Type::f32, Type::f64, Type::c64, Type::c128, Type::f16, Type::bf16, Type::i32, Type::i64};
+}
+
+/// A device named for good, so that each bench takes the same.
+std::string device_text(const Device& device) {
+    return device.gpu == nullptr ? "cpu" : "gpu:" + std::to_string(device.gpu->info().index);
+}
+
+/// The levels that may win.
+Names entrants(Operation operation, DeviceKind device, const Registry& registry) {
+    Names names;
+    for (const Level* level : registry.levels(operation, device)) {
+        if (level->name != "vendor") names.emplace_back(level->name);
+    }
+    return names;
+}
+
+/// The choices of the parameters that do not change the result.
+Parameters tunable_parameters(const Level& level) {
+    Parameters parameters;
+    for (const Parameter& parameter : level.parameters) {
+        if (parameter.tunable)
+            parameters[std::string(parameter.name)] = {parameter.choices.begin(), parameter.choices.end()};
+    }
+    return parameters;
+}
+
+/// The sizes to measure for one type, with the class that each stands for.
+std::vector<std::pair<SizeClass, BenchSize>> sizes_for(const TuneOptions& options, Type type,
+                                                       DeviceKind device) {
+    std::vector<std::pair<SizeClass, BenchSize>> sizes;
+    if (options.sizes.empty()) {
+        for (const SizeClass size_class : size_classes(options.operation, type))
+            sizes.emplace_back(size_class, representative(options.operation, type, size_class, device));
+        return sizes;
+    }
+    for (const BenchSize& size : options.sizes) {
+        const auto size_class = size_class_of(
+            {.operation = options.operation, .type = type, .m = size.m, .n = size.n, .k = size.k});
+        if (!size_class) {
+            throw Error(ErrorCode::usage, "--size " + to_string(size) +
+                                              ": so few rows or columns are left to the levels' own tables");
+        }
+        for (const auto& [other_class, other] : sizes) {
+            if (other_class != *size_class) continue;
+            throw Error(ErrorCode::usage, "--size: " + to_string(other) + " and " + to_string(size) + " of " +
+                                              std::string(name_of(type)) + " are both " +
+                                              std::string(name_of(*size_class)) +
+                                              "; only one size can stand for a class");
+        }
+        sizes.emplace_back(*size_class, size);
+    }
+    return sizes;
+}
+
+/// Measures on one device.
+class Tuner {
+  public:
+    Tuner(const TuneOptions& options, const Registry& registry, const TuneListener& listener,
+          const Device& device)
+        : options_(options),
+          registry_(registry),
+          listener_(listener),
+          device_(device.kind),
+          device_text_(device_text(device)),
+          date_(start_record().time.substr(0, std::string_view("2026-01-01").size())) {}
+
+    /// The winner of every class; of none where no level takes the type.
+    void tune(Type type, Tuning& tuning) {
+        const auto sizes = sizes_for(options_, type, device_);
+        const Names close = close_levels(type);
+        if (close.empty()) return;
+        for (const auto& [size_class, size] : sizes) {
+            const auto winner = fastest_that_fits(type, size_class, size, close);
+            if (!winner) continue;
+            TunedLevel entry = {.element = element_kind(options_.operation, type),
+                                .size_class = size_class,
+                                .size = size,
+                                .level = winner->level,
+                                .parameters = winner->parameters,
+                                .median_ms = *winner->median_ms,
+                                .date = date_};
+            tuning.put(entry);
+            if (listener_.tuned) listener_.tuned(entry);
+        }
+    }
+
+    [[nodiscard]] bool any_failed() const { return any_failed_; }
+
+  private:
+    /// The rows that ran and were right.
+    std::vector<BenchRow> measure(Type type, const BenchSize& size, const Names& levels,
+                                  const Parameters& parameters, double time_limit_s) {
+        const BenchOptions bench = {.operation = options_.operation,
+                                    .sizes = {size},
+                                    .types = {type},
+                                    .levels = levels,
+                                    .against = {"none"},
+                                    .device = device_text_,
+                                    .parameters = parameters,
+                                    .time_limit_s = time_limit_s,
+                                    .verify = VerifyMode::freivalds,
+                                    .threads = options_.threads,
+                                    .seed = options_.seed,
+                                    .memory_limit = options_.memory_limit,
+                                    .command_line = {}};
+        std::vector<BenchRow> rows;
+        const auto keep = [&](const BenchRow& row) {
+            if (row.failed()) {
+                any_failed_ = true;
+                if (listener_.failed) listener_.failed(row);
+            } else if (row.median_ms) {
+                rows.push_back(row);
+            }
+        };
+        run_bench(bench, registry_, {.head = nullptr, .row = keep, .progress = listener_.progress});
+        return rows;
+    }
+
+    static double best_ms(const std::vector<BenchRow>& rows) {
+        return *std::ranges::min_element(rows, {}, [](const BenchRow& row) {
+                    return *row.median_ms;
+                })->median_ms;
+    }
+
+    /// The levels that are not far behind on a small problem.
+    Names close_levels(Type type) {
+        const BenchSize size = representative(options_.operation, type, SizeClass::small, device_);
+        const auto rows = measure(type, size, entrants(options_.operation, device_, registry_), {},
+                                  std::min(kGlanceTimeLimitS, options_.time_limit_s));
+        Names close;
+        for (const BenchRow& row : rows) {
+            if (*row.median_ms <= kFarBehind * best_ms(rows)) close.push_back(row.level);
+        }
+        return close;
+    }
+
+    std::optional<BenchRow> fastest_that_fits(Type type, SizeClass size_class, const BenchSize& size,
+                                              const Names& levels) {
+        try {
+            return fastest(type, size, levels);
+        } catch (const Error& error) {
+            if (error.code() != ErrorCode::memory) throw;
+            if (listener_.skipped) listener_.skipped(size_class, size, error.what());
+            return std::nullopt;
+        }
+    }
+
+    std::optional<BenchRow> fastest(Type type, const BenchSize& size, const Names& levels) {
+        auto rows = measure(type, size, levels, {}, options_.time_limit_s);
+        if (rows.empty()) return std::nullopt;
+        const auto by_time = [](const BenchRow& row) { return *row.median_ms; };
+        BenchRow best = *std::ranges::min_element(rows, {}, by_time);
+        const Level& level = *registry_.find(options_.operation, device_, best.level);
+        const Parameters parameters = tunable_parameters(level);
+        if (parameters.empty()) return best;
+        rows = measure(type, size, {best.level}, parameters, options_.time_limit_s);
+        if (rows.empty()) return best;
+        return *std::ranges::min_element(rows, {}, by_time);
+    }
+
+    const TuneOptions& options_;
+    const Registry& registry_;
+    const TuneListener& listener_;
+    DeviceKind device_;
+    std::string device_text_;
+    std::string date_;
+    bool any_failed_ = false;
+};
+
+DeviceChoice device_for(const TuneOptions& options, const Registry& registry) {
+    return choose_device(options.device, options.operation, "auto", options.threads, registry);
+}
+
+TuningFile open_tuning(Operation operation, const Device& device) {
+    TuningFile file;
+    const std::string device_id = tuned_device_id(device);
+    const auto path = tuning_path(operation, device_id);
+    if (!path) {
+        throw Error(ErrorCode::usage,
+                    "there is no folder for the cache: GPUMAT_CACHE is empty, or neither it nor "
+                    "XDG_CACHE_HOME nor HOME names one");
+    }
+    file.path = *path;
+    file.tuning = {.operation = operation,
+                   .device_id = device_id,
+                   .device_name = recorded_device(device).name,
+                   .entries = {}};
+    if (auto tuning = load_tuning(file.path, operation, device_id, file.why_not))
+        file.tuning = *std::move(tuning);
+    return file;
+}
+
+}  // namespace
+
+TuningFile open_tuning(const TuneOptions& options, const Registry& registry) {
+    return open_tuning(options.operation, device_for(options, registry).device);
+}
+
+int run_tune(const TuneOptions& options, const Registry& registry, const TuneListener& listener) {
+    const DeviceChoice choice = device_for(options, registry);
+    TuningFile file = open_tuning(options.operation, choice.device);
+    save_tuning(file.path, file.tuning);  // a folder that cannot be written to costs no measurement
+    Tuner tuner(options, registry, listener, choice.device);
+    for (const Type type : options.types.empty() ? types_for(options.operation) : options.types) {
+        tuner.tune(type, file.tuning);
+        save_tuning(file.path, file.tuning);
+    }
+    return tuner.any_failed() ? static_cast<int>(ErrorCode::differs) : 0;
+}
+
+}  // namespace gpumat

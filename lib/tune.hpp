@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/registry.hpp"
+#include "lib/bench.hpp"
+#include "lib/tuning_cache.hpp"
+
+namespace gpumat {
+
+/// A level this many times slower than the fastest on a small problem is left out of the rest.
+inline constexpr double kFarBehind = 4;
+
+struct TuneOptions {
+    Operation operation = Operation::transpose;
+    std::vector<Type> types;       ///< empty: one for each element kind that there is
+    std::vector<BenchSize> sizes;  ///< each stands for its class; empty: the representative of every class
+    std::string device = "auto";   ///< auto, cpu, gpu, gpu:N
+    double time_limit_s = 0.1;     ///< for the samples of one level
+    int threads = 1;
+    std::uint64_t seed = 0;
+    std::optional<std::uint64_t> memory_limit;  ///< of host memory
+};
+
+/// Called while the measurements go on; each may be empty.
+struct TuneListener {
+    /// The fastest level of a class, as it is put into the cache.
+    std::function<void(const TunedLevel&)> tuned;
+    std::function<void(const BenchProgress&)> progress;
+    /// A class that is left as it was, because its problem does not fit in memory.
+    std::function<void(SizeClass, const BenchSize&, const std::string& reason)> skipped;
+    /// A level that failed verification, which is never taken.
+    std::function<void(const BenchRow&)> failed;
+};
+
+/// The device's cache file as it is, or an empty one where it cannot be used. `why_not`: see load_tuning.
+struct TuningFile {
+    std::string path;
+    Tuning tuning;
+    std::string why_not;
+};
+/// Throws Error{usage} where the cache is disabled or has no folder, {unsupported} for a device that does
+/// not exist.
+TuningFile open_tuning(const TuneOptions& options, const Registry& registry);
+
+/// Measures the levels on every class with the bench's machinery and puts the fastest of each into the
+/// cache file, which is replaced after each element kind; entries of other kinds and classes stay. Levels
+/// run with their default parameters first; the fastest then with every choice of its tunable parameters.
+/// `vendor` is never taken, as it never is by the shipped tables.
+///
+/// Returns 0; 1 where a result failed verification. Throws what open_tuning does, and Error{usage} for two
+/// sizes of one class or a size of none, {output}, and {device} where a level breaks the device.
+int run_tune(const TuneOptions& options, const Registry& registry, const TuneListener& listener);
+
+}  // namespace gpumat

@@ -1,0 +1,185 @@
+#include "lib/tuning_cache.hpp"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include "lib/atomic_output.hpp"
+#include "lib/core/error.hpp"
+#include "lib/host.hpp"
+#include "lib/version.hpp"
+
+namespace gpumat {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSchema = "gpumat.tune/1";
+constexpr std::uintmax_t kMostBytes = 1 << 20;  // a file of ours is a small part of that
+
+/// What a file says that is not so; caught where files are read.
+class Foreign : public std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+void require(bool good, const std::string& what) {
+    if (!good) throw Foreign{what};
+}
+
+/// "2026-01-01": it is shown, so it must be nothing else.
+bool is_date(const std::string& text) {
+    constexpr std::string_view kForm = "0000-00-00";
+    return std::ranges::equal(
+        text, kForm, [](char c, char form) { return form == '-' ? c == '-' : c >= '0' && c <= '9'; });
+}
+
+Json to_json(const TunedLevel& entry) {
+    return {{"element", entry.element},
+            {"class", name_of(entry.size_class)},
+            {"size", {{"m", entry.size.m}, {"n", entry.size.n}, {"k", entry.size.k}}},
+            {"level", entry.level},
+            {"parameters", entry.parameters},
+            {"median_ms", entry.median_ms},
+            {"date", entry.date}};
+}
+
+TunedLevel entry_of(const Json& json) {
+    TunedLevel entry;
+    entry.element = json.at("element").get<std::string>();
+    const auto size_class = size_class_from_name(json.at("class").get<std::string>());
+    require(size_class.has_value(), "an entry has no class of this version");
+    entry.size_class = *size_class;
+    const Json& size = json.at("size");
+    entry.size = {size.at("m").get<std::int64_t>(), size.at("n").get<std::int64_t>(),
+                  size.at("k").get<std::int64_t>()};
+    entry.level = json.at("level").get<std::string>();
+    for (const auto& [name, value] : json.at("parameters").items()) entry.parameters[name] = value.get<int>();
+    entry.median_ms = json.at("median_ms").get<double>();
+    entry.date = json.at("date").get<std::string>();
+    require(is_date(entry.date), "an entry has no date");
+    return entry;
+}
+
+Tuning tuning_of(const Json& json, Operation operation, const std::string& device_id) {
+    require(json.at("schema").get<std::string>() == kSchema, "it is no " + std::string(kSchema));
+    require(json.at("version").get<std::string>() == version(), "another version of gpumat wrote it");
+    require(json.at("op").get<std::string>() == name_of(operation), "it is for another operation");
+    Tuning tuning;
+    tuning.operation = operation;
+    tuning.device_id = json.at("device").at("id").get<std::string>();
+    tuning.device_name = json.at("device").at("name").get<std::string>();
+    require(tuning.device_id == device_id, "it is for another device");
+    for (const Json& entry : json.at("entries")) tuning.put(entry_of(entry));
+    return tuning;
+}
+
+std::string read_text(const std::string& path) {
+    // A pipe would not end.
+    require(fs::is_regular_file(path), "it is no regular file");
+    require(fs::file_size(path) <= kMostBytes, "it is too large");
+    std::ifstream stream(path, std::ios::binary);
+    std::string text{std::istreambuf_iterator<char>(stream), {}};
+    require(!stream.bad() && stream.is_open(), "it cannot be read");
+    return text;
+}
+
+std::string crc_of(const std::string& text) {
+    std::array<char, 16> hex{};
+    const uLong crc = crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size());
+    std::snprintf(hex.data(), hex.size(), "%08lx", crc);
+    return hex.data();
+}
+
+std::optional<fs::path> cache_folder() {
+    if (const char* named = std::getenv("GPUMAT_CACHE"); named != nullptr) {
+        return *named == '\0' ? std::nullopt : std::optional<fs::path>(named);
+    }
+    const char* shared = std::getenv("XDG_CACHE_HOME");
+    // The XDG specification: a relative path is to be ignored.
+    if (shared != nullptr && fs::path(shared).is_absolute()) return fs::path(shared) / "gpumat";
+    const char* home = std::getenv("HOME");
+    if (home != nullptr && fs::path(home).is_absolute()) return fs::path(home) / ".cache" / "gpumat";
+    return std::nullopt;
+}
+
+}  // namespace
+
+const TunedLevel* Tuning::find(const std::string& element, SizeClass size_class) const {
+    const auto found = std::ranges::find_if(entries, [&](const TunedLevel& entry) {
+        return entry.element == element && entry.size_class == size_class;
+    });
+    return found == entries.end() ? nullptr : &*found;
+}
+
+void Tuning::put(TunedLevel entry) {
+    std::erase_if(entries, [&](const TunedLevel& old) {
+        return old.element == entry.element && old.size_class == entry.size_class;
+    });
+    entries.push_back(std::move(entry));
+}
+
+std::string tuned_device_id(const Device& device) {
+    if (device.gpu != nullptr) return device.gpu->info().uuid;
+    const HostInfo host = describe_host();
+    return "cpu-" + crc_of(host.processor + " " + host.vector_instructions) + "-" +
+           std::to_string(device.threads) + "-threads";
+}
+
+std::optional<std::string> tuning_path(Operation operation, const std::string& device_id) {
+    const std::optional<fs::path> folder = cache_folder();
+    if (!folder) return std::nullopt;
+    return *folder / ("tuning-" + std::string(name_of(operation)) + "-" + device_id + ".json");
+}
+
+std::optional<Tuning> load_tuning(const std::string& path, Operation operation, const std::string& device_id,
+                                  std::string& why_not) {
+    why_not.clear();
+    std::error_code error;
+    if (!fs::exists(path, error) && !error) return std::nullopt;
+    try {
+        return tuning_of(Json::parse(read_text(path)), operation, device_id);
+    } catch (const Foreign& foreign) {
+        why_not = foreign.what();
+    } catch (const Json::exception&) {
+        why_not = "it is damaged";
+    } catch (const fs::filesystem_error&) {
+        why_not = "it cannot be read";
+    }
+    return std::nullopt;
+}
+
+void save_tuning(const std::string& path, const Tuning& tuning) {
+    const fs::path folder = fs::path(path).parent_path();
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error) {
+        throw Error(ErrorCode::output,
+                    "cannot make the folder " + folder.string() + " of the cache: " + error.message());
+    }
+    AtomicOutput output(path, OutputMode::replace);
+    std::ofstream stream(output.path(), std::ios::binary);
+    stream << to_json(tuning).dump(1) << '\n';
+    stream.close();
+    if (!stream) throw Error(ErrorCode::output, "cannot write " + path);
+    output.commit();
+}
+
+Json to_json(const Tuning& tuning) {
+    Json entries = Json::array();
+    for (const TunedLevel& entry : tuning.entries) entries.push_back(to_json(entry));
+    return {{"schema", kSchema},
+            {"version", version()},
+            {"op", name_of(tuning.operation)},
+            {"device", {{"id", tuning.device_id}, {"name", tuning.device_name}}},
+            {"entries", std::move(entries)}};
+}
+
+}  // namespace gpumat

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/level.hpp"
+#include "lib/size_class.hpp"
+
+// What `gpumat tune` measured, in a file for each operation and device. `auto` trusts the file with nothing
+// but speed: whatever it says, the level must exist and be able to serve the problem, and the parameters
+// must be tunable, so that a wrong file can make a run slow and never wrong.
+
+namespace gpumat {
+
+/// The fastest level of one class.
+struct TunedLevel {
+    std::string element;  ///< element_kind
+    SizeClass size_class = SizeClass::tiny;
+    BenchSize size;  ///< that was measured
+    std::string level;
+    std::map<std::string, int, std::less<>> parameters;
+    double median_ms = 0;
+    std::string date;  ///< "2026-01-01"
+};
+
+/// The file's content: at most one entry for each element kind and class.
+struct Tuning {
+    Operation operation = Operation::transpose;
+    std::string device_id;  ///< see tuned_device_id
+    std::string device_name;
+    std::vector<TunedLevel> entries;
+
+    [[nodiscard]] const TunedLevel* find(const std::string& element, SizeClass size_class) const;
+    /// Replaces the entry of the same element kind and class.
+    void put(TunedLevel entry);
+};
+
+/// What measurements hold for: a GPU's UUID, or a hash of the processor's name with the vector instructions
+/// and the number of threads.
+std::string tuned_device_id(const Device& device);
+
+/// The file for an operation and device: in the folder $GPUMAT_CACHE, else $XDG_CACHE_HOME/gpumat, else
+/// ~/.cache/gpumat. Absent where GPUMAT_CACHE is set and empty, or no folder is known.
+std::optional<std::string> tuning_path(Operation operation, const std::string& device_id);
+
+/// Reads the file. Absent where there is none, and where it is damaged, of another version of gpumat, or for
+/// another operation or device: `why_not` then says so. Never throws for what a file holds.
+std::optional<Tuning> load_tuning(const std::string& path, Operation operation, const std::string& device_id,
+                                  std::string& why_not);
+
+/// Replaces the file as a whole and makes its folder. Throws Error{output}.
+void save_tuning(const std::string& path, const Tuning& tuning);
+
+/// The object `gpumat.tune/1` that the file holds.
+nlohmann::ordered_json to_json(const Tuning& tuning);
+
+}  // namespace gpumat
