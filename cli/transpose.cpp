@@ -7,6 +7,8 @@ void add_transpose(CLI::App& app, Context& context) {
     auto shared = std::make_shared<SharedOptions>();
     shared->run.operation = Operation::transpose;
     command->add_option("input", shared->run.a, "FILE or FILE:/DATASET, '-' for standard input")->required();
+    command->add_flag("--in-place", shared->run.in_place,
+                      "square matrices: transpose in the memory of the input, half of it");
     add_shared_options(*command, *shared, context.style);
     command->footer(
         "Examples:\n"

@@ -28,7 +28,6 @@ struct Request {
     std::string operation;
     std::vector<std::string> types;
     std::vector<std::string> sizes;
-    std::uint64_t memory_limit = 0;
     bool show = false;
     bool clear = false;
 };
@@ -113,7 +112,6 @@ void finish_options(Request& request, Operation operation) {
         const auto sizes = parse_bench_sizes(text, operation);
         tune.sizes.insert(tune.sizes.end(), sizes.begin(), sizes.end());
     }
-    if (request.memory_limit > 0) tune.memory_limit = request.memory_limit;
 }
 
 /// Measures, shows or clears one operation's file, and gives what it then holds.
@@ -180,8 +178,7 @@ void add_tune(CLI::App& app, Context& context) {
         ->check(CLI::Range(1, kMostThreads))
         ->default_val(hardware_threads());
     command->add_option("--seed", tune.seed, "seed of the random matrices")->capture_default_str();
-    command->add_option("--memory-limit", request->memory_limit, "most host memory, such as 4GiB")
-        ->transform(CLI::AsSizeValue(false));
+    add_memory_limit(*command, tune.memory_limit, "most host memory, such as 4GiB");
     CLI::Option* show = command->add_flag("--show", request->show, "measure nothing, print what is stored");
     command->add_flag("--clear", request->clear, "measure nothing, remove what is stored")->excludes(show);
     add_style_options(*command, context.style);

@@ -1,6 +1,7 @@
 #include "lib/execute.hpp"
 
 #include <cstring>
+#include <utility>
 
 #include "lib/core/parallel.hpp"
 #include "lib/stopwatch.hpp"
@@ -19,10 +20,12 @@ void fill(Matrix& matrix, int byte, int threads) {
 }
 
 template <class Time>
-void run_samples(Execution& execution, int warmup, int repeat, const Time& time_one_ms) {
+void run_samples(const Plan& plan, Execution& execution, int warmup, int repeat, const Time& time_one_ms) {
     const Stopwatch watch;
     for (int i = 0; i < warmup; ++i) time_one_ms();
     for (int i = 0; i < repeat; ++i) execution.samples_ms.push_back(time_one_ms());
+    // In place, an even number of runs gives the input again.
+    if (plan.problem.in_place && (warmup % 2 == repeat % 2)) time_one_ms();
     execution.kernel_ms = watch.elapsed_ms();
 }
 
@@ -32,10 +35,11 @@ void note_launch(Execution& execution, const Launch& launch) {
 }
 
 void execute_on_cpu(const Plan& plan, const Inputs& inputs, int warmup, int repeat, Execution& execution) {
-    const Operands operands = {inputs.a.data(), inputs.b.data(), inputs.d.data(), execution.result.data()};
+    const void* a = plan.problem.in_place ? execution.result.data() : inputs.a.data();
+    const Operands operands = {a, inputs.b.data(), inputs.d.data(), execution.result.data()};
     const Launch launch = prepare_launch(*plan.level, plan.problem, operands, plan.device);
     note_launch(execution, launch);
-    run_samples(execution, warmup, repeat, [&] {
+    run_samples(plan, execution, warmup, repeat, [&] {
         const Stopwatch watch;
         launch.run();
         return watch.elapsed_ms();
@@ -62,28 +66,35 @@ void execute_on_gpu(const Plan& plan, const Inputs& inputs, int warmup, int repe
     const DeviceMemory a = upload(gpu, inputs.a);
     const DeviceMemory b = upload(gpu, inputs.b);
     const DeviceMemory d = upload(gpu, inputs.d);
-    const DeviceMemory c = gpu.allocate(execution.result.bytes());
-    gpu.fill(c.data(), kUnwritten, c.bytes());
+    const bool in_place = plan.problem.in_place;
+    const DeviceMemory apart = in_place ? DeviceMemory() : gpu.allocate(execution.result.bytes());
+    const DeviceMemory& c = in_place ? a : apart;
+    if (!in_place) gpu.fill(c.data(), kUnwritten, c.bytes());
     gpu.synchronize();
     execution.host_to_device_ms = watch.lap_ms();
 
     const Launch launch =
         prepare_launch(*plan.level, plan.problem, {a.data(), b.data(), d.data(), c.data()}, plan.device);
     note_launch(execution, launch);
-    run_samples(execution, warmup, repeat, [&] { return gpu.time_ms(launch.run); });
+    run_samples(plan, execution, warmup, repeat, [&] { return gpu.time_ms(launch.run); });
     gpu.synchronize();
 
     watch.lap_ms();
     gpu.download(execution.result.data(), c.data(), c.bytes());
     execution.device_to_host_ms = watch.lap_ms();
-    if (plan.problem.operation == Operation::transpose)
+    if (plan.problem.operation == Operation::transpose && !in_place)
         execution.copy_bandwidth_gbps = copy_bandwidth_gbps(gpu, a, c);
 }
 
 }  // namespace
 
-Execution execute(const Plan& plan, const Inputs& inputs, int warmup, int repeat) {
+Execution execute(const Plan& plan, Inputs& inputs, int warmup, int repeat) {
     Execution execution;
+    if (plan.problem.in_place && !plan.gpu) {
+        execution.result = std::move(inputs.a);
+        execute_on_cpu(plan, inputs, warmup, repeat, execution);
+        return execution;
+    }
     execution.result = Matrix(plan.result, plan.problem.type, "the result");
     if (plan.gpu) {
         execute_on_gpu(plan, inputs, warmup, repeat, execution);

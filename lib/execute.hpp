@@ -33,7 +33,11 @@ struct Execution {
 /// Runs the plan's level on the inputs `warmup` + `repeat` times. On a GPU the samples are times between
 /// device events; on the CPU, of a steady clock. The result starts out as bytes of 0xff (NaN in every
 /// floating type), so an element that a level leaves unwritten cannot pass for a number.
-/// Throws Error{memory, device}.
-Execution execute(const Plan& plan, const Inputs& inputs, int warmup, int repeat);
+///
+/// In place, the result starts out as the input, and each run turns the matrix back: where `warmup` +
+/// `repeat` is even, one more run follows that is no sample. On the CPU the result takes over the memory of
+/// `inputs.a`, which is empty afterwards; on a GPU the matrix is in device memory once. Throws Error{memory,
+/// device}.
+Execution execute(const Plan& plan, Inputs& inputs, int warmup, int repeat);
 
 }  // namespace gpumat

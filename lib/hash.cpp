@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <vector>
 
 #include "lib/core/parallel.hpp"
@@ -21,6 +22,20 @@ constexpr std::int64_t kPieceBytes = std::int64_t{4} << 20;
 
 uLong crc_of(const std::byte* data, std::int64_t bytes, uLong crc) {
     return crc32_z(crc, reinterpret_cast<const Bytef*>(data), static_cast<z_size_t>(bytes));
+}
+
+/// The hash of pieces that follow each other, each of `grain` units of so many bytes, the last one shorter.
+std::string combined(const std::vector<uLong>& crcs, std::int64_t units, std::int64_t grain,
+                     std::int64_t unit_bytes) {
+    uLong crc = crc32_z(0, nullptr, 0);
+    for (std::size_t piece = 0; piece < crcs.size(); ++piece) {
+        const std::int64_t begin = static_cast<std::int64_t>(piece) * grain;
+        const std::int64_t bytes = (std::min(begin + grain, units) - begin) * unit_bytes;
+        crc = crc32_combine(crc, crcs[piece], static_cast<z_off_t>(bytes));
+    }
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "crc32:%08lx", crc);
+    return text.data();
 }
 
 }  // namespace
@@ -53,16 +68,30 @@ std::string content_hash(const MatrixView& matrix, int threads) {
         }
     });
 
-    const std::int64_t unit_bytes = single ? 1 : row_bytes;
-    uLong crc = crc32_z(0, nullptr, 0);
-    for (std::size_t piece = 0; piece < crcs.size(); ++piece) {
-        const std::int64_t begin = static_cast<std::int64_t>(piece) * grain;
-        const std::int64_t bytes = (std::min(begin + grain, units) - begin) * unit_bytes;
-        crc = crc32_combine(crc, crcs[piece], static_cast<z_off_t>(bytes));
-    }
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "crc32:%08lx", crc);
-    return text.data();
+    return combined(crcs, units, grain, single ? 1 : row_bytes);
+}
+
+std::string transposed_content_hash(const MatrixView& matrix, int threads) {
+    const auto [rows, cols] = matrix.shape;
+    if (rows == 0 || cols == 0) return content_hash({matrix.type, {0, 0}, 0, nullptr}, threads);
+    const std::size_t element = size_of(matrix.type);
+    const std::size_t column_bytes = static_cast<std::size_t>(rows) * element;
+    constexpr std::int64_t kGrain = 64;  // columns that are gathered together, as they share cache lines
+    std::vector<uLong> crcs(static_cast<std::size_t>((cols + kGrain - 1) / kGrain), crc32_z(0, nullptr, 0));
+    parallel_for(cols, kGrain, threads, [&](std::int64_t begin, std::int64_t end) {
+        const auto width = static_cast<std::size_t>(end - begin);
+        Buffer columns(width * column_bytes);
+        for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) {
+            const std::byte* from =
+                matrix.data +
+                (i * static_cast<std::size_t>(matrix.ld) + static_cast<std::size_t>(begin)) * element;
+            for (std::size_t j = 0; j < width; ++j)
+                std::memcpy(columns.data() + j * column_bytes + i * element, from + j * element, element);
+        }
+        uLong& crc = crcs[static_cast<std::size_t>(begin / kGrain)];
+        crc = crc_of(columns.data(), static_cast<std::int64_t>(columns.size()), crc);
+    });
+    return combined(crcs, cols, kGrain, static_cast<std::int64_t>(column_bytes));
 }
 
 }  // namespace gpumat

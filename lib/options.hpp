@@ -25,6 +25,7 @@ struct RunOptions {
     std::string device = "auto";  ///< auto, cpu, gpu, gpu:N
     std::map<std::string, int, std::less<>> parameters;
     std::optional<Type> type;  ///< convert the inputs to this type while reading
+    bool in_place = false;     ///< transpose only: the result takes the place of the input
     bool transpose_a = false;
     bool transpose_b = false;
     std::string alpha = "1";  ///< a number of the matrix type; "re,im" for complex ones

@@ -111,6 +111,7 @@ Problem make_problem(const RunOptions& options, const std::vector<PlannedInput>&
     if (options.operation == Operation::transpose) {
         problem.m = inputs.front().header().shape.rows;
         problem.n = inputs.front().header().shape.cols;
+        problem.in_place = options.in_place;
         return problem;
     }
     fill_multiply_shape(options, inputs, problem);
@@ -154,10 +155,15 @@ void require_room(const RunOptions& options, Plan& plan) {
         what += describe(input) + ", ";
     }
     what += "the result " + to_string(plan.result) + ", all " + std::string(name_of(plan.problem.type)) + ")";
-    add_bytes(plan.host_bytes, dense_bytes(plan.result, plan.problem.type, "the result"));
+    const std::size_t result_bytes = dense_bytes(plan.result, plan.problem.type, "the result");
+    const bool overwrites = plan.problem.in_place && !plan.gpu;
+    plan.keeps_input =
+        overwrites && (options.verify == VerifyMode::full || options.verify == VerifyMode::freivalds);
+    if (!overwrites || plan.keeps_input) add_bytes(plan.host_bytes, result_bytes);
     require_memory(plan.host_bytes, options.memory_limit, what);
     if (!plan.gpu) return;
-    plan.device_bytes = plan.host_bytes;
+    // The host keeps the input beside the result, whatever the device does.
+    plan.device_bytes = plan.problem.in_place ? result_bytes : plan.host_bytes;
     if (const std::size_t free_bytes = plan.gpu->free_memory(); plan.device_bytes > free_bytes) {
         throw Error(ErrorCode::memory, what + " needs " + format_bytes(plan.device_bytes) + " on " +
                                            plan.gpu->info().name + ", and " + format_bytes(free_bytes) +

@@ -59,7 +59,7 @@ std::int64_t side_of(double elements) {
 }
 
 BenchSize transpose_representative(Type type, SizeClass size_class) {
-    constexpr double kTinyBytes = 16e3;
+    constexpr double kTinyBytes = 32e3;
     constexpr double kSmallBytes = 1e6;
     constexpr double kMediumBytes = 24e6;
     constexpr double kLargeBytes = 200e6;

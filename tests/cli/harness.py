@@ -1,8 +1,8 @@
 """What the tests of the built tool share: element types, files, a way to run the tool, and bounds.
 
 The oracles are NumPy, h5py and SciPy: nothing here asks gpumat what is right. A test class that derives from
-`Case` has a folder of its own, in which the tool runs. Unless a test says otherwise, no GPU is visible, so
-that the tests mean the same on every machine.
+`Case` has a folder of its own, in which the tool runs. Unless a test says otherwise, no GPU is visible and
+there are no cached measurements, so that the tests mean the same on every machine.
 """
 
 import hashlib
@@ -226,7 +226,7 @@ class Case(unittest.TestCase):
 
     def start(self, *arguments, gpu=False, env=None, file_bytes=None, ignore=(), before=(), **pipes):
         """Starts the tool. `before`: a command that runs it, such as setpriv."""
-        environment = {**os.environ, **({} if gpu else {"CUDA_VISIBLE_DEVICES": ""}), **(env or {})}
+        environment = {**os.environ, "GPUMAT_CACHE": "", **({} if gpu else {"CUDA_VISIBLE_DEVICES": ""}), **(env or {})}
         defaults = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
         return subprocess.Popen([*before, self.tool, *arguments], cwd=self.folder, env=environment,
                                 preexec_fn=child_setup(file_bytes, ignore), **{**defaults, **pipes})

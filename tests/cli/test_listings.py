@@ -9,7 +9,7 @@ import scipy.sparse
 
 from harness import DTYPES, Case, cases, random_values, write_h5, write_mtx
 
-COMMANDS = ["transpose", "multiply", "bench", "levels", "info", "devices"]
+COMMANDS = ["transpose", "multiply", "bench", "tune", "levels", "info", "devices"]
 
 # What the tool may not load before it needs it: the driver, CUDA libraries, OpenBLAS.
 LAZY = re.compile(r"libcuda|libcublas|libcudart|libnvidia|openblas|libblas|liblapack")

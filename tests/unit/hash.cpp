@@ -1,5 +1,6 @@
 #include "lib/hash.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <random>
@@ -63,4 +64,25 @@ TEST_CASE("a matrix without elements has the hash of no bytes") {
     CHECK(content_hash(Matrix({0, 5}, Type::f64).view(), 2) == "crc32:00000000");
     CHECK(content_hash(Matrix({5, 0}, Type::f64).view(), 2) == "crc32:00000000");
     CHECK(content_hash({Type::f64, {5, 0}, 4, nullptr}, 2) == "crc32:00000000");
+}
+
+TEST_CASE("the hash of a transpose is that of the transposed elements") {
+    for (const Type type : {Type::u8, Type::f32, Type::c128}) {
+        for (const Shape shape : {Shape{0, 3}, Shape{1, 1}, Shape{64, 64}, Shape{65, 130}, Shape{3, 700}}) {
+            Matrix matrix(shape, type);
+            Matrix transposed(shape.transposed(), type);
+            const std::size_t size = size_of(type);
+            std::mt19937 random(1);
+            for (std::size_t i = 0; i < matrix.bytes(); ++i)
+                matrix.data()[i] = static_cast<std::byte>(random());
+            for (std::int64_t i = 0; i < shape.rows; ++i) {
+                for (std::int64_t j = 0; j < shape.cols; ++j) {
+                    std::copy_n(matrix.data() + static_cast<std::size_t>(i * shape.cols + j) * size, size,
+                                transposed.data() + static_cast<std::size_t>(j * shape.rows + i) * size);
+                }
+            }
+            INFO(name_of(type) << " " << to_string(shape));
+            CHECK(transposed_content_hash(matrix.view(), 2) == content_hash(transposed.view(), 1));
+        }
+    }
 }

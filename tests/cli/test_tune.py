@@ -1,0 +1,110 @@
+"""tune: what it measures is stored, shown, cleared, and taken by auto."""
+
+import json
+import os
+import unittest
+
+from harness import Case, random_values, read_h5, same_bits, snapshot, write_h5
+
+FAST = ["--time-limit", "0.001", "-d", "cpu"]
+
+
+class Tune(Case):
+    def setUp(self):
+        super().setUp()
+        self.env = {"GPUMAT_CACHE": self.path("cache")}
+
+    def tune(self, *words, **options):
+        return self.run_tool("tune", *words, *FAST, **{"env": self.env, **options})
+
+    def tuned(self, *words, **options):
+        """The entries of every operation, after a run with --json."""
+        listed = self.tune(*words, "--json", **options).json()
+        self.assertEqual(listed["schema"], "gpumat.tunings/1")
+        return [entry for item in listed["tunings"] for entry in item["tuning"]["entries"]]
+
+    def transpose(self, shape, name="f32", **options):
+        matrix = random_values(name, shape)
+        write_h5(self.path("in.h5"), matrix, name)
+        record = self.record("transpose", "in.h5", "-o", "out.h5", "--force", "-d", "cpu",
+                             **{"env": self.env, **options})
+        self.assertTrue(same_bits(read_h5(self.path("out.h5"))[1], matrix.T.copy()))
+        return record
+
+    def test_auto_takes_what_was_measured(self):
+        (entry,) = self.tuned("transpose", "-t", "f32", "-s", "300")
+        self.assertEqual((entry["element"], entry["class"]), ("4-byte", "small"))
+        self.assertGreater(entry["median_ms"], 0)
+        reason = f"measured by gpumat tune on {entry['date']}"
+        for name in ("f32", "i32"):  # transposes move bits: the element size counts, not the type
+            record = self.transpose((200, 260), name)
+            self.assertEqual(record["level"], entry["level"])
+            self.assertIn(reason, record["level_reason"])
+        for shape, name in [((200, 260), "f64"), ((40, 50), "f32"), ((201, 260), "f32")]:
+            self.assertNotIn("tune", self.transpose(shape, name)["level_reason"])
+        self.assertNotIn("tune", self.transpose((200, 260), env={"GPUMAT_CACHE": ""})["level_reason"])
+
+    def test_multiply_is_measured_by_type(self):
+        (entry,) = self.tuned("multiply", "-t", "f64", "-s", "40")
+        self.assertEqual((entry["element"], entry["class"]), ("f64", "tiny"))
+        self.assertNotEqual(entry["level"], "vendor")
+
+    def test_entries_are_kept_shown_and_cleared(self):
+        self.tune("transpose", "-t", "u8", "-s", "100")
+        self.tune("transpose", "-t", "f32", "-s", "300x304,301")
+        shown = self.tuned("transpose", "--show")
+        self.assertEqual([(entry["element"], entry["class"]) for entry in shown],
+                         [("1-byte", "tiny"), ("4-byte", "small"), ("4-byte", "odd")])
+        self.assertEqual(self.tuned("--show"), shown)
+        self.assertIn("301x301", self.tune("--show").out)
+        self.tune("--clear")
+        self.assertEqual((self.tuned("--show"), snapshot(self.path("cache"))), ([], {}))
+
+    def test_where_the_cache_lies(self):
+        words = ["transpose", "-t", "u8", "-s", "100"]
+        unset = {name: value for name, value in os.environ.items() if name != "GPUMAT_CACHE"}
+        for name, folder in [("XDG_CACHE_HOME", "gpumat"), ("HOME", ".cache/gpumat")]:
+            env = {**unset, "XDG_CACHE_HOME": "relative", name: self.path(name)}
+            with_env = ["env", "-u", "GPUMAT_CACHE"]
+            self.tune(*words, env=env, before=with_env)
+            (file,) = os.listdir(self.path(f"{name}/{folder}"))
+            self.assertRegex(file, r"^tuning-transpose-cpu-[0-9a-f]{8}-\d+-threads\.json$")
+
+    def test_refusals(self):
+        self.assert_says(self.tune(env={"GPUMAT_CACHE": ""}, code=2), "GPUMAT_CACHE")
+        self.assert_says(self.tune("transpose", "-t", "f32", "-s", "300,304", code=2), "300x300", "304x304", "small")
+        self.assert_says(self.tune("transpose", "-s", "1000x3", code=2), "1000x3")
+        self.tune("invert", code=2)
+        with open(self.path("file"), "w", encoding="ascii"):
+            pass
+        self.tune("transpose", "-t", "u8", "-s", "100", env={"GPUMAT_CACHE": self.path("file")}, code=4)
+
+    def test_a_damaged_cache_is_ignored_and_replaced(self):
+        self.tune("transpose", "-t", "f32", "-s", "300")
+        (file,) = os.listdir(self.path("cache"))
+        path = self.path(f"cache/{file}")
+        for content in (b"", b"\xff\x00", b"[" * 10000, b'{"schema": "gpumat.tune/1"}'):
+            with open(path, "wb") as stream:
+                stream.write(content)
+            self.assertNotIn("tune", self.transpose((200, 260))["level_reason"])
+            said = self.run_tool("transpose", "in.h5", "-d", "cpu", "-v", env=self.env)
+            self.assert_says(said, "ignored", path, "it is damaged")
+        self.assertEqual(len(self.tuned("transpose", "-t", "f32", "-s", "300")), 1)
+        os.remove(path)
+        os.mkfifo(path)
+        self.assertNotIn("tune", self.transpose((200, 260))["level_reason"])
+
+    def test_a_level_that_cannot_serve_is_passed_over(self):
+        self.tune("transpose", "-t", "f32", "-s", "300")
+        (file,) = os.listdir(self.path("cache"))
+        with open(self.path(f"cache/{file}"), encoding="utf-8") as stream:
+            stored = json.load(stream)
+        for level in ("tma", "none", "1"):
+            stored["entries"][0].update(level=level, parameters={})
+            with open(self.path(f"cache/{file}"), "w", encoding="utf-8") as stream:
+                json.dump(stored, stream)
+            self.assertNotIn("tune", self.transpose((200, 260))["level_reason"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,173 @@
+// The class of a problem, and the cache file of measurements: what it keeps, and what it refuses.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "lib/auto_level.hpp"
+#include "lib/size_class.hpp"
+#include "lib/tuning_cache.hpp"
+#include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace gpumat;
+
+namespace {
+
+Problem transpose_of(std::int64_t m, std::int64_t n, Type type = Type::f32) {
+    return {.operation = Operation::transpose, .type = type, .m = m, .n = n};
+}
+
+Problem multiply_of(std::int64_t m, std::int64_t n, std::int64_t k, Type type = Type::f32) {
+    return {.operation = Operation::multiply, .type = type, .m = m, .n = n, .k = k};
+}
+
+constexpr Device kCpu = {DeviceKind::cpu, 2, nullptr};
+
+}  // namespace
+
+TEST_CASE("the class of a transpose") {
+    CHECK(size_class_of(transpose_of(127, 128)) == SizeClass::tiny);
+    CHECK(size_class_of(transpose_of(128, 128)) == SizeClass::small);
+    CHECK(size_class_of(transpose_of(1024, 1020)) == SizeClass::small);
+    CHECK(size_class_of(transpose_of(1024, 1024)) == SizeClass::medium);
+    CHECK(size_class_of(transpose_of(4096, 4092)) == SizeClass::medium);
+    CHECK(size_class_of(transpose_of(4096, 4096)) == SizeClass::large);
+    CHECK(size_class_of(transpose_of(4096, 4095)) == SizeClass::odd);
+    CHECK(size_class_of(transpose_of(4095, 4096)) == SizeClass::odd);
+    CHECK(size_class_of(transpose_of(4095, 4097, Type::c128)) == SizeClass::large);
+    CHECK(size_class_of(transpose_of(8000, 1000)) == SizeClass::tall);
+    CHECK(size_class_of(transpose_of(1000, 8001)) == SizeClass::wide);
+    CHECK(size_class_of(transpose_of(7999, 1000)) == SizeClass::odd);
+    CHECK(size_class_of(transpose_of(std::int64_t{1} << 40, std::int64_t{1} << 40)) == SizeClass::large);
+    CHECK_FALSE(size_class_of(transpose_of(10'000'000, 16)));
+    CHECK_FALSE(size_class_of(transpose_of(0, 100)));
+    Problem in_place = transpose_of(4096, 4096);
+    in_place.in_place = true;
+    CHECK_FALSE(size_class_of(in_place));
+}
+
+TEST_CASE("the class of a multiply") {
+    CHECK(size_class_of(multiply_of(64, 64, 64)) == SizeClass::tiny);
+    CHECK(size_class_of(multiply_of(128, 128, 128)) == SizeClass::small);
+    CHECK(size_class_of(multiply_of(512, 512, 512)) == SizeClass::medium);
+    CHECK(size_class_of(multiply_of(2048, 2048, 2048)) == SizeClass::large);
+    CHECK(size_class_of(multiply_of(2047, 2048, 2048)) == SizeClass::large);
+    CHECK(size_class_of(multiply_of(2048, 2047, 2048)) == SizeClass::odd);
+    CHECK(size_class_of(multiply_of(2048, 2048, 2047)) == SizeClass::odd);
+    CHECK(size_class_of(multiply_of(64, 64, 65536)) == SizeClass::deep);
+    CHECK(size_class_of(multiply_of(8192, 64, 64)) == SizeClass::tall);
+    CHECK(size_class_of(multiply_of(64, 8192, 64)) == SizeClass::wide);
+    CHECK_FALSE(size_class_of(multiply_of(4096, 1, 4096)));
+    Problem transposed = multiply_of(2047, 2048, 2048);
+    transposed.transpose_a = true;
+    CHECK(size_class_of(transposed) == SizeClass::odd);
+}
+
+TEST_CASE("what is measured for a class is of that class") {
+    for (const Operation operation : {Operation::transpose, Operation::multiply}) {
+        for (const Type type : all_types()) {
+            for (const SizeClass size_class : size_classes(operation, type)) {
+                for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::gpu}) {
+                    const BenchSize size = representative(operation, type, size_class, device);
+                    INFO(name_of(operation)
+                         << " " << name_of(type) << " " << name_of(size_class) << " " << to_string(size));
+                    CHECK(
+                        size_class_of(
+                            {.operation = operation, .type = type, .m = size.m, .n = size.n, .k = size.k}) ==
+                        size_class);
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("measurements are read back, and decide auto where they can") {
+    const TemporaryFolder folder;
+    setenv("GPUMAT_CACHE", (folder / "cache").c_str(), 1);
+    const Registry registry = Registry::standard();
+    const std::string id = tuned_device_id(kCpu);
+    const std::string path = *tuning_path(Operation::transpose, id);
+    const Problem problem = transpose_of(4096, 4096);
+    const Choice shipped = registry.choose(problem, kCpu);
+    Tuning tuning = {Operation::transpose, id, "a processor", {}};
+    const auto put = [&](const std::string& level,
+                         const std::map<std::string, int, std::less<>>& parameters) {
+        tuning.put({"4-byte", SizeClass::large, {7056, 7056, 0}, level, parameters, 1.5, "2026-02-03"});
+        save_tuning(path, tuning);
+    };
+    const auto chosen = [&](const Problem& asked) { return choose_auto(asked, kCpu, registry); };
+    const auto replace = [&](const std::string& old, const std::string& with) {
+        std::string text = to_json(tuning).dump();
+        text.replace(text.find(old), old.size(), with);
+        std::ofstream(path) << text;
+    };
+    const auto refused = [&] {
+        std::string why_not;
+        CHECK_FALSE(load_tuning(path, Operation::transpose, id, why_not));
+        CHECK(chosen(problem).level == shipped.level);
+        CHECK(chosen(problem).reason == shipped.reason);
+        return why_not;
+    };
+
+    CHECK(refused().empty());  // there is none
+    put("serial", {});
+    put("tiled", {{"tile", 16}});
+    SECTION("the entry is taken, for its class and element size alone") {
+        const Choice choice = chosen(problem);
+        CHECK(choice.level->name == "tiled");
+        CHECK(choice.problem.parameters.at("tile") == 16);
+        CHECK(choice.reason ==
+              "the fastest for large 4-byte matrices, measured by gpumat tune on 2026-02-03");
+        CHECK(chosen(transpose_of(4096, 4096, Type::i32)).level->name == "tiled");
+        CHECK(chosen(transpose_of(4096, 4096, Type::f64)).reason == shipped.reason);
+        CHECK(chosen(transpose_of(1024, 1024)).reason == shipped.reason);
+    }
+    SECTION("a parameter that was asked for stays") {
+        Problem asked = problem;
+        asked.parameters["tile"] = 64;
+        CHECK(chosen(asked).problem.parameters.at("tile") == 64);
+    }
+    SECTION("a number of threads is a device of its own") {
+        CHECK(choose_auto(problem, {DeviceKind::cpu, 3, nullptr}, registry).reason == shipped.reason);
+    }
+    SECTION("an empty GPUMAT_CACHE disables it") {
+        setenv("GPUMAT_CACHE", "", 1);
+        CHECK(chosen(problem).reason == shipped.reason);
+    }
+    SECTION("levels and parameters that do not serve are passed over") {
+        const std::map<std::string, int, std::less<>> none;
+        for (const auto& [level, parameters] : {std::pair{"unheard-of", none}, std::pair{"1", none},
+                                                std::pair{"tiled", decltype(none){{"tile", 7}}},
+                                                std::pair{"tiled", decltype(none){{"depth", 1}}}}) {
+            put(level, parameters);
+            CHECK(chosen(problem).level == shipped.level);
+            CHECK(chosen(problem).reason == shipped.reason);
+        }
+    }
+    SECTION("files that are not ours say why") {
+        replace("gpumat.tune/1", "gpumat.tune/2");
+        CHECK(refused() == "it is no gpumat.tune/1");
+        replace("\"version\":\"", "\"version\":\"9");
+        CHECK(refused() == "another version of gpumat wrote it");
+        replace("transpose", "multiply");
+        CHECK(refused() == "it is for another operation");
+        replace(id, "GPU-1");
+        CHECK(refused() == "it is for another device");
+        replace("large", "huge");
+        CHECK(refused() == "an entry has no class of this version");
+        replace("2026-02-03", "\\u001b[31m-03");
+        CHECK(refused() == "an entry has no date");
+        replace("\"tile\":16", "\"tile\":{}");
+        CHECK(refused() == "it is damaged");
+        for (const std::string& text : {std::string(), std::string("[1, 2"), std::string("17"),
+                                        std::string(100'000, '['), std::string("\xff\0", 2)}) {
+            std::ofstream(path, std::ios::binary) << text;
+            CHECK(refused() == "it is damaged");
+        }
+        std::ofstream(path) << std::string((1 << 20) + 1, ' ');
+        CHECK(refused() == "it is too large");
+        std::filesystem::remove(path);
+        std::filesystem::create_directory(path);
+        CHECK(refused() == "it is no regular file");
+    }
+}
