@@ -4,8 +4,10 @@
 set -euo pipefail
 
 missing=()
-# need PACKAGE TEST…: notes the package where the test fails.
+optional=()
+# need PACKAGE TEST…: notes the package where the test fails. like: the same, but the build does without it.
 need() { local package=$1; shift; "$@" >/dev/null 2>&1 || missing+=("$package"); }
+like() { local package=$1; shift; "$@" >/dev/null 2>&1 || optional+=("$package"); }
 command_there() { command -v "$1"; }
 shared_library_there() { /sbin/ldconfig -p | grep -q "$1"; }
 any_file_there() { local file; for file in "$@"; do [ -e "$file" ] && return; done; return 1; }
@@ -22,7 +24,7 @@ for purpose in "$@"; do
         need cmake command_there cmake
         need ninja-build command_there ninja
         need zlib1g-dev test -e /usr/include/zlib.h
-        need libdeflate-dev test -e /usr/include/libdeflate.h
+        like libdeflate-dev test -e /usr/include/libdeflate.h
         need libhdf5-dev any_file_there /usr/include/hdf5/serial/hdf5.h /usr/include/hdf5.h
         need libcli11-dev test -e /usr/include/CLI/CLI.hpp
         need libspdlog-dev test -e /usr/include/spdlog/spdlog.h
@@ -41,9 +43,17 @@ for purpose in "$@"; do
     esac
 done
 
-[ ${#missing[@]} -eq 0 ] && exit 0
-echo "installing: ${missing[*]}" >&2
 as_root=()
 [ "$(id -u)" -eq 0 ] || as_root=(sudo)
-"${as_root[@]}" apt-get update -qq
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+install() {
+    "${as_root[@]}" apt-get update -qq &&
+        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+[ ${#missing[@]} -eq 0 ] && [ ${#optional[@]} -eq 0 ] && exit 0
+echo "installing: ${missing[*]} ${optional[*]}" >&2
+if [ ${#missing[@]} -eq 0 ]; then
+    install "${optional[@]}" >/dev/null 2>&1 || echo "going on without ${optional[*]}, which only makes things faster" >&2
+else
+    install "${missing[@]}" "${optional[@]}"
+fi
