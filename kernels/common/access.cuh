@@ -65,16 +65,23 @@ __device__ __forceinline__ void store_word(Word* address, const Word& word) {
     }
 }
 
-/// Starts a copy of 16 bytes from global to shared memory, past L1. Both addresses are multiples of 16. The
-/// bytes are there after `wait_for_copies` and a barrier.
-__device__ __forceinline__ void copy_16_async(void* shared, const void* global) {
+/// Starts a copy of BYTES (4, 8 or 16) from global to shared memory that holds no register. Both addresses
+/// are multiples of BYTES. The bytes are there after `wait_for_copies` and a barrier.
+template <int BYTES>
+__device__ __forceinline__ void copy_word_async(void* shared, const void* global) {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                 :
-                 : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(shared))), "l"(global)
-                 : "memory");
+    const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+    if constexpr (BYTES == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(global) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+                     :
+                     : "r"(to), "l"(global), "n"(BYTES)
+                     : "memory");
+    }
 #else
-    *static_cast<uint4*>(shared) = *static_cast<const uint4*>(global);
+    using Word = typename WordOf<BYTES>::type;
+    *static_cast<Word*>(shared) = *static_cast<const Word*>(global);
 #endif
 }
 

@@ -1,8 +1,10 @@
 // Every GPU transpose of the registry × shapes × element sizes: bit for bit against the definition, into
-// poisoned memory between guard bytes.
+// poisoned memory between guard bytes. GPUMAT_SMALL_SHAPES=1 leaves out most shapes, for the slow memory and
+// race checkers.
 #include <algorithm>
 #include <array>
 #include <complex>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <random>
@@ -30,12 +32,22 @@ struct Shape {
 };
 
 /// Empty, single, around the tiles, prime, tall, wide, and multiples of 16 bytes in every combination.
-const std::vector<Shape> kShapes = {
+const std::vector<Shape> kAllShapes = {
     {0, 0},    {0, 7},    {7, 0},    {1, 1},     {1, 2},     {2, 1},     {1, 1000},  {1000, 1},  {3, 5},
     {15, 17},  {16, 16},  {31, 33},  {32, 32},   {33, 31},   {47, 49},   {48, 48},   {63, 65},   {64, 64},
     {65, 63},  {64, 128}, {128, 64}, {127, 251}, {251, 127}, {128, 128}, {129, 257}, {256, 192}, {192, 272},
     {3000, 3}, {3, 3000}, {2, 2049}, {2049, 2},  {4097, 5},  {5, 4097},  {1024, 8},  {8, 1024},  {640, 16},
     {16, 640}, {20, 700}, {700, 20}, {320, 321}, {321, 320}};
+
+/// One of each way of working: whole words, shifted rows of odd and even counts, few columns, few rows.
+const std::vector<Shape> kFewShapes = {{33, 47}, {64, 96}, {131, 97}, {130, 98},
+                                       {600, 3}, {3, 600}, {300, 4}};
+
+bool small_shapes_only() {
+    return std::getenv("GPUMAT_SMALL_SHAPES") != nullptr;
+}
+
+const std::vector<Shape> kShapes = small_shapes_only() ? kFewShapes : kAllShapes;
 
 Gpu& gpu() {
     static const std::unique_ptr<Gpu> kGpu = Gpu::open(0);
@@ -189,6 +201,7 @@ TEST_CASE("every level but those that say so takes memory of any alignment") {
     for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
         for (const Type type : kTypes) {
             for (const Shape shape : {Shape{128, 64}, Shape{129, 67}, Shape{3, 500}, Shape{500, 3}}) {
+                if (small_shapes_only() && shape.m == 128) continue;
                 for (const Offsets offsets : kOffsets) {
                     const Problem problem{.type = type, .m = shape.m, .n = shape.n};
                     try {
@@ -207,6 +220,7 @@ TEST_CASE("every level but those that say so takes memory of any alignment") {
 }
 
 TEST_CASE("every combination of a level's parameters works or is refused") {
+    if (small_shapes_only()) return;
     Count count;
     for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
         for (const auto& parameters : combinations(*level)) {
@@ -224,10 +238,12 @@ TEST_CASE("every combination of a level's parameters works or is refused") {
 
 TEST_CASE("square matrices are transposed in place or refused") {
     Count count;
+    using Sizes = std::vector<std::int64_t>;
+    const Sizes sizes = small_shapes_only() ? Sizes{97, 128} : Sizes{0, 1, 17, 32, 97, 128, 200, 256};
     for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
         for (const auto& parameters : combinations(*level)) {
             for (const Type type : kTypes) {
-                for (const std::int64_t size : {0, 1, 17, 32, 97, 128, 200, 256}) {
+                for (const std::int64_t size : sizes) {
                     const Problem problem{
                         .type = type, .m = size, .n = size, .in_place = true, .parameters = parameters};
                     count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
@@ -275,6 +291,7 @@ TEST_CASE("the baselines copy, and the vendor's library transposes") {
 }
 
 TEST_CASE("a column taller than the grid") {
+    if (small_shapes_only()) return;
     Count count;
     for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
         if (level->name == "serial") continue;  // seconds of one thread

@@ -16,6 +16,7 @@
 #include "kernels/common/cuda_check.cuh"
 #include "kernels/common/tensor_map.cuh"
 #include "kernels/transpose/gpu/shifted.cuh"
+#include "kernels/transpose/gpu/thin.cuh"
 #include "kernels/transpose/gpu/tma.cuh"
 #include "kernels/transpose/gpu/vectorized.cuh"
 #include "kernels/transpose/move.hpp"
@@ -111,54 +112,49 @@ void add_all_words(const std::vector<int>& bands) {
     (add_words<PLANS>(bands), ...);
 }
 
-template <class PLAN>
+template <class PLAN, int WORD_BYTES>
 void add_shifted(const std::vector<int>& bands) {
     using Tile = ShiftTile<T, PLAN>;
-    allow(shifted_kernel<T, PLAN>, Tile::kShared_bytes);
+    allow(shifted_kernel<T, PLAN, WORD_BYTES>, Tile::shared_bytes(Tile::kRow_bytes + 48));
     for (const int band : bands) {
         char name[128];
-        std::snprintf(name, sizeof(name), "shifted %2dx%2d t%d -/%s band %d", PLAN::kWordsX, PLAN::kWordsY,
-                      PLAN::kThreads, text(PLAN::kStore), band);
+        std::snprintf(name, sizeof(name), "shifted %dx%d a%d t%d -/%s w%d band %d", PLAN::kRowWords,
+                      PLAN::kRows, PLAN::kAlign_bytes, PLAN::kThreads, text(PLAN::kStore), WORD_BYTES, band);
         candidates.push_back(
-            {name, [](const Shape& shape) { return !whole_words(shape, 16); },
+            {name, [](const Shape& shape) { return !whole_words(shape, 16) && shape.n > kThin; },
              [band](const Shape& shape, const void* in, void* out) {
                  const BandOrder order = shifted_order<T, PLAN>(shape.m, shape.n, band);
-                 shifted_kernel<T, PLAN><<<order.tiles(), PLAN::kThreads, Tile::kShared_bytes>>>(
-                     static_cast<const T*>(in), static_cast<T*>(out), shape.m, shape.n, order);
+                 const int pitch = Tile::pitch(shape.n, WORD_BYTES);
+                 shifted_kernel<T, PLAN, WORD_BYTES>
+                     <<<order.tiles(), PLAN::kThreads, Tile::shared_bytes(pitch)>>>(
+                         static_cast<const T*>(in), static_cast<T*>(out), shape.m, shape.n, pitch, order);
              }});
     }
 }
 
 template <class... PLANS>
 void add_all_shifted(const std::vector<int>& bands) {
-    (add_shifted<PLANS>(bands), ...);
+    (add_shifted<PLANS, 16>(bands), ...);
+    (add_shifted<PLANS, kNarrowest_bytes<T>>({1 << 20}), ...);
 }
 
 template <class PLAN>
 void add_tma(const std::vector<int>& bands) {
     using Tile = TmaTile<T, PLAN>;
     allow(tma_kernel<T, PLAN>, Tile::kShared_bytes);
-    int resident = 0;
-    GPUMAT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, tma_kernel<T, PLAN>, PLAN::kThreads,
-                                                              Tile::kShared_bytes));
     for (const int band : bands) {
         char name[128];
-        std::snprintf(name, sizeof(name), "tma %dx%d t%d s%d %s%s %s x%d band %d", PLAN::kBoxesX,
-                      PLAN::kBoxesY, PLAN::kThreads, PLAN::kStages, PLAN::kStaged ? "staged" : "direct ",
-                      PLAN::kStaged ? "" : text(PLAN::kStore), PLAN::kPersistent ? "pers" : "plain", resident,
-                      band);
-        candidates.push_back(
-            {name, [](const Shape& shape) { return whole_words(shape, 16); },
-             [band, resident](const Shape& shape, const void* in, void* out) {
-                 const BandOrder order = BandOrder::of(shape.m, shape.n, Tile::kRows, Tile::kCols, band);
-                 const auto most = static_cast<unsigned>(resident * processors());
-                 const unsigned blocks = PLAN::kPersistent ? std::min(most, order.tiles()) : order.tiles();
-                 const CUtensorMap in_map = swizzled_map(in, shape.m, shape.n * kBytes, Tile::kRows);
-                 const CUtensorMap out_map =
-                     PLAN::kStaged ? swizzled_map(out, shape.n, shape.m * kBytes, Tile::kCols) : in_map;
-                 tma_kernel<T, PLAN><<<blocks, PLAN::kThreads, Tile::kShared_bytes>>>(
-                     in_map, out_map, static_cast<uint4*>(out), shape.m, shape.n, order);
-             }});
+        std::snprintf(name, sizeof(name), "tma %dx%d t%d band %d", PLAN::kBoxesX, PLAN::kBoxesY,
+                      PLAN::kThreads, band);
+        candidates.push_back({name, [](const Shape& shape) { return whole_words(shape, 16); },
+                              [band](const Shape& shape, const void* in, void* out) {
+                                  const BandOrder order =
+                                      BandOrder::of(shape.m, shape.n, Tile::kRows, Tile::kCols, band);
+                                  const CUtensorMap map =
+                                      swizzled_map(in, shape.m, shape.n * kBytes, Tile::kRows);
+                                  tma_kernel<T, PLAN><<<order.tiles(), PLAN::kThreads, Tile::kShared_bytes>>>(
+                                      map, static_cast<uint4*>(out), shape.m, shape.n, order);
+                              }});
     }
 }
 
@@ -167,28 +163,40 @@ void add_all_tma(const std::vector<int>& bands) {
     (add_tma<PLANS>(bands), ...);
 }
 
-[[maybe_unused]] void add_thin() {
-    candidates.push_back({"tall", [](const Shape& shape) { return shape.n <= kThin; },
-                          [](const Shape& shape, const void* in, void* out) {
-                              const ThinTiles tiles = tall_tiles<T>(shape.m, shape.n);
-                              tall_kernel<T><<<tiles.count, kThinThreads, tiles.shared_bytes>>>(
+template <bool SKEWED>
+void add_tall(int tile_bytes) {
+    candidates.push_back({std::string("tall ") + (SKEWED ? "skewed " : "") + std::to_string(tile_bytes),
+                          [](const Shape& shape) { return shape.n <= kThin; },
+                          [tile_bytes](const Shape& shape, const void* in, void* out) {
+                              const ThinTiles tiles = tall_tiles<T>(shape.m, shape.n, tile_bytes);
+                              tall_kernel<T, SKEWED><<<tiles.count, kThinThreads, tiles.shared_bytes>>>(
                                   static_cast<const T*>(in), static_cast<T*>(out), shape.m,
                                   static_cast<int>(shape.n), tiles.length);
                           }});
-    candidates.push_back({"wide", [](const Shape& shape) { return shape.m <= kThin; },
-                          [](const Shape& shape, const void* in, void* out) {
-                              const ThinTiles tiles = wide_tiles<T>(shape.m, shape.n);
-                              wide_kernel<T><<<tiles.count, kThinThreads, tiles.shared_bytes>>>(
-                                  static_cast<const T*>(in), static_cast<T*>(out), static_cast<int>(shape.m),
-                                  shape.n, tiles.length);
-                          }});
 }
+
+#if GPUMAT_ELEMENT_BYTES < 16
+void add_thin() {
+    for (const int tile_bytes : {8 << 10, 16 << 10, 24 << 10, 32 << 10}) {
+        add_tall<false>(tile_bytes);
+        add_tall<true>(tile_bytes);
+        candidates.push_back({"wide " + std::to_string(tile_bytes),
+                              [](const Shape& shape) { return shape.m <= kThin; },
+                              [tile_bytes](const Shape& shape, const void* in, void* out) {
+                                  const ThinTiles tiles = wide_tiles<T>(shape.m, shape.n, tile_bytes);
+                                  wide_kernel<T><<<tiles.count, kThinThreads, tiles.shared_bytes>>>(
+                                      static_cast<const T*>(in), static_cast<T*>(out),
+                                      static_cast<int>(shape.m), shape.n, tiles.length, tiles.pitch_bytes);
+                              }});
+    }
+}
+#endif
 
 void collect() {
     constexpr Cache N = Cache::normal;
     constexpr Cache O = Cache::once;
     const std::vector<int> bands = {1, 4, 8, 16, 32, 64, 1 << 20};
-    const std::vector<int> few = {1, 8, 32};
+    const std::vector<int> few = {1, 8, 32, 1 << 20};
 #if GPUMAT_ELEMENT_BYTES == 1
     add_all_words<WordPlan<16, 8, 16, 128, 0>, WordPlan<16, 8, 8, 64, 0>, WordPlan<16, 16, 8, 128, 0>,
                   WordPlan<16, 16, 16, 256, 0>, WordPlan<8, 16, 16, 128, 0>, WordPlan<8, 32, 32, 256, 0>,
@@ -197,15 +205,12 @@ void collect() {
                   WordPlan<16, 8, 16, 128, 0, O, O>, WordPlan<8, 32, 32, 256, 0, O, O>,
                   WordPlan<16, 8, 16, 128, 0, N, N, 3>>(few);
     add_all_words<WordPlan<1, 64, 64, 512, 0>, WordPlan<1, 128, 64, 1024, 0>>(few);
-    add_all_shifted<ShiftPlan<15, 8, 256, 0>, ShiftPlan<15, 8, 512, 0>, ShiftPlan<15, 16, 256, 0>,
-                    ShiftPlan<15, 16, 512, 0>, ShiftPlan<7, 8, 256, 0>, ShiftPlan<7, 16, 256, 0>,
-                    ShiftPlan<31, 8, 512, 0>>(bands);
-    add_all_tma<TmaPlan<1, 1, 64, 2, 0, true, true>, TmaPlan<1, 1, 64, 3, 0, true, true>,
-                TmaPlan<1, 1, 64, 1, 0, true, false>, TmaPlan<1, 1, 64, 3, 0, false, true>,
-                TmaPlan<1, 1, 64, 1, 0, false, false>, TmaPlan<1, 2, 128, 2, 0, true, true>,
-                TmaPlan<1, 2, 128, 3, 0, true, true>, TmaPlan<1, 2, 128, 1, 0, true, false>,
-                TmaPlan<1, 2, 128, 3, 0, false, true>, TmaPlan<1, 2, 128, 1, 0, false, false>,
-                TmaPlan<1, 2, 128, 3, 0, false, true, O>, TmaPlan<2, 2, 256, 2, 0, true, true>>(few);
+    add_all_shifted<ShiftPlan<8, 128, 32, 256, 0>, ShiftPlan<16, 128, 32, 256, 0>,
+                    ShiftPlan<16, 256, 32, 512, 0>, ShiftPlan<8, 256, 32, 256, 0>,
+                    ShiftPlan<8, 128, 4, 256, 0>, ShiftPlan<8, 256, 64, 256, 0>,
+                    ShiftPlan<8, 128, 32, 128, 0>>({8, 1 << 20});
+    add_all_tma<TmaPlan<1, 1, 64, 0>, TmaPlan<1, 2, 128, 0>, TmaPlan<2, 1, 128, 0>, TmaPlan<1, 2, 64, 0>>(
+        few);
 #elif GPUMAT_ELEMENT_BYTES == 2
     add_all_words<WordPlan<16, 16, 16, 256, 0>, WordPlan<16, 8, 16, 128, 0>, WordPlan<16, 8, 8, 64, 0>,
                   WordPlan<16, 16, 8, 128, 0>, WordPlan<16, 32, 16, 256, 0>, WordPlan<8, 32, 32, 256, 0>,
@@ -214,15 +219,12 @@ void collect() {
                   WordPlan<16, 16, 16, 256, 0, O, O>, WordPlan<8, 32, 32, 256, 0, O, O>,
                   WordPlan<16, 8, 16, 128, 0, N, N, 4>>(few);
     add_all_words<WordPlan<2, 64, 64, 512, 0>, WordPlan<2, 128, 64, 1024, 0>>(few);
-    add_all_shifted<ShiftPlan<15, 8, 256, 0>, ShiftPlan<15, 8, 512, 0>, ShiftPlan<15, 16, 256, 0>,
-                    ShiftPlan<15, 16, 512, 0>, ShiftPlan<7, 8, 256, 0>, ShiftPlan<7, 16, 256, 0>,
-                    ShiftPlan<31, 8, 512, 0>>(bands);
-    add_all_tma<TmaPlan<1, 2, 128, 2, 0, true, true>, TmaPlan<1, 2, 128, 3, 0, true, true>,
-                TmaPlan<1, 2, 128, 1, 0, true, false>, TmaPlan<1, 2, 128, 3, 0, false, true>,
-                TmaPlan<1, 2, 128, 1, 0, false, false>, TmaPlan<2, 2, 256, 2, 0, true, true>,
-                TmaPlan<2, 2, 256, 3, 0, true, true>, TmaPlan<2, 2, 256, 1, 0, true, false>,
-                TmaPlan<2, 2, 256, 3, 0, false, true>, TmaPlan<2, 2, 256, 1, 0, false, false>,
-                TmaPlan<2, 2, 256, 3, 0, false, true, O>, TmaPlan<2, 2, 128, 2, 0, true, true>>(few);
+    add_all_shifted<ShiftPlan<8, 64, 32, 256, 0>, ShiftPlan<16, 64, 32, 256, 0>,
+                    ShiftPlan<16, 128, 32, 256, 0>, ShiftPlan<16, 128, 32, 512, 0>,
+                    ShiftPlan<8, 128, 32, 256, 0>, ShiftPlan<16, 128, 64, 256, 0>,
+                    ShiftPlan<16, 128, 4, 256, 0>>({8, 1 << 20});
+    add_all_tma<TmaPlan<1, 2, 128, 0>, TmaPlan<2, 2, 256, 0>, TmaPlan<2, 2, 128, 0>, TmaPlan<1, 1, 64, 0>>(
+        few);
 #elif GPUMAT_ELEMENT_BYTES == 4
     add_all_words<WordPlan<16, 16, 16, 256, 0>, WordPlan<16, 8, 8, 64, 0>, WordPlan<16, 16, 16, 128, 0>,
                   WordPlan<16, 8, 16, 128, 0>, WordPlan<16, 16, 32, 256, 0>, WordPlan<16, 32, 16, 256, 0>,
@@ -233,15 +235,13 @@ void collect() {
                   WordPlan<16, 16, 16, 128, 0, N, N, 6>>(few);
     add_all_words<WordPlan<4, 64, 64, 512, 0>, WordPlan<4, 64, 64, 256, 0>, WordPlan<4, 32, 32, 128, 0>,
                   WordPlan<4, 32, 64, 256, 0>, WordPlan<4, 64, 32, 256, 0>>(few);
-    add_all_shifted<ShiftPlan<15, 16, 256, 0>, ShiftPlan<15, 8, 256, 0>, ShiftPlan<15, 16, 512, 0>,
-                    ShiftPlan<15, 32, 512, 0>, ShiftPlan<31, 16, 512, 0>>(bands);
-    add_all_tma<TmaPlan<2, 2, 256, 2, 0, true, true>, TmaPlan<2, 2, 256, 3, 0, true, true>,
-                TmaPlan<2, 2, 256, 1, 0, true, false>, TmaPlan<2, 2, 256, 3, 0, false, true>,
-                TmaPlan<2, 2, 256, 1, 0, false, false>, TmaPlan<2, 2, 128, 2, 0, true, true>,
-                TmaPlan<2, 2, 128, 3, 0, true, true>, TmaPlan<2, 2, 128, 1, 0, true, false>,
-                TmaPlan<2, 2, 128, 3, 0, false, true>, TmaPlan<2, 2, 128, 1, 0, false, false>,
-                TmaPlan<2, 2, 128, 3, 0, false, true, O>, TmaPlan<1, 2, 128, 2, 0, true, true>,
-                TmaPlan<4, 4, 512, 2, 0, true, true>>(few);
+    add_all_shifted<
+        ShiftPlan<16, 64, 32, 256, 0>, ShiftPlan<16, 64, 4, 256, 0>, ShiftPlan<16, 64, 64, 256, 0>,
+        ShiftPlan<16, 64, 128, 256, 0>, ShiftPlan<8, 128, 32, 256, 0>, ShiftPlan<8, 64, 32, 256, 0>,
+        ShiftPlan<16, 128, 32, 256, 0>, ShiftPlan<16, 128, 32, 512, 0>, ShiftPlan<32, 64, 32, 512, 0>,
+        ShiftPlan<32, 64, 32, 256, 0>, ShiftPlan<16, 64, 32, 512, 0>>({8, 1 << 20});
+    add_all_tma<TmaPlan<2, 2, 256, 0>, TmaPlan<2, 2, 128, 0>, TmaPlan<1, 2, 128, 0>, TmaPlan<2, 1, 128, 0>>(
+        few);
 #elif GPUMAT_ELEMENT_BYTES == 8
     add_all_words<WordPlan<16, 16, 16, 256, 0>, WordPlan<16, 16, 16, 128, 0>, WordPlan<16, 16, 16, 64, 0>,
                   WordPlan<16, 8, 8, 64, 0>, WordPlan<16, 32, 16, 256, 0>, WordPlan<16, 16, 32, 256, 0>,
@@ -251,27 +251,20 @@ void collect() {
                   WordPlan<16, 16, 16, 128, 0, N, N, 8>, WordPlan<16, 32, 32, 256, 0, N, N, 4>>(few);
     add_all_words<WordPlan<8, 32, 32, 256, 0>, WordPlan<8, 32, 32, 128, 0>, WordPlan<8, 64, 32, 256, 0>,
                   WordPlan<8, 32, 64, 256, 0>>(few);
-    add_all_shifted<ShiftPlan<15, 16, 256, 0>, ShiftPlan<15, 8, 256, 0>, ShiftPlan<15, 32, 512, 0>>(bands);
-    add_all_tma<TmaPlan<2, 2, 256, 2, 0, true, true>, TmaPlan<2, 2, 256, 3, 0, true, true>,
-                TmaPlan<2, 2, 256, 1, 0, true, false>, TmaPlan<2, 2, 256, 3, 0, false, true>,
-                TmaPlan<2, 2, 256, 1, 0, false, false>, TmaPlan<4, 2, 256, 2, 0, true, true>,
-                TmaPlan<4, 2, 256, 3, 0, true, true>, TmaPlan<4, 2, 256, 1, 0, true, false>,
-                TmaPlan<4, 2, 256, 3, 0, false, true>, TmaPlan<4, 2, 256, 1, 0, false, false>,
-                TmaPlan<4, 2, 256, 3, 0, false, true, O>, TmaPlan<4, 4, 256, 2, 0, true, true>,
-                TmaPlan<4, 4, 512, 2, 0, true, true>>(few);
+    add_all_shifted<ShiftPlan<16, 64, 32, 256, 0>, ShiftPlan<16, 32, 32, 256, 0>,
+                    ShiftPlan<32, 64, 32, 512, 0>, ShiftPlan<32, 32, 32, 256, 0>,
+                    ShiftPlan<32, 64, 64, 512, 0>, ShiftPlan<32, 64, 128, 512, 0>,
+                    ShiftPlan<64, 64, 32, 512, 0>, ShiftPlan<64, 32, 32, 512, 0>>({8, 1 << 20});
+    add_all_tma<TmaPlan<2, 2, 256, 0>, TmaPlan<2, 2, 128, 0>, TmaPlan<4, 2, 256, 0>, TmaPlan<2, 4, 256, 0>>(
+        few);
 #else
     add_all_words<WordPlan<16, 32, 32, 256, 0>, WordPlan<16, 32, 32, 512, 0>, WordPlan<16, 16, 16, 128, 0>,
                   WordPlan<16, 16, 16, 64, 0>, WordPlan<16, 32, 16, 128, 0>, WordPlan<16, 16, 32, 128, 0>,
                   WordPlan<16, 64, 32, 512, 0>, WordPlan<16, 32, 64, 512, 0>>(bands);
     add_all_words<WordPlan<16, 32, 32, 256, 0, O, N>, WordPlan<16, 32, 32, 256, 0, N, O>,
                   WordPlan<16, 32, 32, 256, 0, O, O>, WordPlan<16, 32, 32, 256, 0, N, N, 4>>(few);
-    add_all_tma<TmaPlan<4, 4, 256, 2, 0, true, true>, TmaPlan<4, 4, 256, 3, 0, true, true>,
-                TmaPlan<4, 4, 256, 1, 0, true, false>, TmaPlan<4, 4, 256, 3, 0, false, true>,
-                TmaPlan<4, 4, 256, 1, 0, false, false>, TmaPlan<4, 4, 512, 2, 0, true, true>,
-                TmaPlan<4, 4, 512, 3, 0, true, true>, TmaPlan<4, 4, 512, 1, 0, true, false>,
-                TmaPlan<4, 4, 512, 3, 0, false, true>, TmaPlan<4, 4, 512, 1, 0, false, false>,
-                TmaPlan<4, 4, 512, 3, 0, false, true, O>, TmaPlan<2, 2, 128, 2, 0, true, true>,
-                TmaPlan<4, 8, 512, 2, 0, true, true>>(few);
+    add_all_tma<TmaPlan<4, 4, 256, 0>, TmaPlan<4, 4, 512, 0>, TmaPlan<2, 2, 64, 0>, TmaPlan<4, 8, 512, 0>>(
+        few);
 #endif
 #if GPUMAT_ELEMENT_BYTES < 16
     add_thin();

@@ -2,12 +2,16 @@
 
 // The kernels of `vectorized` for matrices whose rows are not whole words. See vectorized.cu.
 //
-// Both sides still move aligned words of 16 bytes. The words that cover a tile's part of an input row are
-// copied to shared memory as they lie: a byte keeps its address modulo 16, so row r starts at
-// origin + r·pitch with pitch = row bytes mod 16. The words of an output row are those that are aligned in
-// memory, so a tile's output rows start at different input rows; up to one word less an element of input rows
-// above the tile is read too, and every aligned output word belongs to exactly one tile. Words that cross the
-// ends of a row are written element by element.
+// Device memory moves sectors of 32 bytes. A run of an output row that starts or ends inside a sector leaves
+// a part of it in L2, which must be read back and merged where the other part does not come in time. So a
+// tile's output rows start at different input rows: each at the aligned place in memory that is at or before
+// the tile's first row. Every aligned piece of an output row belongs to exactly one tile, and the up to 28
+// bytes of input rows above the tile that this takes are read twice, the second time from L2.
+//
+// Input rows are copied to shared memory as they lie, in aligned words: row r starts at origin + r·pitch,
+// where pitch and the row in memory leave the same remainder by the word. The lanes of a warp write
+// neighbours in an output row, so they read a column of the tile; at an odd pitch (in elements) these lie in
+// different banks. Words of 16 bytes allow one where the number of columns is odd, narrow words else.
 #include <cstdint>
 
 #include "kernels/common/access.cuh"
@@ -16,242 +20,196 @@
 
 namespace gpumat::transpose::gpu {
 
-constexpr int kShiftWord_bytes = 16;
-
-/// The bytes by which an address passes a multiple of 16.
-__device__ __forceinline__ int past_word(const void* address) {
-    return static_cast<int>(reinterpret_cast<std::uintptr_t>(address) % kShiftWord_bytes);
+/// The bytes by which an address passes a multiple of ALIGN_BYTES.
+template <int ALIGN_BYTES>
+__device__ __forceinline__ int past_multiple(const void* address) {
+    return static_cast<int>(reinterpret_cast<std::uintptr_t>(address) % ALIGN_BYTES);
 }
 
 /// Copies the part of an aligned word that lies in the matrix [begin, end) to shared memory. `shared` has the
 /// alignment of `word`.
-template <class T>
+template <int WORD_BYTES, class T>
 __device__ __forceinline__ void stage_word(unsigned char* shared, const unsigned char* word, const T* begin,
                                            const T* end) {
     const auto* first = reinterpret_cast<const T*>(word);
-    constexpr int kPack = kShiftWord_bytes / static_cast<int>(sizeof(T));
-    if (first >= begin && first + kPack <= end) {
-        copy_16_async(shared, word);
-        return;
-    }
-    for (int p = 0; p < kPack; ++p) {
-        if (first + p >= begin && first + p < end) reinterpret_cast<T*>(shared)[p] = first[p];
+    constexpr int kPack = WORD_BYTES / static_cast<int>(sizeof(T));
+    if constexpr (kPack == 1) {
+        copy_word_async<WORD_BYTES>(shared, word);
+    } else if (first >= begin && first + kPack <= end) {
+        copy_word_async<WORD_BYTES>(shared, word);
+    } else {
+        for (int p = 0; p < kPack; ++p) {
+            if (first + p >= begin && first + p < end) reinterpret_cast<T*>(shared)[p] = first[p];
+        }
     }
 }
 
 /// An output word in registers, element by element.
-template <class T>
+template <class T, int WORD_BYTES>
 struct Gathered {
-    static constexpr int kPack = kShiftWord_bytes / static_cast<int>(sizeof(T));
+    using Word = typename WordOf<WORD_BYTES>::type;
+    static constexpr int kPack = WORD_BYTES / static_cast<int>(sizeof(T));
     union {
-        uint4 word;
+        Word word;
         T elements[kPack];
     };
 };
 
 /// Writes the elements of `gathered` whose places in the row [begin, end) are from `first` on.
-template <Cache STORE, class T>
+template <Cache STORE, class T, int WORD_BYTES>
 __device__ __forceinline__ void emit_word(T* row, std::int64_t first, std::int64_t end,
-                                          const Gathered<T>& gathered) {
-    if (first >= 0 && first + Gathered<T>::kPack <= end) {
-        store_word<STORE>(reinterpret_cast<uint4*>(row + first), gathered.word);
+                                          const Gathered<T, WORD_BYTES>& gathered) {
+    using Out = Gathered<T, WORD_BYTES>;
+    if (first >= 0 && first + Out::kPack <= end) {
+        store_word<STORE>(reinterpret_cast<typename Out::Word*>(row + first), gathered.word);
         return;
     }
 #pragma unroll
-    for (int p = 0; p < Gathered<T>::kPack; ++p) {
+    for (int p = 0; p < Out::kPack; ++p) {
         if (first + p >= 0 && first + p < end) row[first + p] = gathered.elements[p];
     }
 }
 
+/// The narrowest word that copies to shared memory have and that holds whole elements.
+template <class T>
+inline constexpr int kNarrowest_bytes = sizeof(T) < 4 ? 4 : static_cast<int>(sizeof(T));
+
+/// The pitch from `least_bytes` on that leaves `remainder` by `word_bytes` and keeps the elements of a column
+/// in different banks as well as may be: its count of elements has the fewest factors of two.
+inline int bank_pitch(int least_bytes, int remainder, int word_bytes, int element_bytes) {
+    int best = 0;
+    for (int pitch = least_bytes; pitch < least_bytes + 2 * word_bytes; ++pitch) {
+        if (pitch % word_bytes != remainder) continue;
+        const int elements = pitch / element_bytes;
+        if (best == 0 || (elements & -elements) < (best / element_bytes & -(best / element_bytes)))
+            best = pitch;
+    }
+    return best;
+}
+
+/// The sizes that follow from a plan for elements of type T.
 template <class T, class PLAN>
 struct ShiftTile {
-    static constexpr int kPack = kShiftWord_bytes / static_cast<int>(sizeof(T));  ///< elements a word
-    static constexpr int kCols = PLAN::kWordsX * kPack;
-    static constexpr int kRows = PLAN::kWordsY * kPack;
-    static constexpr int kHalo = kPack - 1;              ///< rows above the tile
-    static constexpr int kRowWords = PLAN::kWordsX + 1;  ///< words that cover kCols at any alignment
-    /// The least pitch whose rows do not overlap, rounded down to words, whatever is added modulo 16.
-    static constexpr int kPitch_bytes = (kRowWords + 1) * kShiftWord_bytes;
-    static constexpr std::size_t kShared_bytes =
-        static_cast<std::size_t>(kRows + kHalo + 1) * (kPitch_bytes + kShiftWord_bytes);
+    static constexpr int kSize = sizeof(T);
+    static constexpr int kRow_bytes = PLAN::kRowWords * 16;
+    /// A row's words hold this many columns wherever in a word the first lies.
+    static constexpr int kCols = (PLAN::kRowWords - 1) * (16 / kSize) + 1;
+    static constexpr int kRows = PLAN::kRows;
+    static constexpr int kStore_bytes = kNarrowest_bytes<T>;
+    static constexpr int kPack = kStore_bytes / kSize;            ///< elements an output word
+    static constexpr int kHalo = PLAN::kAlign_bytes / kSize - 1;  ///< rows above the tile
+    static constexpr int kRun = kRows / (kPack * 32);             ///< output words of a lane in a row
+    static constexpr int kWarps = PLAN::kThreads / 32;
+
+    static_assert(kRows % (kPack * 32) == 0, "whole warps write a row");
+    static_assert(kRows * kSize % PLAN::kAlign_bytes == 0, "all tiles are shifted alike");
+    static_assert(PLAN::kAlign_bytes % kStore_bytes == 0, "an aligned piece is whole words");
+
+    static int pitch(std::int64_t cols, int word_bytes) {
+        return bank_pitch(kRow_bytes + word_bytes, static_cast<int>(cols % 16 * kSize % word_bytes),
+                          word_bytes, kSize);
+    }
+    static std::size_t shared_bytes(int pitch) {
+        return static_cast<std::size_t>(kRows + kHalo) * static_cast<std::size_t>(pitch) + 32;
+    }
 };
 
-template <class T, class PLAN>
+/// Copies the input rows of the tile. WHOLE: all of their words lie in the matrix.
+template <class T, class PLAN, int WORD_BYTES, bool WHOLE>
+__device__ __forceinline__ void stage_tile(unsigned char* shared, const T* in, std::int64_t rows,
+                                           std::int64_t cols, std::int64_t top, std::int64_t left,
+                                           int pitch) {
+    using Tile = ShiftTile<T, PLAN>;
+    constexpr int kWords = Tile::kRow_bytes / WORD_BYTES;  // of a row
+    constexpr int kStep = PLAN::kThreads / kWords;         // rows that the block copies at once
+    constexpr int kLoaded = Tile::kRows + Tile::kHalo;
+    static_assert(PLAN::kThreads % kWords == 0, "whole rows at once");
+    const int byte = static_cast<int>(threadIdx.x) % kWords * WORD_BYTES;
+    const int width = static_cast<int>(min(std::int64_t{Tile::kCols}, cols - left)) * Tile::kSize;
+    int r = static_cast<int>(threadIdx.x) / kWords;
+    const T* corner = in + (top - Tile::kHalo) * cols + left;  // may lie before the matrix: not read there
+    const auto* row = reinterpret_cast<const unsigned char*>(corner + r * cols);
+    const std::int64_t step = kStep * cols * Tile::kSize;
+    unsigned char* place = shared + past_multiple<WORD_BYTES>(corner) + r * pitch + byte;
+#pragma unroll 4
+    for (; r < kLoaded; r += kStep, row += step, place += kStep * pitch) {
+        const int past = WORD_BYTES == Tile::kSize ? 0 : past_multiple<WORD_BYTES>(row);
+        const std::int64_t i = top - Tile::kHalo + r;
+        if constexpr (WHOLE) {
+            copy_word_async<WORD_BYTES>(place - past, row - past + byte);
+        } else if (i >= 0 && i < rows && byte < past + width) {
+            stage_word<WORD_BYTES>(place - past, row - past + byte, in, in + rows * cols);
+        }
+    }
+}
+
+/// Writes the output rows of the tile. WHOLE: all of their words lie in the matrix.
+template <class T, class PLAN, int WORD_BYTES, bool WHOLE>
+__device__ __forceinline__ void emit_tile(const unsigned char* shared, const T* in, T* out, std::int64_t rows,
+                                          std::int64_t cols, std::int64_t top, std::int64_t left, int pitch) {
+    using Tile = ShiftTile<T, PLAN>;
+    using Out = Gathered<T, Tile::kStore_bytes>;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int width = static_cast<int>(min(std::int64_t{Tile::kCols}, cols - left));
+    int c = static_cast<int>(threadIdx.x) / 32;
+    T* row = out + (left + c) * rows;
+    const int origin = past_multiple<WORD_BYTES>(in + (top - Tile::kHalo) * cols + left);
+    const unsigned char* column =
+        shared + origin + (Tile::kHalo + lane * Tile::kPack) * pitch + c * Tile::kSize;
+#pragma unroll 2
+    for (; c < width; c += Tile::kWarps, row += Tile::kWarps * rows, column += Tile::kWarps * Tile::kSize) {
+        const int behind = past_multiple<PLAN::kAlign_bytes>(row + top) / Tile::kSize;
+        const unsigned char* element = column - behind * pitch;
+        T* first = row + top - behind + lane * Tile::kPack;
+#pragma unroll
+        for (int k = 0; k < Tile::kRun; ++k) {
+            Out gathered;
+#pragma unroll
+            for (int p = 0; p < Tile::kPack; ++p)
+                gathered.elements[p] =
+                    *reinterpret_cast<const T*>(element + (k * 32 * Tile::kPack + p) * pitch);
+            if constexpr (WHOLE) {
+                store_word<PLAN::kStore>(reinterpret_cast<typename Out::Word*>(first + k * 32 * Tile::kPack),
+                                         gathered.word);
+            } else {
+                emit_word<PLAN::kStore>(row, first - row + k * 32 * Tile::kPack, rows, gathered);
+            }
+        }
+    }
+}
+
+template <class T, class PLAN, int WORD_BYTES>
 __global__ void __launch_bounds__(PLAN::kThreads)
     shifted_kernel(const T* __restrict__ in, T* __restrict__ out, std::int64_t rows, std::int64_t cols,
-                   BandOrder order) {
+                   int pitch, BandOrder order) {
     using Tile = ShiftTile<T, PLAN>;
-    constexpr int kSize = sizeof(T);
     extern __shared__ __align__(16) unsigned char shared[];
     const uint2 at = order.tile(blockIdx.x);
     const std::int64_t top = std::int64_t{at.y} * Tile::kRows;
     const std::int64_t left = std::int64_t{at.x} * Tile::kCols;
-    const int width = static_cast<int>(min(std::int64_t{Tile::kCols}, cols - left));
-    const int pitch = Tile::kPitch_bytes + static_cast<int>(cols * kSize % kShiftWord_bytes);
-    const T* corner = in + (top - Tile::kHalo) * cols + left;  // may lie before the matrix: not read there
-    const int origin = past_word(corner);
-
-    for (int k = static_cast<int>(threadIdx.x); k < (Tile::kRows + Tile::kHalo) * Tile::kRowWords;
-         k += PLAN::kThreads) {
-        const int r = k / Tile::kRowWords;
-        const int w = k % Tile::kRowWords;
-        const std::int64_t i = top - Tile::kHalo + r;
-        const auto* row = reinterpret_cast<const unsigned char*>(corner + r * cols);
-        const int past = past_word(row);
-        if (i >= 0 && i < rows && w * kShiftWord_bytes < past + width * kSize) {
-            stage_word(shared + origin + r * pitch - past + w * kShiftWord_bytes,
-                       row - past + w * kShiftWord_bytes, in, in + rows * cols);
-        }
+    // A row of the matrix above and below keeps words that cross the ends of a row in the matrix.
+    const bool whole = top > Tile::kHalo && top + Tile::kRows < rows && left + Tile::kCols <= cols &&
+                       cols * Tile::kSize >= Tile::kRow_bytes;
+    if (whole) {
+        stage_tile<T, PLAN, WORD_BYTES, true>(shared, in, rows, cols, top, left, pitch);
+    } else {
+        stage_tile<T, PLAN, WORD_BYTES, false>(shared, in, rows, cols, top, left, pitch);
     }
     wait_for_copies();
     __syncthreads();  // the tile is whole before its columns are read
-
-#pragma unroll 2
-    for (int k = static_cast<int>(threadIdx.x); k < Tile::kCols * PLAN::kWordsY; k += PLAN::kThreads) {
-        const int c = k / PLAN::kWordsY;
-        const int y = k % PLAN::kWordsY;
-        if (c >= width) break;
-        T* row = out + (left + c) * rows;
-        const int behind = past_word(row + top) / kSize;  // elements from the aligned word to row `top`
-        const unsigned char* element =
-            shared + origin + (Tile::kHalo - behind + y * Tile::kPack) * pitch + c * kSize;
-        Gathered<T> gathered;
-#pragma unroll
-        for (int p = 0; p < Tile::kPack; ++p)
-            gathered.elements[p] = *reinterpret_cast<const T*>(element + p * pitch);
-        emit_word<PLAN::kStore>(row, top - behind + y * Tile::kPack, rows, gathered);
+    if (whole) {
+        emit_tile<T, PLAN, WORD_BYTES, true>(shared, in, out, rows, cols, top, left, pitch);
+    } else {
+        emit_tile<T, PLAN, WORD_BYTES, false>(shared, in, out, rows, cols, top, left, pitch);
     }
 }
 
-/// The tiles of `shifted_kernel`: the last aligned word of an output row may start a word later than a tile
-/// ends.
+/// The tiles of `shifted_kernel`: the last aligned piece of an output row may start after the rows' tiles
+/// end.
 template <class T, class PLAN>
 BandOrder shifted_order(std::int64_t rows, std::int64_t cols, int band) {
     using Tile = ShiftTile<T, PLAN>;
     return BandOrder::of(rows + Tile::kHalo, cols, Tile::kRows, Tile::kCols, band);
-}
-
-constexpr int kThinThreads = 256;
-constexpr std::int64_t kThinTile_bytes = 32 * 1024;
-
-/// The tiles of a tall or wide matrix along its long side.
-struct ThinTiles {
-    int length = 0;  ///< rows (columns) of a tile, a multiple of a word
-    unsigned count = 0;
-    std::size_t shared_bytes = 0;
-};
-
-/// Tall: few columns. A tile is `tile_rows` whole rows, one run of memory; `tile_rows` is a multiple of a
-/// word.
-template <class T>
-__global__ void __launch_bounds__(kThinThreads)
-    tall_kernel(const T* __restrict__ in, T* __restrict__ out, std::int64_t rows, int cols, int tile_rows) {
-    constexpr int kSize = sizeof(T);
-    constexpr int kPack = kShiftWord_bytes / kSize;
-    constexpr int kHalo = kPack - 1;
-    extern __shared__ __align__(16) unsigned char shared[];
-    const std::int64_t top = std::int64_t{blockIdx.x} * tile_rows;
-    const std::int64_t first = max(top - kHalo, std::int64_t{0});
-    const std::int64_t last = min(top + tile_rows, rows);
-    const auto* begin = reinterpret_cast<const unsigned char*>(in + first * cols);
-    const int origin = past_word(begin);
-    const int bytes = static_cast<int>((last - first) * cols) * kSize;
-    for (int b = static_cast<int>(threadIdx.x) * kShiftWord_bytes; b < origin + bytes;
-         b += kThinThreads * kShiftWord_bytes) {
-        stage_word(shared + b, begin - origin + b, in, in + rows * cols);
-    }
-    wait_for_copies();
-    __syncthreads();  // the tile is whole before its columns are read
-
-    const int words = tile_rows / kPack;
-    for (int k = static_cast<int>(threadIdx.x); k < cols * words; k += kThinThreads) {
-        const int c = k / words;
-        const int y = k % words;
-        T* row = out + c * rows;
-        const int behind = past_word(row + top) / kSize;
-        const std::int64_t i = top - behind + y * kPack;
-        Gathered<T> gathered;
-#pragma unroll
-        for (int p = 0; p < kPack; ++p) {
-            const auto r = static_cast<int>(i + p - first);
-            if (i + p >= 0 && i + p < last)
-                gathered.elements[p] = *reinterpret_cast<const T*>(shared + origin + (r * cols + c) * kSize);
-        }
-        emit_word<Cache::normal>(row, i, rows, gathered);
-    }
-}
-
-template <class T>
-ThinTiles tall_tiles(std::int64_t rows, std::int64_t cols) {
-    constexpr std::int64_t kSize = sizeof(T);
-    constexpr std::int64_t kPack = kShiftWord_bytes / kSize;
-    const std::int64_t length = kThinTile_bytes / (cols * kSize) / kPack * kPack;
-    return {
-        .length = static_cast<int>(length),
-        .count = static_cast<unsigned>((rows + kPack - 1 + length - 1) / length),
-        .shared_bytes = static_cast<std::size_t>((length + kPack - 1) * cols * kSize + 2 * kShiftWord_bytes)};
-}
-
-/// Wide: few rows. A tile is `tile_cols` whole columns, whose transpose is one run of memory; `tile_cols` is
-/// a multiple of a word.
-template <class T>
-__global__ void __launch_bounds__(kThinThreads)
-    wide_kernel(const T* __restrict__ in, T* __restrict__ out, int rows, std::int64_t cols, int tile_cols) {
-    constexpr int kSize = sizeof(T);
-    constexpr int kPack = kShiftWord_bytes / kSize;
-    constexpr int kHalo = kPack - 1;
-    extern __shared__ __align__(16) unsigned char shared[];
-    const std::int64_t left = std::int64_t{blockIdx.x} * tile_cols;
-    const std::int64_t first = max(left - kHalo, std::int64_t{0});
-    const std::int64_t last = min(left + tile_cols, cols);
-    const T* corner = in + first;
-    const int origin = past_word(corner);
-    const int row_words = (tile_cols + kHalo) / kPack + 2;
-    const int pitch = (row_words + 1) * kShiftWord_bytes + static_cast<int>(cols * kSize % kShiftWord_bytes);
-    for (int k = static_cast<int>(threadIdx.x); k < rows * row_words; k += kThinThreads) {
-        const int r = k / row_words;
-        const int w = k % row_words;
-        const auto* row = reinterpret_cast<const unsigned char*>(corner + r * cols);
-        const int past = past_word(row);
-        if (w * kShiftWord_bytes < past + static_cast<int>(last - first) * kSize) {
-            stage_word(shared + origin + r * pitch - past + w * kShiftWord_bytes,
-                       row - past + w * kShiftWord_bytes, in, in + rows * cols);
-        }
-    }
-    wait_for_copies();
-    __syncthreads();  // the tile is whole before its columns are read
-
-    const int behind = past_word(out + left * rows) / kSize;
-    const std::int64_t end = last * rows;
-    for (int y = static_cast<int>(threadIdx.x); y < tile_cols / kPack * rows; y += kThinThreads) {
-        const std::int64_t e = left * rows - behind + y * kPack;
-        if (e >= end) break;
-        const int skipped = e < 0 ? static_cast<int>(-e) : 0;  // places before the output's begin
-        auto c = static_cast<int>((e + skipped - first * rows) / rows);
-        auto r = static_cast<int>((e + skipped - first * rows) % rows);
-        Gathered<T> gathered;
-#pragma unroll
-        for (int p = 0; p < kPack; ++p) {
-            if (p < skipped || e + p >= end) continue;
-            gathered.elements[p] = *reinterpret_cast<const T*>(shared + origin + r * pitch + c * kSize);
-            if (++r == rows) {
-                r = 0;
-                ++c;
-            }
-        }
-        emit_word<Cache::normal>(out, e, rows * cols, gathered);
-    }
-}
-
-template <class T>
-ThinTiles wide_tiles(std::int64_t rows, std::int64_t cols) {
-    constexpr std::int64_t kSize = sizeof(T);
-    constexpr std::int64_t kPack = kShiftWord_bytes / kSize;
-    const std::int64_t length = kThinTile_bytes / (rows * kSize) / kPack * kPack;
-    const std::int64_t row_words = (length + kPack - 1) / kPack + 2;
-    return {.length = static_cast<int>(length),
-            .count = static_cast<unsigned>((rows * cols + kPack - 1 + length * rows - 1) / (length * rows)),
-            .shared_bytes = static_cast<std::size_t>(rows * (row_words + 2) * kShiftWord_bytes)};
 }
 
 }  // namespace gpumat::transpose::gpu

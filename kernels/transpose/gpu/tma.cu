@@ -1,14 +1,15 @@
 // transpose, GPU level `tma`: Hopper's copy engine moves the tiles.
 //
-// New: one thread of a block asks the copy engine for a tile, which comes as boxes of 128 bytes by up to 256
-// rows into swizzled shared memory and announces itself at a barrier, several tiles ahead. The threads read
-// the words of a square of elements without bank conflicts, turn it in registers and put it into a second
-// swizzled tile, which the copy engine writes out. It removes the address arithmetic and bounds checks of
-// every access, and the registers that loads in flight hold: bytes in flight are a matter of shared memory
-// alone. Traffic: every element crosses device memory once in each direction, in whole 128-byte lines. What
-// limits it: device memory; and the last tiles, since persistent blocks share them out unevenly. Needs
-// compute capability 9.0, and rows of both matrices that are multiples of 16 bytes (a tensor map's strides).
-// Source: CUDA C++ Programming Guide, "Asynchronous Data Copies using the Tensor Memory Accelerator".
+// New: one thread of a block asks the copy engine for the tile, which comes as boxes of 128 bytes by up to
+// 256 rows into swizzled shared memory and announces itself at a barrier. The threads read the words of a
+// square of elements without bank conflicts, turn it in registers and write it out. It removes the address
+// arithmetic and bounds checks of the loads, and the registers that they hold: bytes in flight are a matter
+// of shared memory alone, and several blocks a multiprocessor keep enough of them. Several tiles ahead in
+// persistent blocks, and a second swizzled tile that the copy engine writes out, were slower on an H200.
+// Traffic: every element crosses device memory once in each direction, in whole sectors. What limits it:
+// device memory. Needs compute capability 9.0, and rows of both matrices that are multiples of 16 bytes (a
+// tensor map's strides; words of the output). Source: CUDA C++ Programming Guide, "Asynchronous Data Copies
+// using the Tensor Memory Accelerator".
 #include <limits>
 
 #include "kernels/common/launch.cuh"
@@ -27,20 +28,12 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
     using Plan = typename Choices<sizeof(T)>::Tma;
     using Tile = TmaTile<T, Plan>;
     constexpr std::int64_t kSize = sizeof(T);
-    const auto* kernel = reinterpret_cast<const void*>(tma_kernel<T, Plan>);
-    allow_shared_memory(kernel, Tile::kShared_bytes);
-    int resident = 0;
-    GPUMAT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, Plan::kThreads,
-                                                              Tile::kShared_bytes));
     const BandOrder order = BandOrder::of(problem.m, problem.n, Tile::kRows, Tile::kCols, Plan::kBand);
-    const auto most = static_cast<unsigned>(resident * device.gpu->info().multiprocessors);
-    const unsigned blocks = Plan::kPersistent ? std::min(most, order.tiles()) : order.tiles();
     return make_launch(
         "tma", device,
-        {.grid = dim3(blocks), .block = dim3(Plan::kThreads), .shared_bytes = Tile::kShared_bytes},
+        {.grid = dim3(order.tiles()), .block = dim3(Plan::kThreads), .shared_bytes = Tile::kShared_bytes},
         tma_kernel<T, Plan>, swizzled_map(operands.a, problem.m, problem.n * kSize, Tile::kRows),
-        swizzled_map(operands.c, problem.n, problem.m * kSize, Tile::kCols), static_cast<uint4*>(operands.c),
-        problem.m, problem.n, order);
+        static_cast<uint4*>(operands.c), problem.m, problem.n, order);
 }
 
 }  // namespace

@@ -29,108 +29,110 @@ struct WordPlan {
     static constexpr bool kPersistent = RESIDENT > 0;
 };
 
-/// How `vectorized` works where they are not: WORDS_X 16-byte words that the columns of a tile fill (one more
-/// is read), WORDS_Y 16-byte words in a row of the output's tile, a power of two.
-template <int WORDS_X, int WORDS_Y, int THREADS, int BAND, Cache STORE = Cache::normal>
+/// How `vectorized` works where they are not.
+///
+/// ROW_WORDS   words of 16 bytes that a row of the input's tile fills, wherever it starts; a power of two
+/// ROWS        of the input's tile
+/// ALIGN_BYTES at multiples of which the output rows of a tile start in memory
+template <int ROW_WORDS, int ROWS, int ALIGN_BYTES, int THREADS, int BAND, Cache STORE = Cache::normal>
 struct ShiftPlan {
-    static constexpr int kWordsX = WORDS_X;
-    static constexpr int kWordsY = WORDS_Y;
+    static constexpr int kRowWords = ROW_WORDS;
+    static constexpr int kRows = ROWS;
+    static constexpr int kAlign_bytes = ALIGN_BYTES;
     static constexpr int kThreads = THREADS;
     static constexpr int kBand = BAND;
     static constexpr Cache kStore = STORE;
 };
 
-/// How `tma` works: BOXES_X boxes of 128 bytes in a row of the input's tile, BOXES_Y in a row of the
-/// output's, THREADS of a block, STAGES of tiles in flight, BAND as above. STAGED: the copy engine also
-/// writes, else the threads do, with STORE. PERSISTENT: as many blocks as fit, else a block a tile.
-template <int BOXES_X, int BOXES_Y, int THREADS, int STAGES, int BAND, bool STAGED, bool PERSISTENT,
-          Cache STORE = Cache::normal>
+/// How `tma` works: BOXES_X boxes of 128 bytes in a row of the input's tile, BOXES_Y runs of 128 bytes in a
+/// row of the output's, THREADS of a block, BAND as above.
+template <int BOXES_X, int BOXES_Y, int THREADS, int BAND>
 struct TmaPlan {
     static constexpr int kBoxesX = BOXES_X;
     static constexpr int kBoxesY = BOXES_Y;
     static constexpr int kThreads = THREADS;
-    static constexpr int kStages = STAGES;
     static constexpr int kBand = BAND;
-    static constexpr bool kStaged = STAGED;
-    static constexpr bool kPersistent = PERSISTENT;
-    static constexpr Cache kStore = STORE;
 };
 
 /// A band of every tile row: column order.
 inline constexpr int kColumns = 1 << 20;
 
-/// The choices for one element size, a line a choice. Large, Small and those for rows that are not whole
-/// words were measured on an H200 for 1 to 8 bytes; Tma, Swap and the 16-byte elements are reasoned, not
-/// measured.
+/// The choices for one element size, a line a choice. All but Swap and SwapScalar, which are reasoned, were
+/// measured on an H200.
 ///
 /// Large       whole words, enough tiles to fill the device several times
-/// Small       whole words, fewer tiles
-/// Scalar      words of one element: rows that are not whole words, unless kShift
-/// Shifted     where kShift is set: rows that are not whole words
+/// Small       whole words, fewer than kSmallTiles tiles of Large for each multiprocessor
+/// Shifted     rows that are not whole words; kShiftWide: read in words of 16 bytes where the count of
+/// columns
+///             is odd, else always in the narrowest
 /// Tma         the plan of `tma`
 /// Swap        in place, whole words; a square tile with normal loads
 /// SwapScalar  in place, words of one element; likewise
+/// kTall_bytes, kWide_bytes  of a tile of a matrix of few columns, few rows
 template <int ELEMENT_BYTES>
 struct Choices;
 
 template <>
 struct Choices<1> {
     using Large = WordPlan<16, 16, 16, 256, kColumns>;
-    using Small = WordPlan<8, 16, 16, 128, 1>;
-    using Scalar = WordPlan<1, 64, 64, 512, 16>;
-    using Shifted = ShiftPlan<7, 16, 256, kColumns>;
-    using Tma = TmaPlan<1, 2, 128, 3, 16, true, true>;
+    using Small = WordPlan<16, 8, 16, 128, 32, Cache::once, Cache::once>;
+    using Shifted = ShiftPlan<16, 256, 32, 512, kColumns>;
+    using Tma = TmaPlan<1, 1, 64, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<1, 64, 64, 512, 1>;
-    static constexpr bool kShift = true;
+    static constexpr bool kShiftWide = true;
+    static constexpr unsigned kSmallTiles = 4;
+    static constexpr int kTall_bytes = 24 << 10;
+    static constexpr int kWide_bytes = 32 << 10;
 };
 template <>
 struct Choices<2> {
     using Large = WordPlan<16, 16, 16, 256, kColumns>;
     using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
-    using Scalar = WordPlan<2, 64, 64, 512, 16>;
-    using Shifted = ShiftPlan<15, 16, 256, kColumns>;
-    using Tma = TmaPlan<2, 2, 256, 2, 16, true, true>;
+    using Shifted = ShiftPlan<16, 128, 32, 256, kColumns>;
+    using Tma = TmaPlan<1, 2, 128, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<2, 64, 64, 512, 1>;
-    static constexpr bool kShift = true;
+    static constexpr bool kShiftWide = true;
+    static constexpr unsigned kSmallTiles = 4;
+    static constexpr int kTall_bytes = 24 << 10;
+    static constexpr int kWide_bytes = 16 << 10;
 };
 template <>
 struct Choices<4> {
-    using Large = WordPlan<16, 16, 16, 256, kColumns>;
+    using Large = WordPlan<16, 16, 16, 256, kColumns, Cache::once, Cache::once>;
     using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
-    using Scalar = WordPlan<4, 32, 64, 256, 32>;
-    using Shifted = ShiftPlan<15, 16, 256, 32>;
-    using Tma = TmaPlan<2, 2, 256, 3, 32, true, true>;
+    using Shifted = ShiftPlan<32, 64, 32, 256, kColumns>;
+    using Tma = TmaPlan<2, 2, 256, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<4, 64, 64, 512, 1>;
-    static constexpr bool kShift = false;
+    static constexpr bool kShiftWide = true;
+    static constexpr unsigned kSmallTiles = 16;
+    static constexpr int kTall_bytes = 8 << 10;
+    static constexpr int kWide_bytes = 16 << 10;
 };
 template <>
 struct Choices<8> {
     using Large = WordPlan<16, 16, 16, 256, kColumns>;
-    using Small = WordPlan<16, 16, 16, 128, kColumns>;
-    using Scalar = WordPlan<8, 32, 64, 256, 32>;
-    using Shifted = ShiftPlan<15, 16, 256, 32>;
-    using Tma = TmaPlan<4, 4, 256, 2, 32, true, true>;
+    using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
+    using Shifted = ShiftPlan<32, 64, 32, 512, kColumns>;
+    using Tma = TmaPlan<2, 2, 256, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<8, 32, 32, 256, 1>;
-    static constexpr bool kShift = false;
+    static constexpr bool kShiftWide = false;
+    static constexpr unsigned kSmallTiles = 16;
+    static constexpr int kTall_bytes = 8 << 10;
+    static constexpr int kWide_bytes = 16 << 10;
 };
 template <>
 struct Choices<16> {
-    using Large = WordPlan<16, 32, 32, 256, kColumns>;
-    using Small = WordPlan<16, 16, 16, 128, kColumns>;
-    using Scalar = Small;
-    using Shifted = ShiftPlan<15, 16, 256, 32>;
-    using Tma = TmaPlan<4, 4, 256, 3, 32, true, true>;
+    using Large = WordPlan<16, 32, 32, 512, kColumns>;
+    using Small = WordPlan<16, 16, 16, 128, 8>;
+    using Tma = TmaPlan<4, 4, 256, kColumns>;
     using Swap = WordPlan<16, 16, 16, 128, 1>;
     using SwapScalar = Swap;
-    static constexpr bool kShift = false;
+    static constexpr unsigned kSmallTiles = 4;
 };
-
-/// Fewer tiles than this for each multiprocessor make a matrix small.
-inline constexpr unsigned kSmallTiles = 4;
 
 /// A matrix with at most this many columns (rows) is tall (wide): a tile holds whole rows (columns) of it.
 inline constexpr int kThin = 31;

@@ -6,18 +6,19 @@
 // which words leave in rows of the output. It removes the instructions and the shared-memory accesses for
 // each element (one of each for 16 bytes, where `padded` spends four for an element), and keeps enough bytes
 // in flight: a multiprocessor needs about 22 KB on an H200. Blocks take the tiles in bands (order.cuh), so
-// that those in flight cover a compact part of both matrices. Rows that are not whole words keep 16-byte
-// accesses through tiles that are shifted row by row (shifted.cuh), or fall back to words of one element
-// where that is faster; matrices of a few columns or rows have kernels whose tiles are one run of memory on
-// the long side. Traffic: every element crosses device memory once in each direction; `shifted` reads the
-// rows above a tile again, from L2. What limits it: device memory, and for small matrices the latency of one
-// tile. Which shape of tile serves which element size is measured: tuning.hpp. Sources: swizzled tiles and
-// conflict-free phases, CUDA C++ Programming Guide, "Shared Memory"; Little's law.
+// that those in flight cover a compact part of both matrices. Rows that are not whole words are read in
+// aligned words all the same and written in whole sectors, through tiles that are shifted row by row
+// (shifted.cuh); matrices of a few columns or rows have kernels whose tiles are one run of memory on the
+// thin side (thin.cuh). Traffic: every element crosses device memory once in each direction; `shifted` reads
+// the rows above a tile again, from L2. What limits it: device memory, and for small matrices the latency of
+// one tile. Which shape of tile serves which element size is measured: tuning.hpp. Sources: swizzled tiles
+// and conflict-free phases, CUDA C++ Programming Guide, "Shared Memory"; Little's law.
 #include <string>
 
 #include "kernels/common/launch.cuh"
 #include "kernels/transpose/gpu/levels.hpp"
 #include "kernels/transpose/gpu/shifted.cuh"
+#include "kernels/transpose/gpu/thin.cuh"
 #include "kernels/transpose/gpu/vectorized.cuh"
 #include "kernels/transpose/move.hpp"
 
@@ -60,39 +61,41 @@ Launch launch_in_place(const Problem& problem, const Operands& operands, const D
                      "swap", Tile::kRows, Tile::kCols);
 }
 
-template <class T, class PLAN>
+template <class T, class PLAN, int WORD_BYTES>
 Launch launch_shifted(const Problem& problem, const Operands& operands, const Device& device) {
+    using Tile = ShiftTile<T, PLAN>;
     const BandOrder order = shifted_order<T, PLAN>(problem.m, problem.n, PLAN::kBand);
+    const int pitch = Tile::pitch(problem.n, WORD_BYTES);
     return with_tile(make_launch(kName, device,
                                  {.grid = dim3(order.tiles()),
                                   .block = dim3(PLAN::kThreads),
-                                  .shared_bytes = ShiftTile<T, PLAN>::kShared_bytes},
-                                 shifted_kernel<T, PLAN>, static_cast<const T*>(operands.a),
-                                 static_cast<T*>(operands.c), problem.m, problem.n, order),
-                     "shifted", (ShiftTile<T, PLAN>::kRows), (ShiftTile<T, PLAN>::kCols));
+                                  .shared_bytes = Tile::shared_bytes(pitch)},
+                                 shifted_kernel<T, PLAN, WORD_BYTES>, static_cast<const T*>(operands.a),
+                                 static_cast<T*>(operands.c), problem.m, problem.n, pitch, order),
+                     "shifted", Tile::kRows, Tile::kCols);
 }
 
-template <class T>
+template <class T, bool SKEWED>
 Launch launch_tall(const Problem& problem, const Operands& operands, const Device& device) {
-    const ThinTiles tiles = tall_tiles<T>(problem.m, problem.n);
+    const ThinTiles tiles = tall_tiles<T>(problem.m, problem.n, Choices<sizeof(T)>::kTall_bytes);
     return with_tile(
         make_launch(
             kName, device,
             {.grid = dim3(tiles.count), .block = dim3(kThinThreads), .shared_bytes = tiles.shared_bytes},
-            tall_kernel<T>, static_cast<const T*>(operands.a), static_cast<T*>(operands.c), problem.m,
+            tall_kernel<T, SKEWED>, static_cast<const T*>(operands.a), static_cast<T*>(operands.c), problem.m,
             static_cast<int>(problem.n), tiles.length),
         "tall", tiles.length, problem.n);
 }
 
 template <class T>
 Launch launch_wide(const Problem& problem, const Operands& operands, const Device& device) {
-    const ThinTiles tiles = wide_tiles<T>(problem.m, problem.n);
+    const ThinTiles tiles = wide_tiles<T>(problem.m, problem.n, Choices<sizeof(T)>::kWide_bytes);
     return with_tile(
         make_launch(
             kName, device,
             {.grid = dim3(tiles.count), .block = dim3(kThinThreads), .shared_bytes = tiles.shared_bytes},
             wide_kernel<T>, static_cast<const T*>(operands.a), static_cast<T*>(operands.c),
-            static_cast<int>(problem.m), problem.n, tiles.length),
+            static_cast<int>(problem.m), problem.n, tiles.length, tiles.pitch_bytes),
         "wide", problem.m, tiles.length);
 }
 
@@ -114,17 +117,23 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
         return aligned ? launch_in_place<T, typename Choice::Swap>(problem, operands, device)
                        : launch_in_place<T, typename Choice::SwapScalar>(problem, operands, device);
     }
-    if constexpr (sizeof(T) < kShiftWord_bytes) {
-        if (problem.n <= kThin) return launch_tall<T>(problem, operands, device);
+    if constexpr (sizeof(T) < 16) {
+        if (problem.n <= kThin) {
+            return sizeof(T) == 8 || problem.n % 2 == 0 ? launch_tall<T, true>(problem, operands, device)
+                                                        : launch_tall<T, false>(problem, operands, device);
+        }
         if (problem.m <= kThin) return launch_wide<T>(problem, operands, device);
-        if (!aligned && Choice::kShift)
-            return launch_shifted<T, typename Choice::Shifted>(problem, operands, device);
+        using Shifted = typename Choice::Shifted;
+        if (!aligned) {
+            return Choice::kShiftWide && problem.n % 2 != 0
+                       ? launch_shifted<T, Shifted, 16>(problem, operands, device)
+                       : launch_shifted<T, Shifted, kNarrowest_bytes<T>>(problem, operands, device);
+        }
     }
-    if (!aligned) return launch_words<T, typename Choice::Scalar>(problem, operands, device);
     using Large = WordTile<T, typename Choice::Large>;
     const BandOrder order = BandOrder::of(problem.m, problem.n, Large::kRows, Large::kCols, 1);
     const auto processors = static_cast<unsigned>(device.gpu->info().multiprocessors);
-    return order.tiles() < kSmallTiles * processors
+    return order.tiles() < Choice::kSmallTiles * processors
                ? launch_words<T, typename Choice::Small>(problem, operands, device)
                : launch_words<T, typename Choice::Large>(problem, operands, device);
 }
