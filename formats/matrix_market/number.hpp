@@ -216,6 +216,7 @@ bool rounds_surely(double value, T& rounded) {
     if (bits << 1 == 0) return true;
     const T below(std::bit_cast<double>(bits - 1));
     const T above(std::bit_cast<double>(bits + 1));
+    // The same bits, so that zeros of either sign differ.  NOLINTNEXTLINE
     return std::memcmp(&below, &above, sizeof below) == 0 && std::isfinite(static_cast<float>(rounded));
 }
 

@@ -197,12 +197,21 @@ class Result:
         return f"{command}\nexit {self.code}\nstdout: {self.out[:2000]}\nstderr: {self.err[:4000]}"
 
 
+# The tool starts with signals as a shell sets them, whatever started the tests.
+for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def child_setup(file_bytes=None, ignore=()):
-    """What a child does before it becomes the tool: signals as a shell starts it, and limits."""
+    """What a child does before it becomes the tool; None where that is nothing, because Python code between
+    fork and exec can hang in a process that has threads, and SciPy's readers start some."""
+    if file_bytes is None and not ignore:
+        return None
 
     def setup():
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
-            signal.signal(number, signal.SIG_IGN if number in ignore else signal.SIG_DFL)
+        for number in ignore:
+            signal.signal(number, signal.SIG_IGN)
         if file_bytes is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
 

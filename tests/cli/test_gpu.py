@@ -27,8 +27,13 @@ class Transpose(Case):
             for shape in SHAPES[(name != "f32") * 4 :]:  # the odd ones once: a run costs the start of CUDA
                 matrix = random_bits(name, shape)
                 write_h5(self.path("in.h5"), matrix, name)
-                record = self.record("transpose", "in.h5", "-o", "out.h5", "--force", "-d", "gpu", "-l", level,
-                                     gpu=True)
+                result = self.run_tool("transpose", "in.h5", "-o", "out.h5", "--force", "-d", "gpu", "-l", level,
+                                       "--json", gpu=True, code=None)
+                if level == "tma" and result.code == 5:  # the copy engine takes whole 16-byte words only
+                    self.assert_says(result, "multiple of 16 bytes")
+                    continue
+                self.assertEqual(result.code, 0, str(result))
+                record = result.json()
                 self.assertEqual((record["level"], record["device"]["kind"]), (level, "gpu"))
                 self.assert_same_bits(read_h5(self.path("out.h5"))[1], matrix.T.copy(), f"{name} {shape}")
 
