@@ -72,7 +72,8 @@ std::string content_hash(const MatrixView& matrix, int threads) {
 }
 
 std::string transposed_content_hash(const MatrixView& matrix, int threads) {
-    const auto [rows, cols] = matrix.shape;
+    const std::int64_t rows = matrix.shape.rows;
+    const std::int64_t cols = matrix.shape.cols;
     if (rows == 0 || cols == 0) return content_hash({matrix.type, {0, 0}, 0, nullptr}, threads);
     const std::size_t element = size_of(matrix.type);
     const std::size_t column_bytes = static_cast<std::size_t>(rows) * element;
