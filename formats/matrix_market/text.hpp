@@ -26,7 +26,7 @@ class TextSource {
     TextSource(const TextSource&) = delete;
     TextSource& operator=(const TextSource&) = delete;
 
-    /// Makes text from `offset` on available and returns where it ends for now: about
+    /// Makes text from `offset` on available and returns where it ends so far: about
     /// `want` bytes further on, or at the end of the text, and after a whole line
     /// where the text is a stream. Returns `offset` only at the end of the text.
     virtual std::uint64_t window(std::uint64_t offset, std::uint64_t want) = 0;
