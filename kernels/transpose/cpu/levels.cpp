@@ -67,8 +67,8 @@ std::span<const Level> levels() {
 
 std::vector<Preference> preference(const Problem& problem, const Device&) {
     // Measured: two to four columns that fill no line leave most of a vector register empty.
-    const std::int64_t row_bytes = problem.n * static_cast<std::int64_t>(size_of(problem.type));
-    if (problem.n >= 2 && problem.n <= 4 && row_bytes < 64) {
+    const auto size = static_cast<std::int64_t>(size_of(problem.type));
+    if (problem.n >= 2 && problem.n <= 4 && problem.n * size < 64) {
         return {{"tiled", "it is the fastest on the CPU for matrices of two to four narrow columns"},
                 {"vectorized", "it takes every shape"}};
     }
