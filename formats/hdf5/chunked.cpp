@@ -7,6 +7,7 @@
 
 #include "formats/hdf5/filters.hpp"
 #include "formats/hdf5/raw.hpp"
+#include "lib/core/memory.hpp"
 #include "lib/core/parallel.hpp"
 
 namespace gpumat::formats::hdf5 {
@@ -19,11 +20,11 @@ class ChunkedStorage : public Storage {
                    std::uint64_t file_bytes)
         : source_(source),
           dense_(dense),
-          options_(options),
           file_bytes_(file_bytes),
           element_bytes_(static_cast<std::int64_t>(source.element.memory_bytes)),
           chunk_bytes_(static_cast<std::size_t>(dense.chunk.rows * dense.chunk.cols * element_bytes_)),
-          fill_(fill_value(source, dense)) {}
+          fill_(fill_value(source, dense)),
+          most_workers_(workers_for(options)) {}
 
     void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
         if (rect.rows == 0 || rect.cols == 0) return;
@@ -32,7 +33,7 @@ class ChunkedStorage : public Storage {
         const std::int64_t rows = (rect.row + rect.rows - 1) / dense_.chunk.rows - first_row + 1;
         const std::int64_t cols = (rect.col + rect.cols - 1) / dense_.chunk.cols - first_col + 1;
         const std::int64_t chunks = rows * cols;
-        const auto workers = static_cast<int>(std::min<std::int64_t>(std::max(1, options_.threads), chunks));
+        const auto workers = static_cast<int>(std::min<std::int64_t>(most_workers_, chunks));
         std::atomic<std::int64_t> next{0};
         parallel_for(workers, 1, workers, [&](std::int64_t, std::int64_t) {
             Unfilter unfilter(dense_.filters, chunk_bytes_, static_cast<std::size_t>(element_bytes_));
@@ -52,6 +53,17 @@ class ChunkedStorage : public Storage {
     }
 
   private:
+    /// As many threads as there is memory for, each with a chunk as stored and before its filters. Throws
+    /// where there is too little for one: a small file can have chunks of 4 GiB.
+    [[nodiscard]] int workers_for(const ReadOptions& options) const {
+        const std::uint64_t bytes = 2 * static_cast<std::uint64_t>(chunk_bytes_);
+        require_memory(bytes, options.memory_limit,
+                       source_.name + ": reading chunks of " + to_string(dense_.chunk));
+        const std::uint64_t most = options.memory_limit.value_or(available_memory_bytes());
+        return static_cast<int>(std::clamp<std::uint64_t>(
+            most / bytes, 1, static_cast<std::uint64_t>(std::max(1, options.threads))));
+    }
+
     [[nodiscard]] std::string name_of_chunk(const Block& chunk) const {
         return source_.name + ": the chunk at row " + std::to_string(chunk.row + 1) + ", column " +
                std::to_string(chunk.col + 1);
@@ -131,11 +143,11 @@ class ChunkedStorage : public Storage {
 
     const Source& source_;
     const Dense& dense_;
-    ReadOptions options_;
     std::uint64_t file_bytes_;
     std::int64_t element_bytes_;
     std::size_t chunk_bytes_;
     std::vector<std::byte> fill_;  ///< one element; empty where none is defined
+    int most_workers_;
 };
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "formats/hdf5/storage.hpp"
+
 namespace gpumat::formats::hdf5 {
 namespace {
 
@@ -85,6 +87,23 @@ bool inside(hid_t selection, hssize_t count, hid_t dataset) {
     return std::equal(last.begin(), last.begin() + rank, dims.begin(), std::less{});
 }
 
+/// Every element of the dataset, of this file, was written or has a fill value that stands for it.
+void require_written(hid_t dataset, hid_t creation, const std::string& what) {
+    H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
+    H5D_fill_time_t time = H5D_FILL_TIME_NEVER;
+    require(H5Pfill_value_defined(creation, &defined), ErrorCode::input, what);
+    require(H5Pget_fill_time(creation, &time), ErrorCode::input, what);
+    if (defined != H5D_FILL_VALUE_UNDEFINED && time != H5D_FILL_TIME_NEVER) return;
+    const Handle space = take(H5Dget_space(dataset), ErrorCode::input, what);
+    const bool chunked = H5Pget_layout(creation) == H5D_CHUNKED;
+    const bool written =
+        H5Sget_simple_extent_npoints(space.id()) == 0 ||
+        (chunked ? all_chunks_are_there(dataset, creation, what) : H5Dget_storage_size(dataset) > 0);
+    if (!written)
+        throw Error(ErrorCode::input,
+                    what + ": parts of its pieces were never written, and have no fill value");
+}
+
 void require_pieces(hid_t dataset, hid_t creation, const std::string& what, int depth);
 
 void require_piece(hid_t dataset, hid_t creation, std::size_t index, const std::string& what, int depth) {
@@ -128,6 +147,8 @@ void require_pieces(hid_t dataset, hid_t creation, const std::string& what, int 
         if (__builtin_mul_overflow(elements, H5Tget_size(type.id()), &bytes))
             throw Error(ErrorCode::input, what + ": its external data are larger than any file");
         require_external_storage(dataset, creation, bytes, what);
+    } else if (depth > 0) {  // of the dataset itself the storage knows
+        require_written(dataset, creation, what);
     }
 }
 

@@ -1,6 +1,7 @@
 #include "formats/hdf5/filters.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 
@@ -14,9 +15,36 @@ void shuffle_elements(const std::byte* from, std::byte* to, std::size_t count) {
     }
 }
 
+using Vector = std::uint8_t __attribute__((vector_size(16)));
+
+Vector low_bytes_in_turn(Vector a, Vector b) {
+    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+
+Vector high_bytes_in_turn(Vector a, Vector b) {
+    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+}
+
+/// Sixteen elements at a time: one vector of each plane, and the first half of the vectors interleaved with
+/// the second, again and again, until each element's bytes are side by side.
 template <std::size_t kBytes>
 void unshuffle_elements(const std::byte* planes, std::size_t total, std::size_t count, std::byte* to) {
-    for (std::size_t i = 0; i < count; ++i) {
+    std::size_t i = 0;
+    for (; i + sizeof(Vector) <= count; i += sizeof(Vector)) {
+        std::array<Vector, kBytes> vectors;
+        for (std::size_t byte = 0; byte < kBytes; ++byte)
+            std::memcpy(&vectors[byte], planes + byte * total + i, sizeof(Vector));
+        for (std::size_t round = 1; round < kBytes; round *= 2) {
+            std::array<Vector, kBytes> mixed;
+            for (std::size_t k = 0; k < kBytes / 2; ++k) {
+                mixed[2 * k] = low_bytes_in_turn(vectors[k], vectors[k + kBytes / 2]);
+                mixed[2 * k + 1] = high_bytes_in_turn(vectors[k], vectors[k + kBytes / 2]);
+            }
+            vectors = mixed;
+        }
+        std::memcpy(to + i * kBytes, vectors.data(), sizeof vectors);
+    }
+    for (; i < count; ++i) {
         for (std::size_t byte = 0; byte < kBytes; ++byte) to[i * kBytes + byte] = planes[byte * total + i];
     }
 }

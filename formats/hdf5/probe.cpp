@@ -1,6 +1,7 @@
 #include "formats/hdf5/probe.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -23,9 +24,11 @@ namespace {
 // What describing a file may take: in a file of a million datasets, some 300 MB, about 20 s.
 constexpr std::uint64_t kLeastSeconds = 2;
 constexpr std::uint64_t kMostSeconds = 600;
-constexpr std::uint64_t kBytesASecond = std::uint64_t{4} << 20;  ///< of the file, each worth a second more
+constexpr std::uint64_t kBytesASecond = std::uint64_t{4}
+                                        << 20;  ///< of file and result, each worth a second more
 constexpr std::uint64_t kLeastMemoryBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMemoryPerFileByte = 64;
+constexpr std::uint64_t kMemoryPerResultByte = 4;  ///< filters keep a chunk before and after them
 
 constexpr char kDone = 'd';   ///< the child's last word, alone
 constexpr char kError = 'e';  ///< the same, followed by the code and the message
@@ -35,6 +38,19 @@ std::uint64_t bytes_of_file(const std::string& path) {
     constexpr std::uint64_t kBlockBytes = 512;
     struct stat status {};
     return stat(path.c_str(), &status) == 0 ? static_cast<std::uint64_t>(status.st_blocks) * kBlockBytes : 0;
+}
+
+/// What the child may take.
+struct Bounds {
+    std::uint64_t seconds = 0;       ///< of processor time
+    std::uint64_t memory_bytes = 0;  ///< beyond what the parent has
+};
+
+Bounds bounds_for(std::uint64_t file_bytes, std::uint64_t result_bytes) {
+    const std::uint64_t more_memory = std::min(
+        kMemoryPerFileByte * file_bytes + kMemoryPerResultByte * result_bytes, available_memory_bytes());
+    return {std::min(kLeastSeconds + (file_bytes + result_bytes) / kBytesASecond, kMostSeconds),
+            kLeastMemoryBytes + more_memory};
 }
 
 /// The address space that this process uses.
@@ -62,7 +78,7 @@ void write_all(int descriptor, const std::string& text) {
 
 /// What the child does: nothing that it has inherited may act twice, so it resets every signal handler and
 /// ends without running exit handlers.
-[[noreturn]] void run_child(int to_parent, pid_t parent, std::uint64_t file_bytes, const sigset_t& signals,
+[[noreturn]] void run_child(int to_parent, pid_t parent, const Bounds& bounds, const sigset_t& signals,
                             const std::function<void()>& task) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
@@ -73,9 +89,8 @@ void write_all(int descriptor, const std::string& text) {
     }
     pthread_sigmask(SIG_SETMASK, &signals, nullptr);
     limit(RLIMIT_CORE, 0);
-    limit(RLIMIT_CPU, std::min(kLeastSeconds + file_bytes / kBytesASecond, kMostSeconds));
-    limit(RLIMIT_AS, address_space_bytes() + kLeastMemoryBytes +
-                         std::min(kMemoryPerFileByte * file_bytes, available_memory_bytes()));
+    limit(RLIMIT_CPU, bounds.seconds);
+    limit(RLIMIT_AS, address_space_bytes() + bounds.memory_bytes);
     std::string last_word(1, kDone);
     try {
         task();
@@ -115,8 +130,8 @@ std::string how_it_ended(int status) {
 }  // namespace
 
 void try_in_child(const std::string& path, const std::string& shown, ErrorCode code,
-                  const std::function<void()>& task) {
-    const std::uint64_t file_bytes = bytes_of_file(path);
+                  const std::function<void()>& task, std::uint64_t result_bytes) {
+    const Bounds bounds = bounds_for(bytes_of_file(path), result_bytes);
     std::array<int, 2> pipe{};
     if (pipe2(pipe.data(), O_CLOEXEC) != 0) cannot_start(shown);
     const auto [from_child, to_parent] = pipe;
@@ -126,7 +141,7 @@ void try_in_child(const std::string& path, const std::string& shown, ErrorCode c
     pthread_sigmask(SIG_SETMASK, &all, &before);  // until the child has no handlers any more
     const pid_t parent = getpid();
     const pid_t child = fork();
-    if (child == 0) run_child(to_parent, parent, file_bytes, before, task);
+    if (child == 0) run_child(to_parent, parent, bounds, before, task);
     const int error = errno;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     close(to_parent);
@@ -144,6 +159,18 @@ void try_in_child(const std::string& path, const std::string& shown, ErrorCode c
         throw Error(static_cast<ErrorCode>(last_word[1]), last_word.substr(2));
     throw Error(code, shown + ": the HDF5 library fails on this file (" + how_it_ended(status) +
                           "); the file is damaged");
+}
+
+SharedMemory::SharedMemory(std::size_t bytes) : size_(bytes) {
+    if (bytes == 0) return;
+    void* const place = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (place == MAP_FAILED)
+        throw Error(ErrorCode::memory, "the system refused " + format_bytes(bytes) + " of memory");
+    data_ = static_cast<std::byte*>(place);
+}
+
+SharedMemory::~SharedMemory() {
+    if (data_ != nullptr) munmap(data_, size_);
 }
 
 }  // namespace gpumat::formats::hdf5

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -7,13 +9,32 @@
 
 namespace gpumat::formats::hdf5 {
 
-/// Runs `task` in a forked child first, within bounds of processor time and memory that grow with the file
-/// at `path`: on some damaged files HDF5 loops for ever, crashes, or asks for any amount of memory. Returns
-/// where the child came to the end of `task`, so that the caller can do the same itself. Throws the Error
-/// that `task` threw there, or Error{code} naming `shown` where the child did not survive.
+/// Runs `task` in a forked child, within bounds of processor time and memory that grow with the file at
+/// `path` and with the `result_bytes` that `task` makes: on some damaged files HDF5 or a filter loops for
+/// ever, crashes, or asks for any amount of memory. Returns where the child came to the end of `task`: what
+/// it did to SharedMemory is there, and the caller can do the rest again itself. Throws the Error that `task`
+/// threw there, or Error{code} naming `shown` where the child did not survive.
 ///
 /// The caller holds a Session. `task` starts no threads.
 void try_in_child(const std::string& path, const std::string& shown, ErrorCode code,
-                  const std::function<void()>& task);
+                  const std::function<void()>& task, std::uint64_t result_bytes = 0);
+
+/// Zeroed memory that children share. Throws Error{memory} where the system refuses.
+class SharedMemory {
+  public:
+    SharedMemory() = default;
+    explicit SharedMemory(std::size_t bytes);
+    SharedMemory(const SharedMemory&) = delete;
+    SharedMemory& operator=(const SharedMemory&) = delete;
+    ~SharedMemory();
+
+    [[nodiscard]] std::byte* data() { return data_; }
+    [[nodiscard]] const std::byte* data() const { return data_; }
+    [[nodiscard]] std::size_t size() const { return size_; }
+
+  private:
+    std::byte* data_ = nullptr;
+    std::size_t size_ = 0;
+};
 
 }  // namespace gpumat::formats::hdf5

@@ -144,10 +144,6 @@ void try_matrix(const Reference& reference, const ReadOptions& options) {
         walk_chunks(dense->dataset.id(), source.name);
         read_attributes(dense->dataset.id(), source.name);
         open_storage(source, *dense, options);
-    } else if (const auto* sparse = std::get_if<Sparse>(&source.where)) {
-        walk_chunks(sparse->starts.id(), source.name);
-        if (sparse->values) walk_chunks(sparse->rows.id(), source.name);
-        if (sparse->values) walk_chunks(sparse->values->id(), source.name);
     }
 }
 

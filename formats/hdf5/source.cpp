@@ -286,6 +286,7 @@ Found describe(Handle object, const std::string& path, const std::string& datase
     Source source;
     source.dataset = dataset;
     source.name = path + ":" + dataset;
+    source.path = path;
     const H5I_type_t kind = H5Iget_type(object.id());
     if (kind == H5I_GROUP) return describe_group(std::move(source), object.id(), options);
     if (kind != H5I_DATASET) return std::string("is a stored type, expected a dataset of two dimensions");

@@ -43,6 +43,7 @@ struct Empty {};
 /// A matrix that was found in a file. Nothing of it has been read.
 struct Source {
     std::string name;       ///< "FILE:/A", for messages
+    std::string path;       ///< "FILE"
     std::string dataset;    ///< "/A"
     Shape stored;           ///< rows × columns as they lie in the file
     bool reversed = false;  ///< the matrix is the transpose of what is stored

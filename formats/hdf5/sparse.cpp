@@ -3,40 +3,52 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <vector>
+#include <span>
+
+#include "formats/hdf5/probe.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
 
-/// The integers of a one-dimensional dataset.
-std::vector<std::int64_t> read_integers(hid_t dataset, std::size_t count, const std::string& what) {
-    std::vector<std::int64_t> values(count);
+using Integers = std::span<const std::int64_t>;
+
+/// Reads the integers of a one-dimensional dataset.
+void read_integers(hid_t dataset, SharedMemory& to, const std::string& what) {
     const Handle type = take(H5Dget_type(dataset), ErrorCode::input, what);
     if (H5Tget_class(type.id()) != H5T_INTEGER) throw Error(ErrorCode::input, what + ": expected integers");
-    require(H5Dread(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
-            ErrorCode::input, what);
-    return values;
+    require(H5Dread(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, to.data()), ErrorCode::input,
+            what);
+}
+
+Integers integers_in(const SharedMemory& memory) {
+    return {reinterpret_cast<const std::int64_t*>(memory.data()), memory.size() / sizeof(std::int64_t)};
+}
+
+/// The memory for a matrix of so many entries and columns. Throws where it passes the limit.
+std::uint64_t required_bytes(const Source& source, const ReadOptions& options) {
+    const auto entries = static_cast<std::uint64_t>(source.entries);
+    const auto columns = static_cast<std::uint64_t>(source.stored.cols);
+    const unsigned __int128 bytes =
+        static_cast<unsigned __int128>(entries) * (sizeof(std::int64_t) + source.element.memory_bytes) +
+        static_cast<unsigned __int128>(columns + 1) * sizeof(std::int64_t);
+    const std::string what = source.name + ": a sparse matrix of " + std::to_string(entries) + " entries";
+    if (bytes >> 63 != 0) throw Error(ErrorCode::memory, what + " is larger than any address space");
+    require_memory(static_cast<std::uint64_t>(bytes), options.memory_limit, what);
+    return static_cast<std::uint64_t>(bytes);
 }
 
 class SparseStorage : public Storage {
   public:
-    SparseStorage(const Source& source, const Sparse& sparse, const ReadOptions& options) : source_(source) {
-        const auto entries = static_cast<std::uint64_t>(source.entries);
-        const auto columns = static_cast<std::uint64_t>(source.stored.cols);
-        const unsigned __int128 bytes =
-            static_cast<unsigned __int128>(entries) * (sizeof(std::int64_t) + source.element.memory_bytes) +
-            static_cast<unsigned __int128>(columns + 1) * sizeof(std::int64_t);
-        const std::string what = source.name + ": a sparse matrix of " + std::to_string(entries) + " entries";
-        if (bytes >> 63 != 0) throw Error(ErrorCode::memory, what + " is larger than any address space");
-        require_memory(static_cast<std::uint64_t>(bytes), options.memory_limit, what);
-        starts_ = read_integers(sparse.starts.id(), columns + 1, source.name);
-        if (sparse.values) {
-            rows_ = read_integers(sparse.rows.id(), entries, source.name);
-            values_ = Buffer(entries * source.element.memory_bytes);
-            require(H5Dread(sparse.values->id(), source.element.memory.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT,
-                            values_.data()),
-                    ErrorCode::input, source.name + ": cannot be read");
-        }
+    SparseStorage(const Source& source, const Sparse& sparse, const ReadOptions& options)
+        : source_(source),
+          bytes_(required_bytes(source, options)),
+          start_memory_((static_cast<std::size_t>(source.stored.cols) + 1) * sizeof(std::int64_t)),
+          row_memory_(static_cast<std::size_t>(source.entries) * sizeof(std::int64_t)),
+          values_(static_cast<std::size_t>(source.entries) * source.element.memory_bytes),
+          starts_(integers_in(start_memory_)),
+          rows_(integers_in(row_memory_)) {
+        try_in_child(
+            source.path, source.name, ErrorCode::input, [&] { read_parts(sparse); }, bytes_);
         check();
     }
 
@@ -57,6 +69,16 @@ class SparseStorage : public Storage {
     }
 
   private:
+    /// In a child: filters may run.
+    void read_parts(const Sparse& sparse) {
+        read_integers(sparse.starts.id(), start_memory_, source_.name);
+        if (!sparse.values) return;
+        read_integers(sparse.rows.id(), row_memory_, source_.name);
+        require(H5Dread(sparse.values->id(), source_.element.memory.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                        values_.data()),
+                ErrorCode::input, source_.name + ": cannot be read");
+    }
+
     [[noreturn]] void malformed(const std::string& why) const {
         throw Error(ErrorCode::input, source_.name + ": a malformed sparse matrix: " + why);
     }
@@ -81,9 +103,12 @@ class SparseStorage : public Storage {
     }
 
     const Source& source_;
-    std::vector<std::int64_t> starts_;
-    std::vector<std::int64_t> rows_;
-    Buffer values_;
+    std::uint64_t bytes_;
+    SharedMemory start_memory_;
+    SharedMemory row_memory_;
+    SharedMemory values_;
+    Integers starts_;
+    Integers rows_;
 };
 
 }  // namespace

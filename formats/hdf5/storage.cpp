@@ -1,10 +1,12 @@
 #include "formats/hdf5/storage.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
 
 #include "formats/hdf5/external.hpp"
+#include "formats/hdf5/probe.hpp"
 #include "formats/hdf5/raw.hpp"
 
 namespace gpumat::formats::hdf5 {
@@ -19,16 +21,72 @@ void select(hid_t space, int rank, const Block& rect, const std::string& what) {
             ErrorCode::input, what);
 }
 
+constexpr std::int64_t kTileBytes = std::int64_t{64} << 20;  ///< that one child reads, or a chunk
+
+/// Through H5Dread. Where filters run or other files are read, in a child, because a filter can crash, loop
+/// or inflate without end, and nothing has tried the pieces of a virtual dataset.
 class LibraryStorage : public Storage {
   public:
-    LibraryStorage(const Source& source, const Dense& dense) : source_(source), dense_(dense) {}
+    LibraryStorage(const Source& source, const Dense& dense)
+        : source_(source),
+          dense_(dense),
+          element_bytes_(static_cast<std::int64_t>(source.element.memory_bytes)) {}
 
     void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
         if (rect.rows == 0 || rect.cols == 0) return;
         const Session session;
-        const auto element_bytes = static_cast<std::int64_t>(source_.element.memory_bytes);
+        if (dense_.layout != H5D_CHUNKED && dense_.layout != H5D_VIRTUAL) {
+            read_here(rect, to, row_bytes);
+            return;
+        }
+        const Shape grain = dense_.layout == H5D_CHUNKED ? dense_.chunk : Shape{1, 1};
+        const Shape step = tile_of(rect.cols, grain);
+        SharedMemory shared(static_cast<std::size_t>(std::min(step.rows, rect.rows) *
+                                                     std::min(step.cols, rect.cols) * element_bytes_));
+        for (std::int64_t row = rect.row; row < rect.row + rect.rows;) {
+            const std::int64_t rows = until_edge(row, step.rows, rect.row + rect.rows);
+            for (std::int64_t col = rect.col; col < rect.col + rect.cols;) {
+                const std::int64_t cols = until_edge(col, step.cols, rect.col + rect.cols);
+                read_in_child({row, col, rows, cols}, shared,
+                              to + (row - rect.row) * row_bytes + (col - rect.col) * element_bytes_,
+                              row_bytes);
+                col += cols;
+            }
+            row += rows;
+        }
+    }
+
+  private:
+    /// Whole chunks, as many as make a tile of a matrix of `cols` columns.
+    [[nodiscard]] Shape tile_of(std::int64_t cols, const Shape& grain) const {
+        const std::int64_t most = kTileBytes / element_bytes_;
+        const auto multiple = [](std::int64_t wanted, std::int64_t step) {
+            return std::max<std::int64_t>(1, wanted / step) * step;
+        };
+        const std::int64_t width = multiple(most / std::min(grain.rows, most), grain.cols);
+        return {multiple(most / std::min({width, cols, most}), grain.rows), width};
+    }
+
+    /// How far it is from `position` to the next multiple of `step`, or to `end`.
+    static std::int64_t until_edge(std::int64_t position, std::int64_t step, std::int64_t end) {
+        return std::min(step - position % step, end - position);
+    }
+
+    void read_in_child(const Block& tile, SharedMemory& shared, std::byte* to, std::int64_t row_bytes) const {
+        const std::int64_t bytes = tile.cols * element_bytes_;
+        const auto decoded =
+            static_cast<std::uint64_t>(tile.rows * bytes) +
+            static_cast<std::uint64_t>(dense_.chunk.rows * dense_.chunk.cols * element_bytes_);
+        try_in_child(
+            source_.path, source_.name, ErrorCode::input, [&] { read_here(tile, shared.data(), bytes); },
+            decoded);
+        for (std::int64_t i = 0; i < tile.rows; ++i)
+            std::memcpy(to + i * row_bytes, shared.data() + i * bytes, static_cast<std::size_t>(bytes));
+    }
+
+    void read_here(const Block& rect, std::byte* to, std::int64_t row_bytes) const {
         const std::array<hsize_t, 2> extents = {static_cast<hsize_t>(rect.rows),
-                                                static_cast<hsize_t>(row_bytes / element_bytes)};
+                                                static_cast<hsize_t>(row_bytes / element_bytes_)};
         const Handle memory =
             take(H5Screate_simple(2, extents.data(), nullptr), ErrorCode::input, source_.name);
         select(memory.id(), 2, {0, 0, rect.rows, rect.cols}, source_.name);
@@ -39,20 +97,10 @@ class LibraryStorage : public Storage {
                 ErrorCode::input, source_.name + ": cannot be read");
     }
 
-  private:
     const Source& source_;
     const Dense& dense_;
+    std::int64_t element_bytes_;
 };
-
-/// Whether every chunk of the dataset has been written.
-bool all_chunks_are_there(const Source& source, const Dense& dense) {
-    const auto count = [](std::int64_t extent, std::int64_t edge) {
-        return extent / edge + (extent % edge != 0);
-    };
-    const auto needed = static_cast<unsigned __int128>(count(source.stored.rows, dense.chunk.rows)) *
-                        static_cast<unsigned __int128>(count(source.stored.cols, dense.chunk.cols));
-    return written_chunks(dense.dataset.id(), source.name) == needed;
-}
 
 /// Throws where HDF5 has no filter that the dataset needs, neither built in nor as a plugin.
 void require_filters(const Source& source, const Dense& dense) {
@@ -68,7 +116,9 @@ void require_filled(const Source& source, const Dense& dense) {
     if (source.stored.rows == 0 || source.stored.cols == 0 || !fill_value(source, dense).empty()) return;
     if (dense.layout == H5D_CONTIGUOUS && H5Dget_storage_size(dense.dataset.id()) > 0) return;
     if (dense.layout == H5D_COMPACT) return;
-    if (dense.layout == H5D_CHUNKED && all_chunks_are_there(source, dense)) return;
+    if (dense.layout == H5D_CHUNKED &&
+        all_chunks_are_there(dense.dataset.id(), dense.creation.id(), source.name))
+        return;
     throw Error(ErrorCode::input,
                 source.name + ": parts of it were never written, and the dataset defines no fill value");
 }
@@ -112,6 +162,20 @@ hsize_t written_chunks(hid_t dataset, const std::string& what) {
     hsize_t count = 0;
     require(H5Dget_num_chunks(dataset, space.id(), &count), ErrorCode::input, what);
     return count;
+}
+
+bool all_chunks_are_there(hid_t dataset, hid_t creation, const std::string& what) {
+    const Handle space = take(H5Dget_space(dataset), ErrorCode::input, what);
+    std::array<hsize_t, H5S_MAX_RANK> extents{};
+    std::array<hsize_t, H5S_MAX_RANK> edges{};
+    const int rank = H5Sget_simple_extent_dims(space.id(), extents.data(), nullptr);
+    if (rank < 1 || H5Pget_chunk(creation, rank, edges.data()) != rank) fail(ErrorCode::input, what);
+    hsize_t needed = 1;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(rank); ++i) {
+        const hsize_t along = extents[i] / edges[i] + (extents[i] % edges[i] != 0);
+        if (__builtin_mul_overflow(needed, along, &needed)) return false;  // more than a file has bytes
+    }
+    return written_chunks(dataset, what) == needed;
 }
 
 std::unique_ptr<Storage> open_library_storage(const Source& source, const Dense& dense) {

@@ -28,6 +28,9 @@ std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, 
 /// How many chunks of a chunked dataset have been written. Visits its whole index.
 hsize_t written_chunks(hid_t dataset, const std::string& what);
 
+/// Whether every chunk of a chunked dataset has been written. Visits its whole index.
+bool all_chunks_are_there(hid_t dataset, hid_t creation, const std::string& what);
+
 /// Through H5Dread, for whatever the others leave.
 std::unique_ptr<Storage> open_library_storage(const Source& source, const Dense& dense);
 

@@ -8,11 +8,12 @@ A line of cases.tsv is either
     read<TAB>NAME<TAB>FILE<TAB>DATASET<TAB>OPTIONS<TAB>TYPE<TAB>ROWS<TAB>COLS<TAB>RAW
 or
     fail<TAB>NAME<TAB>FILE<TAB>DATASET<TAB>OPTIONS<TAB>CODE<TAB>WORDS OF THE MESSAGE
-OPTIONS are words such as column, external, matlab, row, type=f32; a dash stands for nothing.
+OPTIONS are words such as column, external, matlab, row, type=f32, limit=1024 (bytes of memory); a dash stands for nothing.
 """
 import os
 import struct
 import sys
+import zlib
 
 import h5py
 import numpy as np
@@ -101,6 +102,10 @@ def types_and_orders(cases):
                 out["A"] = values.astype(np.dtype(dtype).newbyteorder(order))
                 out.create_dataset("Z", data=values.astype(np.dtype(dtype).newbyteorder(order)), chunks=(3, 2),
                                    compression=4, shuffle=True)
+                wide = sample(dtype, (9, 83))  # rows of more elements than a vector register has bytes
+                out.create_dataset("W", data=wide.astype(np.dtype(dtype).newbyteorder(order)), chunks=(5, 40),
+                                   shuffle=True)
+            cases.reads(f"{name}_{word}_wide", file, wide, name, "/W")
             cases.reads(f"{name}_{word}", file, values, name, "/A")
             cases.reads(f"{name}_{word}_chunked", file, values, name, "/Z")
     bits = sample(np.uint16, (6, 4))
@@ -378,6 +383,33 @@ def external_data(cases):
     cases.fails("virtual_circle", "virtual.h5", 3, "virtual", "/circle", "external")
 
 
+    # Pieces of which parts were never written: their fill value stands for those, and without one they are missing.
+    never = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    never.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    never_chunked = never.copy()
+    never_chunked.set_chunk((2, 2))
+    with h5py.File(cases.path("pieces.h5"), "w", libver=NEWEST) as out:
+        filled = out.create_dataset("filled", (4, 4), "f8", chunks=(2, 2), fillvalue=2.5, compression=4)
+        filled[0:2, 0:2] = 1
+        space = h5py.h5s.create_simple((4, 4))
+        h5py.h5d.create(out.id, b"unwritten", h5py.h5t.IEEE_F64LE, space, dcpl=never)
+        holes = h5py.Dataset(h5py.h5d.create(out.id, b"holes", h5py.h5t.IEEE_F64LE, space, dcpl=never_chunked))
+        holes[0:2, 0:2] = 1
+        whole = h5py.Dataset(h5py.h5d.create(out.id, b"whole", h5py.h5t.IEEE_F64LE, space, dcpl=never_chunked))
+        whole[...] = 3
+    with h5py.File(cases.path("of_pieces.h5"), "w", libver=NEWEST) as out:
+        for name in ("filled", "unwritten", "holes", "whole"):
+            layout = h5py.VirtualLayout((4, 4), "f8")
+            layout[:] = h5py.VirtualSource("pieces.h5", name, (4, 4))
+            out.create_virtual_dataset(name, layout)
+    expected = np.full((4, 4), 2.5)
+    expected[0:2, 0:2] = 1
+    cases.reads("virtual_filled", "of_pieces.h5", expected, "f64", "/filled", "external")
+    cases.reads("virtual_whole", "of_pieces.h5", np.full((4, 4), 3.0), "f64", "/whole", "external")
+    cases.fails("virtual_unwritten", "of_pieces.h5", 3, "never written", "/unwritten", "external")
+    cases.fails("virtual_holes", "of_pieces.h5", 3, "never written", "/holes", "external")
+
+
 def matlab_string(text):
     return np.bytes_(text)
 
@@ -451,6 +483,8 @@ def conventions(cases):
         octave("A", "matrix")["value"] = values.T
         octave("x", "scalar")["value"] = 2.5
         octave("f", "float matrix")["value"] = values.T.astype(np.float32)
+        octave("b", "bool matrix")["value"] = np.array([[1, 0], [0, 1], [1, 1]], np.uint8)
+        octave("c", "complex matrix")["value"] = parts
         octave("i", "int16 matrix")["value"] = values.T.astype(np.int16)
         octave("s", "string")["value"] = np.zeros((2, 2), np.int8)
         octave("r", "range")["value"] = np.zeros(1, [("base", "f8"), ("limit", "f8"), ("increment", "f8")])
@@ -467,6 +501,8 @@ def conventions(cases):
     cases.reads("octave_value", "octave.h5", values.T, "f64", "/A/value")
     cases.reads("octave_scalar", "octave.h5", np.array([[2.5]]), "f64", "/x")
     cases.reads("octave_float", "octave.h5", values.astype(np.float32), "f32", "/f")
+    cases.reads("octave_bool", "octave.h5", np.array([[1, 0, 1], [0, 1, 1]], np.uint8), "u8", "/b")
+    cases.reads("octave_complex", "octave.h5", np.dstack((values, -values)).view(np.complex128)[:, :, 0], "c128", "/c")
     cases.reads("octave_int16", "octave.h5", values.astype(np.int16), "i16", "/i")
     cases.reads("octave_empty", "octave.h5", np.zeros((3, 0)), "f64", "/none")
     cases.reads("octave_sparse", "octave.h5", dense, "f64", "/sp")
@@ -482,6 +518,25 @@ def conventions(cases):
         out.write(b"HDF5-based Julia Data Format, version 0.1.1\0")
     cases.reads("julia", "julia.jld2", values, "f64", "/A")
     cases.reads("julia_complex", "julia.jld2", values.astype(np.complex64), "c64", "/C")
+    cases.reads("julia_as_stored", "julia.jld2", values.T, "f64", "/A", "row")
+    with h5py.File(cases.path("julia.jld"), "w", userblock_size=512) as out:
+        out["A"] = values.T
+    with open(cases.path("julia.jld"), "r+b") as out:
+        out.write(b"Julia data file (HDF5), version 0.1.3\0")
+    cases.reads("julia_jld", "julia.jld", values, "f64", "/A")
+    # HDF5.jl leaves no mark: its dimensions are reversed only where that is asked for. Bool is a bit field.
+    with h5py.File(cases.path("julia_plain.h5"), "w") as out:
+        out["A"] = values.T
+        parts = np.zeros((3, 2), dtype=[("r", "f8"), ("i", "f8")])
+        parts["r"], parts["i"] = values.T, -values.T
+        out["C"] = parts
+    write_low(cases.path("julia_plain.h5"), "B", h5py.h5t.NATIVE_B8, (3, 2), np.arange(6, dtype="u1"))
+    cases.reads("julia_unmarked", "julia_plain.h5", values.T, "f64", "/A")
+    cases.reads("julia_unmarked_reversed", "julia_plain.h5", values, "f64", "/A", "matlab")
+    cases.reads("julia_unmarked_complex", "julia_plain.h5", np.dstack((values, -values)).view(np.complex128)[:, :, 0],
+                "c128", "/C", "matlab")
+    cases.reads("julia_unmarked_bool", "julia_plain.h5", np.arange(6, dtype=np.uint8).reshape(3, 2).T, "u8", "/B",
+                "matlab")
 
 
 def damaged(cases):
@@ -505,7 +560,6 @@ def damaged(cases):
         made[...] = 1.0
         made.id.write_direct_chunk((4, 4), b"this is not a deflate stream", filter_mask=0)
     cases.fails("bad_deflate", "bad_chunk.h5", 3, "chunk at row 5, column 5")
-    import zlib
     with h5py.File(cases.path("bomb.h5"), "w") as out:
         made = out.create_dataset("A", (8, 8), "f8", chunks=(4, 4), compression=4)
         made[...] = 1.0
@@ -534,6 +588,11 @@ def damaged(cases):
         file.seek(0)
         file.write(data)
     cases.fails("endless_heap", "heap.h5", 3, "heap.h5")
+    endless_filters(cases)
+    endless_index(cases)
+    with h5py.File(cases.path("huge_chunk.h5"), "w") as out:
+        out.create_dataset("A", (1, 1), "f8", chunks=(1 << 15, (1 << 14) - 1), maxshape=(None, None), compression=1)
+    cases.fails("huge_chunk", "huge_chunk.h5", 6, "reading chunks of 32768x16383 needs", "-", "limit=1000000000")
     with h5py.File(cases.path("huge.h5"), "w") as out:
         out.create_dataset("A", (1 << 30, 1 << 30), "f8", chunks=(64, 64))
         out.create_dataset("B", (1 << 40, 1 << 40), "f8", chunks=(64, 64))
@@ -551,6 +610,49 @@ def damaged(cases):
     with open(cases.path("unknown_filter.h5"), "wb") as out:
         out.write(data.replace(message, struct.pack("<HHHH", 32015, 8, 1, 1) + b"zstd\0\0\0\0"))
     cases.fails("unknown_filter", "unknown_filter.h5", 3, "filter 32015 (zstd)")
+
+
+def endless_filters(cases):
+    """Chunks that inflate to 4 GiB, where HDF5 itself inflates them: beside a filter that only it has, and in the
+    parts of a sparse matrix."""
+    packer = zlib.compressobj(9)
+    start = packer.compress(bytes(1 << 24)) + packer.flush(zlib.Z_FULL_FLUSH)
+    more = packer.compress(bytes(1 << 24)) + packer.flush(zlib.Z_FULL_FLUSH)  # the same bytes each time
+    bomb = start + more * 255
+    with h5py.File(cases.path("endless_filters.h5"), "w") as out:
+        made = out.create_dataset("A", (8, 8), "i8", chunks=(8, 8), scaleoffset=True, compression=9)
+        made[...] = 1
+        made.id.write_direct_chunk((0, 0), bomb)
+        group = out.create_group("S")
+        group.attrs["MATLAB_class"] = matlab_string("double")
+        group.attrs["MATLAB_sparse"] = np.uint64(400)
+        group["ir"] = np.arange(400, dtype=np.uint64)
+        group["jc"] = np.array([0, 400], np.uint64)
+        data = group.create_dataset("data", data=np.ones(400), chunks=(400,), compression=9)
+        data.id.write_direct_chunk((0,), bomb)
+    cases.fails("endless_filters", "endless_filters.h5", 3, "endless_filters.h5:/A", "/A")
+    cases.fails("endless_filters_sparse", "endless_filters.h5", 3, "endless_filters.h5:/S", "/S")
+
+
+def endless_index(cases):
+    """Indices of chunks that are their own branches, of a dataset and of a piece of a virtual one."""
+    with h5py.File(cases.path("endless_index.h5"), "w", libver="earliest") as out:
+        out.create_dataset("A", data=np.ones((4, 4)), chunks=(2, 2))
+    with open(cases.path("endless_index.h5"), "r+b") as file:
+        data = bytearray(file.read())
+        nodes = [at for at in range(len(data)) if data[at:at + 6] == b"TREE\1\0"]
+        assert len(nodes) == 1
+        data[nodes[0] + 5] = 1  # a branch; its entries are a key of 32 bytes and an address each
+        for entry in range(4):
+            struct.pack_into("<Q", data, nodes[0] + 24 + 40 * entry + 32, nodes[0])
+        file.seek(0)
+        file.write(data)
+    with h5py.File(cases.path("endless_piece.h5"), "w", libver=NEWEST) as out:
+        layout = h5py.VirtualLayout((4, 4), "f8")
+        layout[:] = h5py.VirtualSource("endless_index.h5", "A", (4, 4))
+        out.create_virtual_dataset("A", layout)
+    cases.fails("endless_index", "endless_index.h5", 3, "endless_index.h5")
+    cases.fails("endless_piece", "endless_piece.h5", 3, "endless_piece.h5", "/A", "external")
 
 
 def generate(folder):

@@ -50,6 +50,7 @@ ReadOptions options_of(const std::string& text) {
         if (word == "matlab") options.layout = Layout::matlab;
         if (word == "row") options.layout = Layout::row;
         if (word.starts_with("type=")) options.type = type_from_name(word.substr(5));
+        if (word.starts_with("limit=")) options.memory_limit = std::stoull(word.substr(6));
     }
     return options;
 }
