@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/core/parallel.hpp"
+#include "lib/crc32.hpp"
 
 namespace gpumat {
 namespace {
@@ -20,14 +21,10 @@ static_assert(std::endian::native == std::endian::little, "elements are hashed a
 /// Bytes that one thread hashes before it takes the next piece.
 constexpr std::int64_t kPieceBytes = std::int64_t{4} << 20;
 
-uLong crc_of(const std::byte* data, std::int64_t bytes, uLong crc) {
-    return crc32_z(crc, reinterpret_cast<const Bytef*>(data), static_cast<z_size_t>(bytes));
-}
-
 /// The hash of pieces that follow each other, each of `grain` units of so many bytes, the last one shorter.
-std::string combined(const std::vector<uLong>& crcs, std::int64_t units, std::int64_t grain,
+std::string combined(const std::vector<std::uint32_t>& crcs, std::int64_t units, std::int64_t grain,
                      std::int64_t unit_bytes) {
-    uLong crc = crc32_z(0, nullptr, 0);
+    uLong crc = 0;
     for (std::size_t piece = 0; piece < crcs.size(); ++piece) {
         const std::int64_t begin = static_cast<std::int64_t>(piece) * grain;
         const std::int64_t bytes = (std::min(begin + grain, units) - begin) * unit_bytes;
@@ -57,14 +54,14 @@ std::string content_hash(const MatrixView& matrix, int threads) {
     const std::int64_t units = single ? row_bytes : rows;
     const std::int64_t grain =
         single ? kPieceBytes : std::max<std::int64_t>(1, kPieceBytes / std::max<std::int64_t>(1, row_bytes));
-    std::vector<uLong> crcs(static_cast<std::size_t>((units + grain - 1) / grain), crc32_z(0, nullptr, 0));
+    std::vector<std::uint32_t> crcs(static_cast<std::size_t>((units + grain - 1) / grain), 0);
     parallel_for(units, grain, threads, [&](std::int64_t begin, std::int64_t end) {
-        uLong& crc = crcs[static_cast<std::size_t>(begin / grain)];
+        std::uint32_t& crc = crcs[static_cast<std::size_t>(begin / grain)];
         if (single) {
-            crc = crc_of(matrix.data + begin, end - begin, crc);
+            crc = crc32_of(matrix.data + begin, static_cast<std::size_t>(end - begin), crc);
         } else {
             for (std::int64_t i = begin; i < end; ++i)
-                crc = crc_of(matrix.data + i * step_bytes, row_bytes, crc);
+                crc = crc32_of(matrix.data + i * step_bytes, static_cast<std::size_t>(row_bytes), crc);
         }
     });
 
@@ -78,7 +75,7 @@ std::string transposed_content_hash(const MatrixView& matrix, int threads) {
     const std::size_t element = size_of(matrix.type);
     const std::size_t column_bytes = static_cast<std::size_t>(rows) * element;
     constexpr std::int64_t kGrain = 64;  // columns that are gathered together, as they share cache lines
-    std::vector<uLong> crcs(static_cast<std::size_t>((cols + kGrain - 1) / kGrain), crc32_z(0, nullptr, 0));
+    std::vector<std::uint32_t> crcs(static_cast<std::size_t>((cols + kGrain - 1) / kGrain), 0);
     parallel_for(cols, kGrain, threads, [&](std::int64_t begin, std::int64_t end) {
         const auto width = static_cast<std::size_t>(end - begin);
         Buffer columns(width * column_bytes);
@@ -89,8 +86,8 @@ std::string transposed_content_hash(const MatrixView& matrix, int threads) {
             for (std::size_t j = 0; j < width; ++j)
                 std::memcpy(columns.data() + j * column_bytes + i * element, from + j * element, element);
         }
-        uLong& crc = crcs[static_cast<std::size_t>(begin / kGrain)];
-        crc = crc_of(columns.data(), static_cast<std::int64_t>(columns.size()), crc);
+        std::uint32_t& crc = crcs[static_cast<std::size_t>(begin / kGrain)];
+        crc = crc32_of(columns.data(), columns.size(), crc);
     });
     return combined(crcs, cols, kGrain, static_cast<std::int64_t>(column_bytes));
 }

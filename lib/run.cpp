@@ -3,7 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <future>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "lib/atomic_output.hpp"
@@ -202,6 +204,10 @@ std::vector<std::pair<std::string, std::string>> provenance(const RunRecord& rec
 void write_result(const Plan& plan, const Matrix& result, const RunOptions& options,
                   std::optional<AtomicOutput>& atomic, RunRecord& record) {
     const Stopwatch watch;
+    // Beside the writing, which is one thread's work: the system lets no other write into the file.
+    const auto hashing = options.threads > 1 ? std::launch::async : std::launch::deferred;
+    std::future<std::string> hash =
+        std::async(hashing, [&] { return content_hash(result.view(), options.threads - 1); });
     formats::WriteOptions how = options.write;
     how.threads = options.threads;
     if (plan.output_format->has_datasets) how.attributes = provenance(record);
@@ -227,7 +233,7 @@ void write_result(const Plan& plan, const Matrix& result, const RunOptions& opti
                                    .cols = result.shape().cols,
                                    .type = std::string(name_of(result.type())),
                                    .bytes = result.bytes(),
-                                   .hash = content_hash(result.view(), options.threads)};
+                                   .hash = hash.get()};
 }
 
 /// A dry run is asked for the plan; otherwise it is a detail.

@@ -415,19 +415,69 @@ const std::byte* bytes_of(const T& element) {
     return reinterpret_cast<const std::byte*>(&element);
 }
 
+/// The block of `in` that becomes `block` of its transpose.
+Block source_of(const Block& block) {
+    return {block.col, block.row, block.cols, block.rows};
+}
+
+/// Asks for the lines of a block, whose rows lie too far apart for the hardware to foresee them.
+template <class T>
+void prefetch(const MatrixView& matrix, const Block& block) {
+    constexpr std::size_t kLineBytes = 64;
+    const std::size_t bytes = static_cast<std::size_t>(block.cols) * sizeof(T);
+    for (std::int64_t i = block.row; i < block.row + block.rows; ++i) {
+        const std::byte* row = bytes_of(matrix.row<T>(i)[block.col]);
+        for (std::size_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(row + at);
+    }
+}
+
+/// The row of `block` with number `i` in `out` differs from `expected`.
+template <class T>
+void note_row(const MatrixView& out, const T* expected, std::int64_t i, const Block& block, Findings& found) {
+    const T* row = out.row<T>(i);
+    for (std::int64_t j = block.col; j < block.col + block.cols; ++j) {
+        const T& right = expected[j - block.col];
+        if (std::memcmp(bytes_of(row[j]), bytes_of(right), sizeof(T)) == 0) continue;
+        ++found.row_mismatches[static_cast<std::size_t>(i - block.row)];
+        note_element(found, {kInfinity, 0, kInfinity, {}}, i, j, [&] {
+            return std::pair(element_text(row[j], out.type), element_text(right, out.type));
+        });
+    }
+}
+
+/// Turns the block's source round, in memory that stays in the first cache, and compares whole rows.
 template <class T>
 void compare_block(const MatrixView& in, const MatrixView& out, const Block& block, Findings& found) {
-    for (std::int64_t i = block.row; i < block.row + block.rows; ++i) {
-        const auto* row = out.row<T>(i);
-        for (std::int64_t j = block.col; j < block.col + block.cols; ++j) {
-            const T& expected = in.row<T>(j)[i];
-            // As bytes: a NaN equals itself, and the zeros differ.
-            if (std::memcmp(bytes_of(row[j]), bytes_of(expected), sizeof(T)) == 0) continue;
-            ++found.row_mismatches[static_cast<std::size_t>(i - block.row)];
-            note_element(found, {kInfinity, 0, kInfinity, {}}, i, j, [&] {
-                return std::pair(element_text(row[j], in.type), element_text(expected, in.type));
-            });
+    constexpr std::int64_t kStep =
+        kBlock + 64 / sizeof(T);  // a line more, so that columns share no cache set
+    alignas(64) std::array<std::byte, kBlock * kStep * sizeof(T)> memory;
+    T* const expected = reinterpret_cast<T*>(memory.data());
+    for (std::int64_t j = 0; j < block.cols; ++j) {
+        const T* from = in.row<T>(block.col + j) + block.row;
+        for (std::int64_t i = 0; i < block.rows; ++i)
+            std::memcpy(expected + i * kStep + j, from + i, sizeof(T));
+    }
+    for (std::int64_t i = 0; i < block.rows; ++i) {
+        const T* row = out.row<T>(block.row + i) + block.col;
+        // As bytes: a NaN equals itself, and the zeros differ.
+        if (std::memcmp(row, expected + i * kStep, static_cast<std::size_t>(block.cols) * sizeof(T)) != 0)
+            note_row(out, expected + i * kStep, block.row + i, block, found);
+    }
+}
+
+/// Rows [begin, end) of a transpose, end - begin <= kBlock.
+template <class T>
+void compare_rows(const MatrixView& in, const MatrixView& out, std::int64_t begin, std::int64_t end,
+                  Findings& found) {
+    const auto block_at = [&](std::int64_t col) {
+        return Block{begin, col, end - begin, std::min(kBlock, out.shape.cols - col)};
+    };
+    for (std::int64_t col = 0; col < out.shape.cols; col += kBlock) {
+        if (col + kBlock < out.shape.cols) {
+            prefetch<T>(in, source_of(block_at(col + kBlock)));
+            prefetch<T>(out, block_at(col + kBlock));
         }
+        compare_block<T>(in, out, block_at(col), found);
     }
 }
 
@@ -459,10 +509,7 @@ Verification verify_transpose(const MatrixView& in, const MatrixView& out, const
     parallel_for(out.shape.rows, kBlock, options.threads, [&](std::int64_t begin, std::int64_t end) {
         Findings rows;
         rows.row_mismatches.resize(static_cast<std::size_t>(end - begin));
-        for (std::int64_t col = 0; col < out.shape.cols; col += kBlock) {
-            const Block block{begin, col, end - begin, std::min(kBlock, out.shape.cols - col)};
-            visit_type(in.type, [&]<class T>(TypeTag<T>) { compare_block<T>(in, out, block, rows); });
-        }
+        visit_type(in.type, [&]<class T>(TypeTag<T>) { compare_rows<T>(in, out, begin, end, rows); });
         const std::lock_guard lock(mutex);
         all.merge(rows, static_cast<std::size_t>(begin));
     });

@@ -256,23 +256,17 @@ class Hdf5Writer : public Writer {
         }
     }
 
-    /// Straight into the dataset's place in the file, in parallel: no conversion is due.
+    /// Straight into the dataset's place in the file: no conversion is due. By one thread, because file
+    /// systems let one thread at a time write into a file.
     void write_contiguous(const Block& block, const MatrixView& in) const {
         const auto start = static_cast<std::int64_t>(offset_);
         const std::int64_t row_bytes = block.cols * element_bytes_;
         const bool gapless = block.cols == shape_.cols && in.ld == block.cols;
-        const std::int64_t grain = std::max<std::int64_t>(1, kPieceBytes / row_bytes);
-        parallel_for(block.rows, grain, options_.threads, [&](std::int64_t begin, std::int64_t end) {
-            const auto place = [&](std::int64_t i) {
-                return start + ((block.row + i) * shape_.cols + block.col) * element_bytes_;
-            };
-            if (gapless) {
-                write_at(in.data + begin * row_bytes, (end - begin) * row_bytes, place(begin));
-                return;
-            }
-            for (std::int64_t i = begin; i < end; ++i)
-                write_at(in.data + i * in.ld * element_bytes_, row_bytes, place(i));
-        });
+        const std::int64_t run = gapless ? block.rows : 1;  // rows that lie side by side on both sides
+        for (std::int64_t i = 0; i < block.rows; i += run) {
+            write_at(in.data + i * in.ld * element_bytes_, run * row_bytes,
+                     start + ((block.row + i) * shape_.cols + block.col) * element_bytes_);
+        }
     }
 
     /// The part of the chunk at (row, col) of the grid that lies in the matrix.
