@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "lib/core/error.hpp"
+
 namespace gpumat::formats {
 
 Reference parse_reference(const std::string& text) {
@@ -20,6 +22,11 @@ Reference parse_reference(const std::string& text) {
 
 std::string to_string(const Reference& reference) {
     return reference.dataset.empty() ? reference.path : reference.path + ":" + reference.dataset;
+}
+
+void Reader::read_entries(const std::function<void(const Entries&)>& /*take*/) {
+    throw Error(ErrorCode::usage, to_string(header().source) + ": found storage '" + header().storage +
+                                      "', expected entries in coordinate storage");
 }
 
 Matrix read_whole(Reader& reader, const ReadOptions& options) {

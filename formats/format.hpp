@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,7 +62,27 @@ struct ReadOptions {
     Layout layout = Layout::by_content;
 };
 
-/// Reads one matrix, whole or in blocks. Sparse storage is delivered dense.
+/// One value of a sparse matrix. Rows and columns count from 0.
+template <class T>
+struct Entry {
+    std::int64_t row;
+    std::int64_t col;
+    T value;
+};
+
+/// Some entries of a sparse matrix: `count` of type Entry<T>, where `type` is that of T.
+struct Entries {
+    Type type = Type::f64;
+    std::int64_t count = 0;
+    const void* first = nullptr;
+
+    template <class T>
+    [[nodiscard]] std::span<const Entry<T>> as() const {
+        return {static_cast<const Entry<T>*>(first), static_cast<std::size_t>(count)};
+    }
+};
+
+/// Reads one matrix, whole or in blocks. Sparse storage is delivered dense, or entry by entry.
 ///
 /// Every function throws Error{input} with file, line or dataset, what was found and what was expected.
 class Reader {
@@ -76,6 +98,12 @@ class Reader {
     /// Fills `out`, which has the block's shape and the header's type. Blocks may overlap and come in any
     /// order; the header's order is the cheap one.
     virtual void read(const Block& block, const MutableMatrixView& out) = 0;
+
+    /// Gives the entries of a coordinate file to `take`, some at a time and in the order of the file, without
+    /// making the matrix dense. Symmetry is resolved: an entry beside the diagonal is followed by the one
+    /// across it. Entries for the same element come as they are; their sum is its value. What `take` is given
+    /// lives until it returns. Throws Error{usage} where the storage has no entries.
+    virtual void read_entries(const std::function<void(const Entries&)>& take);
 };
 
 /// How and where to write. The file at `path` is created or truncated; replacing files safely is the

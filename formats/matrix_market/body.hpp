@@ -1,8 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "formats/format.hpp"
 #include "formats/matrix_market/header.hpp"
 #include "formats/matrix_market/text.hpp"
 #include "lib/core/matrix.hpp"
@@ -29,12 +31,18 @@ class Body {
     virtual void read(const Block& block, const MutableMatrixView& out) = 0;
 };
 
+/// Reads the entries behind a header, too.
+class CoordinateBody : public Body {
+  public:
+    virtual void read_entries(const std::function<void(const Entries&)>& take) = 0;
+};
+
 /// Values in the order of columns. Where blocks begin in the file is remembered, so that blocks from left to
 /// right read the file once.
 std::unique_ptr<Body> open_array(const BodyContext& context);
 
 /// Entries with their indices, in any order. Every block reads the whole file. Entries for the same element
 /// are added in the order of the file, in the type that is delivered; a sum beyond its range is refused.
-std::unique_ptr<Body> open_coordinate(const BodyContext& context);
+std::unique_ptr<CoordinateBody> open_coordinate(const BodyContext& context);
 
 }  // namespace gpumat::formats::matrix_market

@@ -14,14 +14,6 @@
 
 namespace gpumat::formats::matrix_market {
 
-/// Text that one thread parses at a time; with its values it stays in the second-level cache. Tests make it
-/// small, so that short files have many chunks.
-#ifdef GPUMAT_MATRIX_MARKET_CHUNK_BYTES
-constexpr std::uint64_t kChunkBytes = GPUMAT_MATRIX_MARKET_CHUNK_BYTES;
-#else
-constexpr std::uint64_t kChunkBytes = std::uint64_t{512} << 10;
-#endif
-
 /// Chunks a thread between two meetings of the threads.
 constexpr std::uint64_t kChunksPerThread = 8;
 

@@ -10,13 +10,6 @@ namespace gpumat::formats::matrix_market {
 namespace {
 
 template <class T>
-struct Entry {
-    std::int64_t row;
-    std::int64_t col;
-    T value;
-};
-
-template <class T>
 struct CoordinateChunk : Chunk {
     /// The elements that each owner of rows has to add, relative to the block.
     std::vector<std::vector<Entry<T>>> owned;
@@ -180,24 +173,39 @@ const char* locate_entry(std::string_view text, std::int64_t n) {
 }
 
 template <Field F, class T>
-class CoordinateBody final : public Body {
+class CoordinateText final : public CoordinateBody {
   public:
-    explicit CoordinateBody(const BodyContext& context) : context_(context) {}
+    explicit CoordinateText(const BodyContext& context) : context_(context) {}
 
     void read(const Block& block, const MutableMatrixView& out) override {
         clear(out);
         const Owners owners(block.rows, context_.threads);
+        parse_all(block, owners,
+                  [&](std::span<const CoordinateChunk<T>> chunks) { add_all(chunks, owners, block, out); });
+    }
+
+    void read_entries(const std::function<void(const Entries&)>& take) override {
+        const Owners one(context_.header.shape.rows, 1);
+        parse_all(Block::whole(context_.header.shape), one, [&](std::span<const CoordinateChunk<T>> chunks) {
+            for (const CoordinateChunk<T>& chunk : chunks) {
+                const std::vector<Entry<T>>& entries = chunk.owned.front();
+                if (!entries.empty()) take({context_.type, std::ssize(entries), entries.data()});
+            }
+        });
+    }
+
+  private:
+    /// Parses the entries that lie in the block, some chunks at a time.
+    template <class Take>
+    void parse_all(const Block& block, const Owners& owners, const Take& take) {
         const EntryParser<F, T> parse(context_, block, owners);
         Batches<CoordinateChunk<T>> batches(context_.source, context_.header, context_.name,
                                             context_.threads);
         Cursor cursor{context_.header.body_offset, context_.header.body_line, 0};
-        while (batches.next(cursor, batches.most_bytes(), parse, locate_entry)) {
-            add_all(batches, owners, block, out);
-        }
+        while (batches.next(cursor, batches.most_bytes(), parse, locate_entry)) take(batches.chunks());
         batches.require_all(cursor);
     }
 
-  private:
     void clear(const MutableMatrixView& out) const {
         const std::size_t row_bytes = static_cast<std::size_t>(out.shape.cols) * sizeof(T);
         const std::int64_t grain = 1 + (std::int64_t{1} << 20) / (static_cast<std::int64_t>(row_bytes) + 1);
@@ -208,11 +216,11 @@ class CoordinateBody final : public Body {
         });
     }
 
-    void add_all(Batches<CoordinateChunk<T>>& batches, const Owners& owners, const Block& block,
+    void add_all(std::span<const CoordinateChunk<T>> chunks, const Owners& owners, const Block& block,
                  const MutableMatrixView& out) const {
         parallel_for(static_cast<std::int64_t>(owners.count), 1, context_.threads,
                      [&](std::int64_t owner, std::int64_t) {
-                         for (const CoordinateChunk<T>& chunk : batches.chunks()) {
+                         for (const CoordinateChunk<T>& chunk : chunks) {
                              for (const Entry<T>& entry : chunk.owned[static_cast<std::size_t>(owner)]) {
                                  if (accumulate(out.row<T>(entry.row)[entry.col], entry.value)) continue;
                                  refuse_sum(entry.row + block.row, entry.col + block.col);
@@ -232,15 +240,15 @@ class CoordinateBody final : public Body {
 };
 
 template <Field F>
-std::unique_ptr<Body> open_field(const BodyContext& context) {
-    return visit_type(context.type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<Body> {
-        return std::make_unique<CoordinateBody<F, T>>(context);
+std::unique_ptr<CoordinateBody> open_field(const BodyContext& context) {
+    return visit_type(context.type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<CoordinateBody> {
+        return std::make_unique<CoordinateText<F, T>>(context);
     });
 }
 
 }  // namespace
 
-std::unique_ptr<Body> open_coordinate(const BodyContext& context) {
+std::unique_ptr<CoordinateBody> open_coordinate(const BodyContext& context) {
     switch (context.header.field) {
         case Field::real:
             return open_field<Field::real>(context);

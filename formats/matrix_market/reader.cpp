@@ -29,7 +29,7 @@ Header header_of(const Reference& reference, const FileHeader& file, const TextS
 class MatrixMarketReader final : public Reader {
   public:
     MatrixMarketReader(const Reference& reference, const ReadOptions& options)
-        : name_(shown_name(reference.path)), source_(open_text(reference.path)) {
+        : name_(shown_name(reference.path)), source_(open_text(reference.path, options.threads)) {
         if (!reference.dataset.empty()) {
             throw Error(ErrorCode::input, name_ + ": found no dataset '" + reference.dataset +
                                               "', as a Matrix Market file holds one matrix without a name");
@@ -38,7 +38,13 @@ class MatrixMarketReader final : public Reader {
         header_ = header_of(reference, file_, *source_);
         header_.type = options.type.value_or(header_.type);
         const BodyContext context{*source_, file_, name_, header_.type, options.threads};
-        body_ = file_.storage == Storage::array ? open_array(context) : open_coordinate(context);
+        if (file_.storage == Storage::array) {
+            body_ = open_array(context);
+        } else {
+            auto coordinate = open_coordinate(context);
+            coordinate_ = coordinate.get();
+            body_ = std::move(coordinate);
+        }
     }
 
     [[nodiscard]] const Header& header() const override { return header_; }
@@ -52,6 +58,12 @@ class MatrixMarketReader final : public Reader {
         }
         require_room_for_entries();
         body_->read(block, out);
+    }
+
+    void read_entries(const std::function<void(const Entries&)>& take) override {
+        if (coordinate_ == nullptr) return Reader::read_entries(take);  // refuses
+        require_room_for_entries();
+        coordinate_->read_entries(take);
     }
 
   private:
@@ -74,6 +86,7 @@ class MatrixMarketReader final : public Reader {
     FileHeader file_;
     Header header_;
     std::unique_ptr<Body> body_;
+    CoordinateBody* coordinate_ = nullptr;  // body_, where it has entries
 };
 
 }  // namespace
@@ -86,7 +99,7 @@ bool recognises(std::string_view head, const std::string& path) {
 }
 
 std::vector<Header> list(const std::string& path, const ReadOptions& /*options*/) {
-    const auto source = open_text(path);
+    const auto source = open_text(path, 1);
     return {header_of({path, ""}, parse_header(*source, shown_name(path)), *source)};
 }
 

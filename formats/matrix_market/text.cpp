@@ -1,6 +1,8 @@
 #include "formats/matrix_market/text.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -8,7 +10,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <condition_variable>
+#include <cstdint>
 #include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,7 +25,7 @@
 namespace gpumat::formats::matrix_market {
 namespace {
 
-constexpr std::size_t kReadBytes = std::size_t{256} << 10;
+constexpr std::size_t kBlocksAhead = 32;  // of kReadBytes: more than inflating gives while a window is parsed
 constexpr std::size_t kSlackBytes = 4096;  // a chunk reads this much further for the end of its last line
 
 [[noreturn]] void fail(const std::string& name, const std::string& what) {
@@ -51,6 +58,13 @@ class File {
             const auto size = static_cast<std::uint64_t>(status.st_size);
             bytes_ = size > start_ ? size - start_ : 0;
             seekable_ = true;
+        } else {
+            interrupt_ = ::eventfd(0, EFD_CLOEXEC);
+            if (interrupt_ < 0) {
+                const int reason = errno;
+                close();
+                fail(name_, std::strerror(reason));
+            }
         }
     }
     ~File() { close(); }
@@ -75,9 +89,13 @@ class File {
         return done;
     }
 
-    /// The next bytes of a stream, at most `count`; 0 only at its end.
+    /// The next bytes of a stream, at most `count`; 0 only at its end or after interrupt().
     std::size_t read_next(char* to, std::size_t count) const {
         for (;;) {
+            std::array<pollfd, 2> awaited = {pollfd{fd_, POLLIN, 0}, pollfd{interrupt_, POLLIN, 0}};
+            const int ready = ::poll(awaited.data(), awaited.size(), -1);
+            if (ready < 0 && errno == EINTR) continue;
+            if (ready > 0 && awaited[1].revents != 0) return 0;
             const ssize_t got = ::read(fd_, to, count);
             if (got < 0 && errno == EINTR) continue;
             if (got < 0) fail(name_, std::string("cannot be read: ") + std::strerror(errno));
@@ -85,14 +103,21 @@ class File {
         }
     }
 
+    /// Ends a read_next() that waits in another thread.
+    void interrupt() const {
+        if (interrupt_ >= 0) ::eventfd_write(interrupt_, 1);
+    }
+
   private:
     void close() {
         if (fd_ > STDIN_FILENO) ::close(fd_);
-        fd_ = -1;
+        if (interrupt_ >= 0) ::close(interrupt_);
+        fd_ = interrupt_ = -1;
     }
 
     std::string name_;
     int fd_ = -1;
+    int interrupt_ = -1;  // of a stream
     bool seekable_ = false;
     std::uint64_t start_ = 0;  // where standard input stood when it was opened
     std::uint64_t bytes_ = 0;
@@ -173,6 +198,8 @@ class ByteStream {
     virtual std::size_t read(char* to, std::size_t count) = 0;
     /// Starts again at the front. Throws Error{input} where the file is a pipe.
     virtual void rewind() = 0;
+    /// Ends a read() that waits in another thread for more bytes. Nothing is read after that.
+    virtual void interrupt() = 0;
     [[nodiscard]] virtual const std::string& name() const = 0;
     [[nodiscard]] virtual std::uint64_t file_bytes() const = 0;
 };
@@ -213,6 +240,8 @@ class RawStream final : public ByteStream {
         }
         offset_ = 0;
     }
+
+    void interrupt() override { file_->interrupt(); }
 
     [[nodiscard]] const std::string& name() const override { return file_->name(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return file_->bytes(); }
@@ -270,6 +299,8 @@ class GzipStream final : public ByteStream {
         between_members_ = false;
     }
 
+    void interrupt() override { from_->interrupt(); }
+
     [[nodiscard]] const std::string& name() const override { return from_->name(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return from_->file_bytes(); }
 
@@ -299,6 +330,111 @@ class GzipStream final : public ByteStream {
     z_stream inflater_{};
     std::uint64_t taken_ = 0;
     bool between_members_ = false;
+};
+
+/// Reads a stream ahead on a thread of its own, so that it is inflated, or waited for, while what came before
+/// is parsed. The thread starts behind the first bytes: for a header alone there is none.
+class AheadStream final : public ByteStream {
+  public:
+    explicit AheadStream(std::unique_ptr<ByteStream> from) : from_(std::move(from)) {}
+    ~AheadStream() override { stop(); }
+
+    std::size_t read(char* to, std::size_t count) override {
+        if (!thread_.joinable()) {
+            if (direct_ < kReadBytes) {
+                const std::size_t got = from_->read(to, std::min(count, kReadBytes));
+                direct_ += got;
+                return got;
+            }
+            thread_ = std::thread([this] { read_ahead(); });
+        }
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return filled_ != 0 || ended_; });
+        if (filled_ == 0) {
+            if (failure_) std::rethrow_exception(failure_);
+            return 0;
+        }
+        const Block& block = blocks_[first_];  // the thread leaves it alone until it is given back
+        lock.unlock();
+        const std::size_t got = std::min(count, block.size - taken_);
+        std::memcpy(to, block.bytes.data() + taken_, got);
+        taken_ += got;
+        if (taken_ == block.size) {
+            taken_ = 0;
+            lock.lock();
+            first_ = (first_ + 1) % kBlocksAhead;
+            --filled_;
+            changed_.notify_one();
+        }
+        return got;
+    }
+
+    void rewind() override {
+        stop();
+        from_->rewind();
+        direct_ = first_ = filled_ = taken_ = 0;
+        ended_ = stopped_ = false;
+        failure_ = nullptr;
+    }
+
+    void interrupt() override { from_->interrupt(); }
+
+    [[nodiscard]] const std::string& name() const override { return from_->name(); }
+    [[nodiscard]] std::uint64_t file_bytes() const override { return from_->file_bytes(); }
+
+  private:
+    struct Block {
+        std::vector<char> bytes;
+        std::size_t size = 0;
+    };
+
+    /// Fills blocks until the stream ends or fails, which becomes known behind the last block.
+    void read_ahead() {
+        std::unique_lock lock(mutex_);
+        while (!ended_) {
+            changed_.wait(lock, [this] { return filled_ < kBlocksAhead || stopped_; });
+            if (stopped_) return;
+            Block& block = blocks_[(first_ + filled_) % kBlocksAhead];
+            lock.unlock();
+            std::exception_ptr failure;
+            try {
+                block.bytes.resize(kReadBytes);
+                block.size = from_->read(block.bytes.data(), kReadBytes);
+            } catch (...) {
+                block.size = 0;
+                failure = std::current_exception();
+            }
+            lock.lock();
+            if (block.size != 0) ++filled_;
+            ended_ = block.size == 0;
+            failure_ = failure;
+            changed_.notify_one();
+        }
+    }
+
+    void stop() {
+        if (!thread_.joinable()) return;
+        from_->interrupt();  // ends a pipe for good, and means nothing to a file
+        {
+            const std::lock_guard lock(mutex_);
+            stopped_ = true;
+            changed_.notify_one();
+        }
+        thread_.join();
+    }
+
+    std::unique_ptr<ByteStream> from_;
+    std::size_t direct_ = 0;  // bytes read before the thread was started
+    std::thread thread_;
+    std::array<Block, kBlocksAhead> blocks_;
+    std::mutex mutex_;                 // guards what follows
+    std::condition_variable changed_;  // one side waits at a time: for a full block, or for an empty one
+    std::size_t first_ = 0;            // the block that is read next
+    std::size_t filled_ = 0;           // blocks from there on that are full
+    std::size_t taken_ = 0;            // bytes of the first block that were read; of the reading side alone
+    bool ended_ = false;
+    bool stopped_ = false;
+    std::exception_ptr failure_;
 };
 
 /// A window of text that moves along a stream.
@@ -394,13 +530,14 @@ class StreamText final : public TextSource {
 
 }  // namespace
 
-std::unique_ptr<TextSource> open_text(const std::string& path) {
+std::unique_ptr<TextSource> open_text(const std::string& path, int threads) {
     auto raw = std::make_unique<RawStream>(std::make_unique<File>(path));
-    if (is_gzip(raw->peek())) {
-        return std::make_unique<StreamText>(std::make_unique<GzipStream>(std::move(raw)));
-    }
-    if (raw->seekable()) return std::make_unique<PlainText>(raw->take_file());
-    return std::make_unique<StreamText>(std::move(raw));
+    const bool compressed = is_gzip(raw->peek());
+    if (!compressed && raw->seekable()) return std::make_unique<PlainText>(raw->take_file());
+    std::unique_ptr<ByteStream> stream = std::move(raw);
+    if (compressed) stream = std::make_unique<GzipStream>(std::move(stream));
+    if (threads > 1) stream = std::make_unique<AheadStream>(std::move(stream));
+    return std::make_unique<StreamText>(std::move(stream));
 }
 
 std::string text_of_head(std::string_view head) {

@@ -9,6 +9,16 @@
 
 namespace gpumat::formats::matrix_market {
 
+/// Text that one thread parses at a time, which with its values stays in the second-level cache, and what a
+/// stream is read by. Tests make them small, so that short files have many.
+#ifdef GPUMAT_MATRIX_MARKET_CHUNK_BYTES
+constexpr std::uint64_t kChunkBytes = GPUMAT_MATRIX_MARKET_CHUNK_BYTES;
+constexpr std::size_t kReadBytes = 4 * GPUMAT_MATRIX_MARKET_CHUNK_BYTES;
+#else
+constexpr std::uint64_t kChunkBytes = std::uint64_t{512} << 10;
+constexpr std::size_t kReadBytes = std::size_t{256} << 10;
+#endif
+
 /// Text returned by TextSource::lines may be read this far past its end.
 constexpr std::size_t kPaddingBytes = 64;
 
@@ -42,8 +52,9 @@ class TextSource {
     [[nodiscard]] virtual std::uint64_t file_bytes() const { return 0; }
 };
 
-/// Opens a file, plain or gzip-compressed by its content; "-" is standard input.
-std::unique_ptr<TextSource> open_text(const std::string& path);
+/// Opens a file, plain or gzip-compressed by its content; "-" is standard input. With more than one thread,
+/// one of them reads and inflates a stream ahead.
+std::unique_ptr<TextSource> open_text(const std::string& path, int threads);
 
 /// The text at the start of a file whose first bytes are `head`, decompressed where it is compressed.
 /// Empty where the compressed data are damaged.

@@ -1,7 +1,7 @@
 // Feeds any bytes to the Matrix Market reader as a file. Whatever they are, the reader delivers or throws
 // Error: it does not crash, hang or take more memory than its limit. What it delivers is the same in blocks
-// and on several threads. The first byte chooses the type that is asked for. The sources are compiled with
-// small chunks, so that short files have many.
+// and on several threads, and its entries lie inside the matrix. The first byte chooses the type that is
+// asked for. The sources are compiled with small chunks, so that short files have many.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -52,6 +52,20 @@ void require(bool condition) {
     if (!condition) std::abort();
 }
 
+void read_entries(const std::string& path, const ReadOptions& options) {
+    try {
+        const auto reader = matrix_market::open({path, ""}, options);
+        reader->read_entries([&](const Entries& some) {
+            visit_type(some.type, [&]<class T>(TypeTag<T>) {
+                for (const Entry<T>& entry : some.as<T>()) {
+                    require(Block{entry.row, entry.col, 1, 1}.inside(reader->header().shape));
+                }
+            });
+        });
+    } catch (const Error&) {  // NOLINT: an outcome like any other
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -74,6 +88,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             require(bytes == 0 || std::memcmp(whole.matrix->data(), other->matrix->data(), bytes) == 0);
         }
     }
+    read_entries(path, options);
     close(descriptor);
     return 0;
 }

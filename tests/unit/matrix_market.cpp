@@ -7,6 +7,7 @@
 #include <fstream>
 #include <random>
 #include <sstream>
+#include <tuple>
 
 #include "formats/registry.hpp"
 #include "lib/core/error.hpp"
@@ -242,6 +243,31 @@ TEST_CASE("matrix market: entries for the same element are added") {
     CHECK(values<double>(read_text(real + "1 1 0.5\n1 1 inf\n")) ==
           std::vector<double>{std::numeric_limits<double>::infinity()});
     CHECK(error_of([&] { read_text(real + "1 1 1e308\n1 1 1e308\n"); }).first == ErrorCode::input);
+}
+
+TEST_CASE("matrix market: entries come one by one, in order, across the diagonal too") {
+    const Folder folder;
+    const std::string path =
+        folder.file("a.mtx",
+                    "%%MatrixMarket matrix coordinate real skew-symmetric\n3000000000 3000000000 3\n"
+                    "3 1 1.5\n3000000000 2 2\n3 1 -0.5\n");
+    std::vector<std::tuple<std::int64_t, std::int64_t, double>> found;
+    open_reader({path, ""}, {})->read_entries([&](const Entries& some) {
+        for (const Entry<double>& entry : some.as<double>())
+            found.emplace_back(entry.row, entry.col, entry.value);
+    });
+    CHECK(found == decltype(found){{2, 0, 1.5},
+                                   {0, 2, -1.5},
+                                   {2'999'999'999, 1, 2},
+                                   {1, 2'999'999'999, -2},
+                                   {2, 0, -0.5},
+                                   {0, 2, 0.5}});
+    const std::string array = folder.file("b.mtx", "%%MatrixMarket matrix array real general\n1 1\n1\n");
+    CHECK(error_of([&] {
+              open_reader({array, ""}, {})->read_entries([](const Entries&) {});
+          }) ==
+          std::pair{ErrorCode::usage, array + ": found storage 'array, real, general, 1 values', expected "
+                                              "entries in coordinate storage"});
 }
 
 TEST_CASE("matrix market: the header of the writer") {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -98,6 +99,19 @@ TEST_CASE("matrix market corpus: every valid file gives its matrix") {
             });
             std::string rest;
             CHECK_FALSE(expectation >> rest);
+
+            // Back to the front, column by column.
+            const Shape shape_of_columns{matrix.shape().rows, 1};
+            for (std::int64_t j = matrix.shape().cols; j-- > 0;) {
+                Matrix column(shape_of_columns, matrix.type());
+                reader->read({0, j, matrix.shape().rows, 1}, column.view());
+                visit_type(matrix.type(), [&]<class T>(TypeTag<T>) {
+                    for (std::int64_t i = 0; i < matrix.shape().rows; ++i) {
+                        const T& whole = matrix.as<T>()[i * matrix.shape().cols + j];
+                        CHECK(std::memcmp(&column.as<T>()[i], &whole, sizeof whole) == 0);
+                    }
+                });
+            }
         }
     }
 }

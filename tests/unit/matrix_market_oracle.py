@@ -29,16 +29,38 @@ DTYPES = {
 }  # fmt: skip
 
 
-def read(path, kind="-", threads=2):
-    """The matrix as the tool reads it; bf16 as its bits."""
+def deliver(what, path, kind, threads, dtype_of, stdin=None):
+    """What the tool reads, as an array of dtype_of(its type), and the shape of the matrix."""
     with tempfile.NamedTemporaryFile() as out:
         run = subprocess.run(
-            [TOOL, "read", path, kind, str(threads), out.name], capture_output=True, text=True, check=False
+            [TOOL, what, path, kind, str(threads), out.name], input=stdin, capture_output=True, check=False
         )
         assert run.returncode == 0, run.stderr
-        found, shape = run.stdout.split()
-        rows, cols = map(int, shape.split("x"))
-        return np.fromfile(out.name, DTYPES[found]).reshape(rows, cols)
+        found, shape = run.stdout.decode().split()
+        return np.fromfile(out.name, dtype_of(DTYPES[found])), tuple(map(int, shape.split("x")))
+
+
+def read(path, kind="-", threads=2, stdin=None):
+    """The matrix as the tool reads it; bf16 as its bits."""
+    elements, shape = deliver("read", path, kind, threads, lambda value: value, stdin)
+    return elements.reshape(shape)
+
+
+def read_entries(path):
+    """The entries as the tool reads them, in SciPy's form."""
+    entries, shape = deliver(
+        "entries", path, "-", 2, lambda value: np.dtype([("row", "<i8"), ("col", "<i8"), ("value", value)])
+    )
+    return scipy.sparse.coo_matrix((entries["value"], (entries["row"], entries["col"])), shape)
+
+
+def assert_same_entries(a, b, what):
+    """The same entries, of which several may be for one element, in any order."""
+    assert a.shape == b.shape and a.nnz == b.nnz, (what, a.nnz, b.nnz)
+    order_a, order_b = (np.lexsort((m.data.imag, m.data.real, m.col, m.row)) for m in (a, b))
+    for part in ["row", "col", "data"]:
+        same = getattr(a, part)[order_a] == getattr(b, part)[order_b]
+        assert same.all(), (what, part)
 
 
 def write(path, matrix, kind, threads=2):
@@ -108,11 +130,45 @@ def test_files_of_scipy(folder):
                     scipy.io.mmwrite(file, matrix, precision=precision, symmetry=symmetry)
                 expected = matrix if skew_array else scipy.io.mmread(path)
                 if scipy.sparse.issparse(expected):
+                    assert_same_entries(read_entries(path), expected, (kind, symmetry, "entries"))
                     expected = expected.toarray()
                 assert_same_bits(read(path), expected.astype(DTYPES[kind]), (kind, symmetry))
                 with open(path, "rb") as file, gzip.open(path + ".gz", "wb") as packed:
                     packed.write(file.read())
                 assert_same_bits(read(path + ".gz"), expected.astype(DTYPES[kind]), (kind, symmetry, "gz"))
+
+
+def test_many_entries(folder):
+    """More than one batch of text, with several entries for one element."""
+    state = np.random.default_rng(5)
+    rows, cols, count = 300, 70_000, 400_000
+    lines = zip(*(state.integers(1, end + 1, count).tolist() for end in (rows, cols, 1000)))
+    path = f"{folder}/a.mtx"
+    pathlib.Path(path).write_text(
+        f"%%MatrixMarket matrix coordinate integer general\n{rows} {cols} {count}\n"
+        + "".join(f"{i} {j % 200 + 1} {value}\n" for i, j, value in lines)
+    )
+    expected = scipy.io.mmread(path)
+    assert_same_entries(read_entries(path), expected, "entries")
+    assert_same_bits(read(path), expected.toarray().astype(np.int64), "dense")
+
+
+def test_streams(folder):
+    """Compressed and piped text of several megabytes: read ahead while it is parsed."""
+    matrix = np.random.default_rng(6).standard_normal((700, 900))
+    path = f"{folder}/a.mtx"
+    write(path, matrix, "f64")
+    text = pathlib.Path(path).read_bytes()
+    packed = gzip.compress(text[:5_000_000], 1) + gzip.compress(text[5_000_000:], 1)
+    pathlib.Path(path + ".gz").write_bytes(packed)
+    for threads in [1, 2, 5]:
+        assert_same_bits(read(path + ".gz", threads=threads), matrix, ("gz", threads))
+        assert_same_bits(read("-", threads=threads, stdin=text), matrix, ("pipe", threads))
+        assert_same_bits(read("-", threads=threads, stdin=packed), matrix, ("gz in a pipe", threads))
+    pathlib.Path(path + ".gz").write_bytes(packed[:-100])
+    for threads in [1, 2]:
+        run = subprocess.run([TOOL, "read", path + ".gz", "-", str(threads), "/dev/null"], capture_output=True, check=False)
+        assert run.returncode == 3 and b"inside compressed data" in run.stderr, run
 
 
 def number_texts(count):
@@ -202,7 +258,7 @@ def test_narrow_types(folder):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        for test in [test_written_files_in_scipy, test_files_of_scipy, test_doubles, test_narrow_types]:
+        for test in [test_written_files_in_scipy, test_files_of_scipy, test_many_entries, test_streams, test_doubles, test_narrow_types]:
             test(folder)
             print(f"{test.__name__}: passed")
 

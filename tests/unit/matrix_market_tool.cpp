@@ -1,5 +1,6 @@
 // Reads and writes Matrix Market files for the tests against SciPy: `read IN TYPE THREADS OUT` delivers the
-// raw row-major elements, `write IN TYPE ROWS COLS THREADS OUT` takes them. TYPE "-" is the stored one.
+// raw row-major elements, `write IN TYPE ROWS COLS THREADS OUT` takes them, `entries IN TYPE THREADS OUT`
+// delivers the rows, columns and values of a coordinate file. TYPE "-" is the stored one.
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -23,6 +24,27 @@ void read(const std::vector<std::string>& arguments) {
     std::cout << name_of(matrix.type()) << ' ' << to_string(matrix.shape()) << '\n';
 }
 
+void entries(const std::vector<std::string>& arguments) {
+    ReadOptions options;
+    options.type = type_from_name(arguments.at(2));
+    options.threads = std::stoi(arguments.at(3));
+    std::ofstream out(arguments.at(4), std::ios::binary);
+    const auto put = [&](const auto& part) {
+        out.write(reinterpret_cast<const char*>(&part), static_cast<std::streamsize>(sizeof part));
+    };
+    const auto reader = open_reader({arguments.at(1), ""}, options);
+    reader->read_entries([&](const Entries& some) {
+        visit_type(some.type, [&]<class T>(TypeTag<T>) {
+            for (const Entry<T>& entry : some.as<T>()) {
+                put(entry.row);
+                put(entry.col);
+                put(entry.value);
+            }
+        });
+    });
+    std::cout << name_of(reader->header().type) << ' ' << to_string(reader->header().shape) << '\n';
+}
+
 void write(const std::vector<std::string>& arguments) {
     const Shape shape{std::stoll(arguments.at(3)), std::stoll(arguments.at(4))};
     Matrix matrix(shape, *type_from_name(arguments.at(2)));
@@ -43,7 +65,9 @@ void write(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     try {
-        arguments.at(0) == "read" ? gpumat::formats::read(arguments) : gpumat::formats::write(arguments);
+        if (arguments.at(0) == "read") gpumat::formats::read(arguments);
+        if (arguments.at(0) == "entries") gpumat::formats::entries(arguments);
+        if (arguments.at(0) == "write") gpumat::formats::write(arguments);
     } catch (const gpumat::Error& error) {
         std::cerr << error.what() << '\n';
         return static_cast<int>(error.code());
