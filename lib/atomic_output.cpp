@@ -1,6 +1,7 @@
 #include "lib/atomic_output.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <climits>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <random>
@@ -190,13 +192,26 @@ AtomicOutput::AtomicOutput(const std::string& target, OutputMode mode, std::span
     if (exists && mode == OutputMode::extend) {
         copied_ = present;
         try {
+            lock_target();
             copy_target();
         } catch (...) {  // the destructor of a half-made object does not run
             unlink(path_.c_str());
             disarm(slot_);
+            if (lock_ >= 0) close(lock_);
             throw;
         }
     }
+}
+
+void AtomicOutput::lock_target() {
+    const char* const wanted = std::getenv("HDF5_USE_FILE_LOCKING");
+    if (wanted != nullptr && (std::strcmp(wanted, "FALSE") == 0 || std::strcmp(wanted, "0") == 0)) return;
+    lock_ = open(target_.c_str(), O_RDONLY | O_CLOEXEC);
+    if (lock_ < 0) fail(target_, reason(errno));
+    if (flock(lock_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+    fail(target_,
+         "another process has the file open, and what that writes would be lost "
+         "(HDF5_USE_FILE_LOCKING=FALSE in the environment turns locking off)");
 }
 
 void AtomicOutput::copy_target() {
@@ -206,6 +221,7 @@ void AtomicOutput::copy_target() {
 }
 
 AtomicOutput::~AtomicOutput() {
+    if (lock_ >= 0) close(lock_);
     if (slot_ < 0) return;
     unlink(path_.c_str());
     disarm(slot_);

@@ -34,6 +34,8 @@ class AtomicOutput {
     ///  - the target is one of `inputs`, through whatever path or link and in every mode,
     ///  - the target exists and the mode is `create`,
     ///  - the target is a directory,
+    ///  - the mode is `extend` and another process has locked the target, as HDF5 does with open files
+    ///    (unless HDF5_USE_FILE_LOCKING=FALSE, or the file system has no locks),
     ///  - the folder is missing or cannot be written to.
     /// Inputs that do not exist, such as "-", are passed over.
     AtomicOutput(const std::string& target, OutputMode mode, std::span<const std::string> inputs = {});
@@ -54,6 +56,7 @@ class AtomicOutput {
     void commit();
 
   private:
+    void lock_target();
     void copy_target();
 
     std::string target_;  ///< with symbolic links followed
@@ -61,6 +64,7 @@ class AtomicOutput {
     OutputMode mode_;
     bool direct_ = false;
     std::optional<struct stat> copied_;  ///< the target when it was copied
+    int lock_ = -1;                      ///< the target, open and locked against others that would extend it
     int slot_ = -1;  ///< in the list that the signal handler removes; -1 once there is nothing to remove
 };
 

@@ -1,5 +1,6 @@
 """What HDF5 results say beside their elements, and the options that say how HDF5 files are read."""
 
+import fcntl
 import unittest
 import zlib
 
@@ -182,6 +183,20 @@ class Reading(Case):
         self.assertEqual(shapes("in.h5", "--as-column"), {"/A": (2, 3), "/v": (3, 1)})
         self.assertEqual(shapes("in.h5", "--layout", "matlab"), {"/A": (3, 2)})
         self.assertEqual(shapes("in.h5:/far", "--allow-external"), {"/far": (2, 3)})
+
+    def test_a_lock_of_another_process_is_explained(self):
+        def locking(value):
+            return {"HDF5_USE_FILE_LOCKING": value}
+
+        with open(self.path("in.h5"), "r+b") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            for arguments in (("transpose", "in.h5:/A"), ("info", "in.h5"), ("transpose", "other.h5", "-o", "in.h5:/B")):
+                result = self.run_tool(*arguments, env=locking("TRUE"), code=None)
+                self.assertIn(result.code, (3, 4), str(result))
+                self.assert_says(result, "in.h5", "another process has the file open", "HDF5_USE_FILE_LOCKING=FALSE")
+            self.run_tool("transpose", "in.h5:/A", "-o", "out.h5", env=locking("FALSE"))
+        np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], VALUES.T)
+        self.run_tool("transpose", "in.h5:/A", env=locking("TRUE"))
 
     def test_a_file_on_which_hdf5_never_ends_is_refused(self):
         with h5py.File(self.path("in.h5"), "a") as file:
