@@ -1,5 +1,3 @@
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -13,14 +11,17 @@
 namespace gpumat::formats::hdf5 {
 namespace {
 
-/// Chunks are fetched one at a time, as stored, and their filters undone in parallel.
+/// Bytes that a thread fetches before it lets the others fetch: waking one takes as long as some small
+/// chunks.
+constexpr std::size_t kFetchBytes = std::size_t{512} << 10;
+constexpr std::int64_t kMostFetched = 16;
+
+/// Chunks are fetched by one thread at a time, as stored, and their filters undone in parallel.
 class ChunkedStorage : public Storage {
   public:
-    ChunkedStorage(const Source& source, const Dense& dense, const ReadOptions& options,
-                   std::uint64_t file_bytes)
+    ChunkedStorage(const Source& source, const Dense& dense, const ReadOptions& options)
         : source_(source),
           dense_(dense),
-          file_bytes_(file_bytes),
           element_bytes_(static_cast<std::int64_t>(source.element.memory_bytes)),
           chunk_bytes_(static_cast<std::size_t>(dense.chunk.rows * dense.chunk.cols * element_bytes_)),
           fill_(fill_value(source, dense)),
@@ -34,25 +35,42 @@ class ChunkedStorage : public Storage {
         const std::int64_t cols = (rect.col + rect.cols - 1) / dense_.chunk.cols - first_col + 1;
         const std::int64_t chunks = rows * cols;
         const auto workers = static_cast<int>(std::min<std::int64_t>(most_workers_, chunks));
+        const std::int64_t grain = std::clamp<std::int64_t>(chunks / (4 * workers), 1, kMostFetched);
+        const auto chunk_at = [&](std::int64_t i) {
+            return Block{(first_row + i / cols) * dense_.chunk.rows,
+                         (first_col + i % cols) * dense_.chunk.cols, dense_.chunk.rows, dense_.chunk.cols};
+        };
         std::atomic<std::int64_t> next{0};
         parallel_for(workers, 1, workers, [&](std::int64_t, std::int64_t) {
             Unfilter unfilter(dense_.filters, chunk_bytes_, static_cast<std::size_t>(element_bytes_));
-            std::vector<std::byte> stored;
-            for (std::int64_t i = next++; i < chunks; i = next++) {
-                const Block chunk{(first_row + i / cols) * dense_.chunk.rows,
-                                  (first_col + i % cols) * dense_.chunk.cols, dense_.chunk.rows,
-                                  dense_.chunk.cols};
-                try {
-                    read_chunk(chunk, rect, to, row_bytes, unfilter, stored);
-                } catch (...) {
-                    next = chunks;
-                    throw;
+            std::vector<Stored> fetched(static_cast<std::size_t>(grain));
+            try {
+                for (std::int64_t i = next.fetch_add(grain); i < chunks; i = next.fetch_add(grain)) {
+                    const std::int64_t end = std::min(i + grain, chunks);
+                    for (std::int64_t first = i; first < end;) {
+                        const std::size_t count =
+                            fetch_some(first, end, chunk_at, unfilter.most_stored_bytes(), fetched);
+                        for (std::size_t k = 0; k < count; ++k)
+                            deliver(fetched[k], rect, to, row_bytes, unfilter);
+                        first += static_cast<std::int64_t>(count);
+                    }
                 }
+            } catch (...) {
+                next = chunks;
+                throw;
             }
         });
     }
 
   private:
+    /// A chunk as it is in the file.
+    struct Stored {
+        Block chunk;
+        bool written = false;
+        std::uint32_t mask = 0;  ///< of the filters that were skipped
+        std::vector<std::byte> bytes;
+    };
+
     /// As many threads as there is memory for, each with a chunk as stored and before its filters. Throws
     /// where there is too little for one: a small file can have chunks of 4 GiB.
     [[nodiscard]] int workers_for(const ReadOptions& options) const {
@@ -84,26 +102,41 @@ class ChunkedStorage : public Storage {
         throw Error(ErrorCode::input, name_of_chunk(chunk) + " cannot be found");
     }
 
-    /// The chunk as it is in the file, into `stored`, with the filters that were skipped. False where it
-    /// was never written.
-    bool fetch(const Block& chunk, std::vector<std::byte>& stored, std::uint32_t& mask) const {
+    /// Fetches chunks [first, end) until they are enough bytes for now. How many it were.
+    template <class ChunkAt>
+    std::size_t fetch_some(std::int64_t first, std::int64_t end, const ChunkAt& chunk_at,
+                           std::size_t most_bytes, std::vector<Stored>& fetched) const {
         const Session session;
-        const std::array<hsize_t, 2> place = {static_cast<hsize_t>(chunk.row),
-                                              static_cast<hsize_t>(chunk.col)};
-        const hsize_t bytes = stored_bytes(chunk, place.data());
-        if (bytes == 0) return false;
-        if (bytes > file_bytes_) {
-            throw Error(ErrorCode::input, name_of_chunk(chunk) + " takes " + std::to_string(bytes) +
-                                              " bytes, more than the file has");
+        std::size_t count = 0;
+        std::size_t bytes = 0;
+        for (std::int64_t i = first; i < end && bytes < kFetchBytes; ++i, ++count) {
+            fetched[count].chunk = chunk_at(i);
+            fetch(fetched[count], most_bytes);
+            bytes += fetched[count].bytes.size();
         }
-        stored.resize(bytes);
-        require(H5Dread_chunk(dense_.dataset.id(), H5P_DEFAULT, place.data(), &mask, stored.data()),
-                ErrorCode::input, name_of_chunk(chunk) + " cannot be read");
-        return true;
+        return count;
     }
 
-    void read_chunk(const Block& chunk, const Block& rect, std::byte* to, std::int64_t row_bytes,
-                    Unfilter& unfilter, std::vector<std::byte>& stored) const {
+    void fetch(Stored& stored, std::size_t most_bytes) const {
+        const std::array<hsize_t, 2> place = {static_cast<hsize_t>(stored.chunk.row),
+                                              static_cast<hsize_t>(stored.chunk.col)};
+        const hsize_t bytes = stored_bytes(stored.chunk, place.data());
+        if (bytes > most_bytes) {
+            throw Error(ErrorCode::input, name_of_chunk(stored.chunk) + " takes " + std::to_string(bytes) +
+                                              " bytes, more than its filters make of any chunk");
+        }
+        stored.written = bytes > 0;
+        stored.bytes.resize(bytes);
+        if (!stored.written) return;
+        require(
+            H5Dread_chunk(dense_.dataset.id(), H5P_DEFAULT, place.data(), &stored.mask, stored.bytes.data()),
+            ErrorCode::input, name_of_chunk(stored.chunk) + " cannot be read");
+    }
+
+    /// Undoes the filters of a chunk and puts what of it lies in `rect` where it belongs.
+    void deliver(const Stored& stored, const Block& rect, std::byte* to, std::int64_t row_bytes,
+                 Unfilter& unfilter) const {
+        const Block& chunk = stored.chunk;
         const std::int64_t top = std::max(chunk.row, rect.row);
         const std::int64_t left = std::max(chunk.col, rect.col);
         const std::int64_t bottom = std::min(chunk.row + chunk.rows, rect.row + rect.rows);
@@ -111,8 +144,7 @@ class ChunkedStorage : public Storage {
         const auto target = [&](std::int64_t row) {
             return to + (row - rect.row) * row_bytes + (left - rect.col) * element_bytes_;
         };
-        std::uint32_t mask = 0;
-        if (!fetch(chunk, stored, mask)) {
+        if (!stored.written) {
             if (fill_.empty())
                 throw Error(
                     ErrorCode::input,
@@ -121,7 +153,7 @@ class ChunkedStorage : public Storage {
             return;
         }
         bool shuffled = false;
-        const auto plain = unfilter.apply(stored, mask, shuffled, name_of_chunk(chunk));
+        const auto plain = unfilter.apply(stored.bytes, stored.mask, shuffled, name_of_chunk(chunk));
         const auto bytes = static_cast<std::size_t>(count * element_bytes_);
         for (std::int64_t row = top; row < bottom; ++row) {
             const std::int64_t first = (row - chunk.row) * chunk.cols + left - chunk.col;
@@ -143,7 +175,6 @@ class ChunkedStorage : public Storage {
 
     const Source& source_;
     const Dense& dense_;
-    std::uint64_t file_bytes_;
     std::int64_t element_bytes_;
     std::size_t chunk_bytes_;
     std::vector<std::byte> fill_;  ///< one element; empty where none is defined
@@ -157,11 +188,7 @@ std::unique_ptr<Storage> open_chunked_storage(const Source& source, const Dense&
     unsigned edge_options = 0;
     if (H5Pget_chunk_opts(dense.creation.id(), &edge_options) < 0 || edge_options != 0) return nullptr;
     if (!std::ranges::all_of(dense.filters, Unfilter::known)) return nullptr;
-    const int descriptor = descriptor_of(dense, source.name);
-    struct stat status {};
-    if (descriptor < 0 || fstat(descriptor, &status) != 0) return nullptr;
-    return std::make_unique<ChunkedStorage>(source, dense, options,
-                                            static_cast<std::uint64_t>(status.st_size));
+    return std::make_unique<ChunkedStorage>(source, dense, options);
 }
 
 }  // namespace gpumat::formats::hdf5

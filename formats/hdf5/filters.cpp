@@ -181,6 +181,17 @@ bool Unfilter::known(const Filter& filter) {
     }
 }
 
+std::size_t Unfilter::most_bytes_after(std::size_t count) const {
+    // Four bytes more for each checksum, and a little more where a compressor met what it could not compress.
+    std::size_t most = chunk_bytes_;
+    for (std::size_t i = 0; i < count; ++i) {
+        const H5Z_filter_t id = filters_[i].id;
+        if (id == H5Z_FILTER_FLETCHER32) most += 4;
+        if (id == H5Z_FILTER_DEFLATE || id == kLzfFilter) most += chunk_bytes_ / 8 + 1024;
+    }
+    return most;
+}
+
 std::span<const std::byte> Unfilter::apply(std::span<const std::byte> data, std::uint32_t mask,
                                            bool& shuffled, const std::string& what) {
     shuffled = false;
@@ -188,14 +199,7 @@ std::span<const std::byte> Unfilter::apply(std::span<const std::byte> data, std:
     for (std::size_t i = filters_.size(); i-- > 0;) {
         const Filter& filter = filters_[i];
         if (i < 32 && (mask >> i & 1) != 0) continue;
-        // What the filters before this one can have made of a chunk: four bytes more for each checksum, and
-        // a little more where a compressor met what it could not compress.
-        std::size_t most = chunk_bytes_;
-        for (std::size_t before = 0; before < i; ++before) {
-            const H5Z_filter_t id = filters_[before].id;
-            if (id == H5Z_FILTER_FLETCHER32) most += 4;
-            if (id == H5Z_FILTER_DEFLATE || id == kLzfFilter) most += chunk_bytes_ / 8 + 1024;
-        }
+        const std::size_t most = most_bytes_after(i);
         std::vector<std::byte>& to = buffers_[turn++ % 2];
         if (filter.id == H5Z_FILTER_DEFLATE) {
             data = inflater_.inflate(data, to, most, what);

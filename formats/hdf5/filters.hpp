@@ -29,6 +29,9 @@ class Unfilter {
 
     static bool known(const Filter& filter);
 
+    /// The most bytes that a chunk can take in the file.
+    [[nodiscard]] std::size_t most_stored_bytes() const { return most_bytes_after(filters_.size()); }
+
     /// The chunk as it was before the filters that `mask` (bit i: filter i) does not skip; `shuffled` then
     /// says that the shuffle of whole elements, the first filter, is left to the caller. `data` and the
     /// result live until the next call. Throws Error{input} with `what`, never writes more than a chunk.
@@ -36,6 +39,9 @@ class Unfilter {
                                      const std::string& what);
 
   private:
+    /// What the first `count` filters can have made of a chunk.
+    [[nodiscard]] std::size_t most_bytes_after(std::size_t count) const;
+
     const std::vector<Filter>& filters_;
     std::size_t chunk_bytes_;
     std::size_t element_bytes_;

@@ -567,6 +567,10 @@ def damaged(cases):
         made = out.create_dataset("few", (8, 8), "f8", chunks=(4, 4), compression=4)
         made[...] = 1.0
         made.id.write_direct_chunk((0, 4), zlib.compress(bytes(100), 9), filter_mask=0)
+        made = out.create_dataset("long", (8, 8), "f8", chunks=(4, 4), compression=4)
+        made[...] = 1.0
+        made.id.write_direct_chunk((0, 4), bytes(8000), filter_mask=0)
+    cases.fails("deflate_long", "bomb.h5", 3, "takes 8000 bytes, more than its filters make", "/long")
     cases.fails("deflate_bomb", "bomb.h5", 3, "chunk at row 5, column 1", "/A")
     cases.fails("deflate_short", "bomb.h5", 3, "chunk at row 1, column 5", "/few")
     with h5py.File(cases.path("fletcher.h5"), "w") as out:
