@@ -2,8 +2,10 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <span>
 
 #include "formats/hdf5/filters.hpp"
+#include "formats/hdf5/guarded_buffer.hpp"
 #include "formats/hdf5/raw.hpp"
 #include "lib/core/memory.hpp"
 #include "lib/core/parallel.hpp"
@@ -68,7 +70,8 @@ class ChunkedStorage : public Storage {
         Block chunk;
         bool written = false;
         std::uint32_t mask = 0;  ///< of the filters that were skipped
-        std::vector<std::byte> bytes;
+        GuardedBuffer memory;
+        std::span<std::byte> bytes;  ///< in `memory`
     };
 
     /// As many threads as there is memory for, each with a chunk as stored and before its filters. Throws
@@ -126,8 +129,10 @@ class ChunkedStorage : public Storage {
                                               " bytes, more than its filters make of any chunk");
         }
         stored.written = bytes > 0;
-        stored.bytes.resize(bytes);
+        stored.bytes = {};
         if (!stored.written) return;
+        // Of a chunk without filters HDF5 says that it takes its plain size, and reads what its index says.
+        stored.bytes = stored.memory.take(bytes);
         require(
             H5Dread_chunk(dense_.dataset.id(), H5P_DEFAULT, place.data(), &stored.mask, stored.bytes.data()),
             ErrorCode::input, name_of_chunk(stored.chunk) + " cannot be read");

@@ -35,7 +35,7 @@ class LibraryStorage : public Storage {
     void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
         if (rect.rows == 0 || rect.cols == 0) return;
         const Session session;
-        if (dense_.layout != H5D_CHUNKED && dense_.layout != H5D_VIRTUAL) {
+        if (dense_.layout != H5D_VIRTUAL && dense_.filters.empty()) {
             read_here(rect, to, row_bytes);
             return;
         }
@@ -123,6 +123,19 @@ void require_filled(const Source& source, const Dense& dense) {
                 source.name + ": parts of it were never written, and the dataset defines no fill value");
 }
 
+/// Throws where the index gives chunks without filters other sizes than they have, which HDF5 does not check.
+void require_whole_chunks(const Source& source, const Dense& dense) {
+    const auto chunk_bytes =
+        static_cast<hsize_t>(dense.chunk.rows * dense.chunk.cols) *
+        H5Tget_size(take(H5Dget_type(dense.dataset.id()), ErrorCode::input, source.name).id());
+    const hsize_t chunks = written_chunks(dense.dataset.id(), source.name);
+    const hsize_t bytes = H5Dget_storage_size(dense.dataset.id());
+    if (bytes / chunk_bytes == chunks && bytes % chunk_bytes == 0) return;
+    throw Error(ErrorCode::input, source.name + ": its " + std::to_string(chunks) + " chunks of " +
+                                      std::to_string(chunk_bytes) + " bytes take " + std::to_string(bytes) +
+                                      " bytes in the file");
+}
+
 }  // namespace
 
 void swap_bytes(std::byte* data, std::size_t bytes, std::size_t number_bytes) {
@@ -188,6 +201,7 @@ std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, 
     require_external_pieces(source, dense, options);
     const bool plain = source.element.same_bits || source.element.wide.has_value();
     const bool external = H5Pget_external_count(dense.creation.id()) > 0;
+    if (dense.layout == H5D_CHUNKED && dense.filters.empty()) require_whole_chunks(source, dense);
     std::unique_ptr<Storage> storage;
     if (plain && dense.layout == H5D_CONTIGUOUS && !external)
         storage = open_contiguous_storage(source, dense, options);

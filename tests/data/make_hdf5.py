@@ -592,6 +592,21 @@ def damaged(cases):
         file.seek(0)
         file.write(data)
     cases.fails("endless_heap", "heap.h5", 3, "heap.h5")
+    # Chunks without filters whose index says that they are longer or shorter than they are; both in the last file.
+    for name, sizes in (("long", (128, 1152, 128, 128)), ("short", (128, 128, 16, 128)), ("balanced", (16, 240, 128, 128))):
+        with h5py.File(cases.path(f"chunk_{name}.h5"), "w", libver="earliest") as out:
+            out.create_dataset("A", data=values[:8, :8], chunks=(4, 4))
+            out["padding"] = np.zeros(1000)
+        with open(cases.path(f"chunk_{name}.h5"), "r+b") as file:
+            data = bytearray(file.read())
+            node = data.index(b"TREE\1\0")
+            for entry, size in enumerate(sizes):  # keys of 32 bytes, which start with the size, and addresses
+                assert struct.unpack_from("<I", data, node + 24 + 40 * entry) == (128,)
+                struct.pack_into("<I", data, node + 24 + 40 * entry, size)
+            file.seek(0)
+            file.write(data)
+        words = "cannot be read" if name == "balanced" else "its 4 chunks of 128 bytes take"
+        cases.fails(f"chunk_{name}", f"chunk_{name}.h5", 3, words, "/A")
     endless_filters(cases)
     endless_index(cases)
     with h5py.File(cases.path("huge_chunk.h5"), "w") as out:
