@@ -80,14 +80,13 @@ Significand leading_bits_of_reciprocal(const Wide& value) {
 }  // namespace
 
 PowersOfFive::PowersOfFive() {
-    constexpr std::int64_t kRoundedUp = 27;
     Wide power;
     power.word[0] = 1;
     for (std::int64_t q = 0; q <= -kLeast; ++q, power.multiply_by_five()) {
         if (q <= kMost) table_[static_cast<std::size_t>(q - kLeast)] = leading_bits(power);
         if (q == 0) continue;
         Significand reciprocal = leading_bits_of_reciprocal(power);
-        if (q <= kRoundedUp && ++reciprocal.low == 0) ++reciprocal.high;
+        if (q <= -kLeastRoundedUp && ++reciprocal.low == 0) ++reciprocal.high;
         table_[static_cast<std::size_t>(-q - kLeast)] = reciprocal;
     }
 }

@@ -17,7 +17,9 @@ struct Significand {
 class PowersOfFive {
   public:
     static constexpr std::int64_t kLeast = -342;  // w · 10^-343 rounds to zero for any w < 2⁶⁴
-    static constexpr std::int64_t kMost = 308;
+    static constexpr std::int64_t kMost =
+        324;  // 10^309 · w is beyond any double; writing the smallest needs 324
+    static constexpr std::int64_t kLeastRoundedUp = -27;
 
     PowersOfFive();
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <complex>
 #include <csignal>
 #include <cstring>
@@ -17,6 +16,8 @@
 #include <vector>
 
 #include "formats/matrix_market/matrix_market.hpp"
+#include "formats/matrix_market/shortest.hpp"
+#include "formats/matrix_market/value.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/parallel.hpp"
 
@@ -25,10 +26,10 @@ namespace {
 
 /// Values that one thread formats at a time, and pieces a thread between two writes.
 constexpr std::int64_t kChunkValues = std::int64_t{1} << 15;
-constexpr std::int64_t kChunksPerThread = 8;
+constexpr std::int64_t kChunksPerThread = 4;
 
-/// "-2.2250738585072014e-308" has 24 characters.
-constexpr std::size_t kLongestNumber = 32;
+/// "-2.2250738585072014e-308" and a blank or line feed.
+constexpr std::size_t kLongestNumber = 25;
 
 /// Turns the signals of a closed pipe and of a passed file-size limit into errno while it lives: they are
 /// held back for this thread, and one that came is taken away.
@@ -113,13 +114,12 @@ class OutputFile {
 
 template <class T>
 char* format_number(char* to, T value) {
-    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
-        return format_number(to, static_cast<float>(value));
+    if constexpr (std::integral<T>) {
+        return std::to_chars(to, to + kLongestNumber, value).ptr;
     } else if constexpr (std::floating_point<T>) {
-        if (std::isnan(value)) return std::copy_n("nan", 3, to);  // the sign of NaN says nothing
-        return std::to_chars(to, to + kLongestNumber, value).ptr;
+        return write_shortest(to, value);
     } else {
-        return std::to_chars(to, to + kLongestNumber, value).ptr;
+        return write_shortest(to, static_cast<float>(value));
     }
 }
 
@@ -175,9 +175,13 @@ class ArrayWriter final : public Writer {
         }
         const std::int64_t values = shape_.rows * block.cols;
         const std::int64_t batch = kChunkValues * kChunksPerThread * threads_;
+        Batch formatted;
+        Batch next;
         for (std::int64_t first = 0; first < values; first += batch) {
-            write_batch(in, first, std::min(values, first + batch));
+            write_and_format(formatted, next, in, first, std::min(values, first + batch));
+            std::swap(formatted, next);
         }
+        write_all(formatted);
         columns_written_ += block.cols;
     }
 
@@ -190,18 +194,31 @@ class ArrayWriter final : public Writer {
     }
 
   private:
-    /// Values [first, last) of the block in the order of its columns.
-    void write_batch(const MatrixView& in, std::int64_t first, std::int64_t last) {
-        const std::int64_t count = (last - first + kChunkValues - 1) / kChunkValues;
-        if (std::ssize(pieces_) < count) pieces_.resize(static_cast<std::size_t>(count));
-        parallel_for(count, 1, threads_, [&](std::int64_t i, std::int64_t) {
-            const std::int64_t begin = first + i * kChunkValues;
-            format(in, begin, std::min(last, begin + kChunkValues), pieces_[static_cast<std::size_t>(i)]);
-        });
-        for (std::int64_t i = 0; i < count; ++i) {
-            const Piece& piece = pieces_[static_cast<std::size_t>(i)];
-            file_.write({piece.text.data(), piece.size});
+    /// Consecutive pieces; those from `used` on are left over from a longer batch.
+    struct Batch {
+        std::vector<Piece> pieces;
+        std::size_t used = 0;
+    };
+
+    void write_all(const Batch& batch) const {
+        for (std::size_t i = 0; i < batch.used; ++i) {
+            file_.write({batch.pieces[i].text.data(), batch.pieces[i].size});
         }
+    }
+
+    /// Makes `next` of values [first, last) of the block in the order of its columns. While one thread writes
+    /// what was formatted before, the others format.
+    void write_and_format(const Batch& formatted, Batch& next, const MatrixView& in, std::int64_t first,
+                          std::int64_t last) const {
+        const std::int64_t count = (last - first + kChunkValues - 1) / kChunkValues;
+        next.used = static_cast<std::size_t>(count);
+        if (next.pieces.size() < next.used) next.pieces.resize(next.used);
+        parallel_for(1 + count, 1, threads_, [&](std::int64_t i, std::int64_t) {
+            if (i == 0) return write_all(formatted);
+            const std::int64_t begin = first + (i - 1) * kChunkValues;
+            format(in, begin, std::min(last, begin + kChunkValues),
+                   next.pieces[static_cast<std::size_t>(i - 1)]);
+        });
     }
 
     static void format(const MatrixView& in, std::int64_t begin, std::int64_t end, Piece& piece) {
@@ -209,7 +226,8 @@ class ArrayWriter final : public Writer {
         piece.values.resize(count * sizeof(T));
         T* const values = reinterpret_cast<T*>(piece.values.data());
         gather(in, begin, end, values);
-        piece.text.resize(count * (2 * kLongestNumber));
+        constexpr std::size_t kNumbers = kIsComplexType<T> ? 2 : 1;
+        piece.text.resize(count * kNumbers * kLongestNumber + kNumberRoom);
         char* to = piece.text.data();
         for (std::size_t i = 0; i < count; ++i) {
             to = format_number(to, values[i]);
@@ -243,7 +261,6 @@ class ArrayWriter final : public Writer {
     Type type_;
     int threads_;
     std::int64_t columns_written_ = 0;
-    std::vector<Piece> pieces_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-gpumat_test(test_matrix_market SOURCES matrix_market.cpp matrix_market_corpus.cpp LINK gpumat::formats)
+gpumat_test(test_matrix_market SOURCES matrix_market.cpp matrix_market_corpus.cpp matrix_market_shortest.cpp LINK gpumat::formats)
 target_compile_definitions(test_matrix_market PRIVATE GPUMAT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 
 # SciPy, Python's numbers and exact fractions as oracles.
