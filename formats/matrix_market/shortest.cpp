@@ -156,7 +156,8 @@ template <class T>
     const Characters sixteen = static_cast<Characters>(last) << 64 | middle;
 
     int zeros = std::countr_zero(middle) / 8;
-    if (middle == 0) zeros = 8 + std::countr_zero(last) / 8;
+    // The highest bit ends the count where all but the leading digit are zeros.
+    if (middle == 0) zeros = 8 + std::countr_zero(last | std::uint64_t{1} << 63) / 8;
     int after = std::countl_zero(last) / 8;
     if (last == 0) after = 8 + std::countl_zero(middle) / 8;
 
@@ -193,7 +194,7 @@ template <class T>
 [[gnu::always_inline]] inline char* put_fixed(char* to, const Text& text, int power) {
     if (text.exponent < 0 && power >= 0) return put_with_point(to, text, power + 1);
     if (text.exponent < 0) {
-        std::memcpy(to, "0.000000", 8);
+        std::copy_n("0.000000", 8, to);
         to += 1 - power;
     }
     put(to, text.digits);
