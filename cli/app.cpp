@@ -1,5 +1,6 @@
 #include "cli/app.hpp"
 
+#include <poll.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -26,7 +27,8 @@ constexpr const char* kFooter = R"(Examples:
   gpumat info *.mtx
 
 Exit codes: 0 done and verified, 1 verified and differs, 2 usage, 3 input, 4 output,
-5 level or device cannot serve, 6 memory, 7 device failure, 8 not comparable.)";
+5 level or device cannot serve, 6 memory, 7 device failure, 8 not comparable,
+128+n ended by signal n (141: the reader of a pipe closed it early).)";
 
 /// Messages go to standard error: plain lines, coloured by severity on a terminal.
 void set_up_logging() {
@@ -61,12 +63,11 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const Context& context) 
 int run_parsed(CLI::App& app, int argc, char** argv, const Context& context) {
     try {
         const int exit_code = parse_and_run(app, argc, argv, context);
-        // What was printed on standard output, help too, counts only when it got there.
-        if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-            throw Error(ErrorCode::output, "standard output cannot be written");
+        flush_standard_output();  // what was printed, help too, counts only when it got there
         return exit_code;
     } catch (const Error& error) {
-        spdlog::error("{}", error.what());
+        // Who closed the pipe wants no more, and no message either.
+        if (error.code() != ErrorCode::closed_pipe) spdlog::error("{}", error.what());
         return static_cast<int>(error.code());
     } catch (const std::bad_alloc&) {
         spdlog::error("the system refused more memory");
@@ -78,6 +79,14 @@ int run_parsed(CLI::App& app, int argc, char** argv, const Context& context) {
 }
 
 }  // namespace
+
+void flush_standard_output() {
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+    pollfd pipe = {STDOUT_FILENO, POLLOUT, 0};
+    const bool reader_gone = poll(&pipe, 1, 0) == 1 && (pipe.revents & POLLERR) != 0;
+    throw Error(reader_gone ? ErrorCode::closed_pipe : ErrorCode::output,
+                "standard output cannot be written");
+}
 
 void add_memory_limit(CLI::App& command, std::optional<std::uint64_t>& limit, const std::string& help) {
     // CLI11 wraps negative sizes; the transform that was added last runs first.

@@ -131,10 +131,10 @@ class Reporter {
         interrupt_.begin_piece();
         if (progress_) std::fputs(kClearLine, stderr);
         std::fputs(text.c_str(), stdout);
-        const bool good = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+        std::fflush(stdout);
         interrupt_.set_end(end, progress_ ? kClearLine : "");
         interrupt_.end_piece();
-        if (!good) throw Error(ErrorCode::output, "standard output cannot be written");
+        flush_standard_output();
     }
 
     const Request& request_;

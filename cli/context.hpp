@@ -25,6 +25,10 @@ struct Context {
     int exit_code = 0;
 };
 
+/// Throws where something that was printed did not get there: Error{closed_pipe} where nobody reads it any
+/// more, else Error{output}.
+void flush_standard_output();
+
 /// Adds --memory-limit to a command: bytes, or a number with a unit such as 4GiB.
 void add_memory_limit(CLI::App& command, std::optional<std::uint64_t>& limit, const std::string& help);
 

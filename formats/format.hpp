@@ -128,7 +128,7 @@ struct WriteOptions {
 };
 
 /// Writes one matrix, whole or in blocks. Every function throws Error{output} naming `shown` and the
-/// system's reason.
+/// system's reason, or Error{closed_pipe} where the reader of a pipe is gone.
 class Writer {
   public:
     virtual ~Writer() = default;

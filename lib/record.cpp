@@ -181,8 +181,9 @@ std::vector<std::pair<std::string, Json>> csv_columns(const RunRecord& record) {
 // ---- Appending ------------------------------------------------------------------------------------------
 
 [[noreturn]] void fail(const std::string& path, int error_number) {
-    throw Error(ErrorCode::output, "cannot append to the log " + path + ": " +
-                                       std::error_code(error_number, std::generic_category()).message());
+    throw Error(error_number == EPIPE ? ErrorCode::closed_pipe : ErrorCode::output,
+                "cannot append to the log " + path + ": " +
+                    std::error_code(error_number, std::generic_category()).message());
 }
 
 /// Writes everything in one call; the rest only where the system took a part of it. Returns errno, or 0.

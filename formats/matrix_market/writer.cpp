@@ -105,7 +105,8 @@ class OutputFile {
 
   private:
     [[noreturn]] void fail(int reason) const {
-        refuse(std::string("cannot be written: ") + std::strerror(reason));
+        throw Error(reason == EPIPE ? ErrorCode::closed_pipe : ErrorCode::output,
+                    shown_ + ": cannot be written: " + std::strerror(reason));
     }
 
     std::string shown_;

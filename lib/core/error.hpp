@@ -15,6 +15,8 @@ enum class ErrorCode : int {
     memory = 6,          ///< not enough memory within the limit
     device = 7,          ///< the device failed
     not_comparable = 8,  ///< two matrices cannot be compared (shape, type)
+    closed_pipe =
+        141,  ///< who reads the output closed it early; what a shell shows where SIGPIPE ends a tool
 };
 
 /// The one exception type of the project. The message is complete: it names the file and line, the
