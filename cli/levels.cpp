@@ -1,9 +1,19 @@
+#include <spdlog/fmt/fmt.h>
+
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cli/context.hpp"
+#include "cli/run_options.hpp"
 #include "cli/table.hpp"
+#include "lib/bench_sizes.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/memory.hpp"
+#include "lib/core/parallel.hpp"
+#include "lib/device.hpp"
+#include "lib/explain.hpp"
+#include "lib/plan.hpp"
+#include "lib/roofline.hpp"
 
 namespace gpumat::cli {
 namespace {
@@ -11,6 +21,8 @@ namespace {
 struct Request {
     std::string operation;
     std::string device;
+    std::string size;  ///< empty: the list alone
+    std::string type;
 };
 
 std::string capability(int value) {
@@ -46,7 +58,7 @@ std::string parameters_of(const Level& level) {
 
 bool wanted(const Level& level, const Request& request) {
     return (request.operation.empty() || request.operation == name_of(level.operation)) &&
-           (request.device.empty() || request.device == name_of(level.device));
+           (request.device.empty() || request.device.starts_with(name_of(level.device)));
 }
 
 nlohmann::ordered_json to_json(const Level& level) {
@@ -93,6 +105,133 @@ void print_table(const Registry& registry, const Request& request, bool verbose)
     std::fputs(table.text({2}).c_str(), stdout);
 }
 
+// ---- How the levels would run on one problem. ----
+
+/// One problem on one device, and what is known of it before anything runs.
+struct Subject {
+    DeviceChoice choice;
+    Problem problem;
+    Ceilings ceilings;
+};
+
+Subject subject_of(const Request& request, const Registry& registry) {
+    Subject subject;
+    Problem& problem = subject.problem;
+    problem.operation = request.operation == "transpose" ? Operation::transpose : Operation::multiply;
+    problem.type = parse_type(request.type);
+    const auto sizes = parse_bench_sizes(request.size, problem.operation);
+    if (sizes.size() != 1)
+        throw Error(ErrorCode::usage, "--size " + request.size + ": is a list; expected one size");
+    problem.m = sizes.front().m;
+    problem.n = sizes.front().n;
+    problem.k = sizes.front().k;
+    const std::string device = request.device.empty() ? "auto" : request.device;
+    subject.choice = choose_device(device, problem.operation, "auto", hardware_threads(), registry);
+    subject.ceilings = ceilings_of(problem.type, subject.choice.device, registry);
+    return subject;
+}
+
+/// One level on the problem: its launch, or every reason why there is none.
+struct Answer {
+    Reasons reasons;
+    std::vector<std::pair<std::string, std::string>> facts;
+    Roofline bound;
+};
+
+Answer ask(const Level& level, const Subject& subject) {
+    Answer answer;
+    answer.reasons = unsupported_reasons(level, subject.problem, subject.choice.device);
+    if (!answer.reasons.empty()) return answer;
+    try {
+        answer.facts = launch_facts(level, subject.problem, subject.choice.device);
+    } catch (const Error& error) {  // a device too full for the working memory of one level
+        answer.reasons.emplace_back(error.what());
+    }
+    answer.bound = roofline(level, subject.problem, subject.ceilings);
+    return answer;
+}
+
+std::string text_of(const Answer& answer) {
+    std::string text;
+    for (const std::string& reason : answer.reasons) text += (text.empty() ? "cannot: " : "; ") + reason;
+    if (!text.empty()) return text;
+    for (const auto& [name, value] : answer.facts) text += (text.empty() ? "" : ", ") + name + " " + value;
+    return text;
+}
+
+void print_subject(const Subject& subject, const Request& request) {
+    const Problem& problem = subject.problem;
+    std::printf("%s %s %s on %s\n", request.operation.c_str(), request.type.c_str(),
+                to_string(BenchSize{problem.m, problem.n, problem.k}).c_str(),
+                recorded_device(subject.choice.device).name.c_str());
+    std::printf("moves at least %s, does %.4g operations: %.3g a byte\n",
+                format_bytes(static_cast<std::uint64_t>(problem.bytes())).c_str(), problem.flops(),
+                problem.flops() / problem.bytes());
+    std::printf("ceilings %s\n\n", subject.ceilings.basis.c_str());
+}
+
+void print_explained(const Registry& registry, const Request& request) {
+    const Subject subject = subject_of(request, registry);
+    print_subject(subject, request);
+    Table table({"no.", "level", "bound ms", "limited by", "how it runs"});
+    for (const Level* level : registry.levels(subject.problem.operation, subject.choice.device.kind)) {
+        const Answer answer = ask(*level, subject);
+        const bool runs = answer.reasons.empty();
+        table.add({std::to_string(level->number), std::string(level->name),
+                   runs ? fmt::format("{:.4g}", answer.bound.bound_ms()) : "-",
+                   runs ? std::string(answer.bound.limit()) : "-", text_of(answer)});
+    }
+    std::fputs(table.text({0, 2}).c_str(), stdout);
+}
+
+void print_explained_json(const Registry& registry, const Request& request) {
+    const Subject subject = subject_of(request, registry);
+    const Problem& problem = subject.problem;
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const Level* level : registry.levels(problem.operation, subject.choice.device.kind)) {
+        const Answer answer = ask(*level, subject);
+        nlohmann::ordered_json row = to_json(*level);
+        row["reasons"] = answer.reasons;
+        row["launch"] = nlohmann::ordered_json::object();
+        for (const auto& [name, value] : answer.facts) row["launch"][name] = value;
+        row["bound_ms"] = answer.reasons.empty() ? nlohmann::ordered_json(answer.bound.bound_ms()) : nullptr;
+        row["limited_by"] = answer.reasons.empty() ? nlohmann::ordered_json(answer.bound.limit()) : nullptr;
+        list.push_back(std::move(row));
+    }
+    const nlohmann::ordered_json asked = {{"op", request.operation},
+                                          {"type", request.type},
+                                          {"m", problem.m},
+                                          {"n", problem.n},
+                                          {"k", problem.k},
+                                          {"bytes", problem.bytes()},
+                                          {"flops", problem.flops()},
+                                          {"device", recorded_device(subject.choice.device).name},
+                                          {"ceilings", subject.ceilings.basis}};
+    std::puts(
+        nlohmann::ordered_json{{"schema", "gpumat.levels/1"}, {"problem", asked}, {"levels", std::move(list)}}
+            .dump(2)
+            .c_str());
+}
+
+void require_list_request(const Request& request) {
+    if (!request.type.empty()) throw Error(ErrorCode::usage, "--type says how --size runs; give --size too");
+    if (request.device.empty() || request.device == "cpu" || request.device == "gpu") return;
+    throw Error(ErrorCode::usage, "--device is '" + request.device + "'; expected cpu or gpu without --size");
+}
+
+void run(Request& request, const Context& context) {
+    if (request.size.empty()) {
+        require_list_request(request);
+        return context.style.json ? print_json(context.registry, request)
+                                  : print_table(context.registry, request, context.style.verbose);
+    }
+    if (request.operation.empty())
+        throw Error(ErrorCode::usage, "--size needs the operation: transpose or multiply");
+    if (request.type.empty()) request.type = "f32";
+    if (context.style.json) return print_explained_json(context.registry, request);
+    print_explained(context.registry, request);
+}
+
 }  // namespace
 
 void add_levels(CLI::App& app, Context& context) {
@@ -100,20 +239,19 @@ void add_levels(CLI::App& app, Context& context) {
     auto request = std::make_shared<Request>();
     command->add_option("operation", request->operation, "transpose or multiply; both where left out")
         ->check(CLI::IsMember({"transpose", "multiply"}));
-    command->add_option("-d,--device", request->device, "only the levels of the cpu or the gpu")
-        ->check(CLI::IsMember({"cpu", "gpu"}));
+    command->add_option("-d,--device", request->device,
+                        "only the levels of the cpu or the gpu; with --size also gpu:N");
+    command->add_option("--size", request->size,
+                        "explain how each level would run on this problem: N, MxN or MxNxK");
+    command->add_option("-t,--type", request->type, "element type of --size (default f32)");
     add_style_options(*command, context.style);
     command->footer(
         "Every level is listed on every machine; -v adds requirements and parameters. The level 'auto'\n"
-        "takes the measured best.\n\nExamples:\n  gpumat levels transpose\n  gpumat levels -v multiply "
-        "--device cpu");
-    command->callback([request, &context] {
-        if (context.style.json) {
-            print_json(context.registry, *request);
-        } else {
-            print_table(context.registry, *request, context.style.verbose);
-        }
-    });
+        "takes the measured best. --size prepares every level for a problem without running it, and tells\n"
+        "its threads, tiles, registers, shared memory and occupancy, and the least time that the device's\n"
+        "ceilings allow.\n\nExamples:\n  gpumat levels transpose\n  gpumat levels -v multiply --device cpu\n"
+        "  gpumat levels multiply --size 4096 --type f64");
+    command->callback([request, &context] { run(*request, context); });
 }
 
 }  // namespace gpumat::cli

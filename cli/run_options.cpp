@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
 
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -41,16 +42,20 @@ void add_level_options(CLI::App& command, SharedOptions& shared) {
 
 void add_output_options(CLI::App& command, SharedOptions& shared) {
     RunOptions& run = shared.run;
-    command.add_option("-o,--output", run.output,
-                       "FILE or FILE:/DATASET to write, '-' for standard output; "
-                       "without it the run is verified and timed only");
-    command.add_option("--to", run.output_format,
-                       "output format: hdf5 or matrix-market (default: by extension)");
-    command.add_flag("--force", run.force, "replace an existing output");
-    command.add_flag("--keep-failed", run.keep_failed, "write the result even where verification fails");
-    command.add_option("--chunk", shared.chunk, "HDF5 chunk, ROWSxCOLS");
-    command.add_option("--deflate", run.write.deflate, "HDF5 compression, 0 to 9")->check(CLI::Range(0, 9));
-    command.add_flag("--shuffle", run.write.shuffle, "HDF5 byte shuffle before compression");
+    CLI::Option* output = command.add_option("-o,--output", run.output,
+                                             "FILE or FILE:/DATASET to write, '-' for standard output; "
+                                             "without it the run is verified and timed only");
+    // The others say how it is written.
+    const std::array others = {
+        command.add_option("--to", run.output_format,
+                           "output format: hdf5 or matrix-market (default: by extension)"),
+        command.add_flag("--force", run.force, "replace an existing output"),
+        command.add_flag("--keep-failed", run.keep_failed, "write the result even where verification fails"),
+        command.add_option("--chunk", shared.chunk, "HDF5 chunk, ROWSxCOLS"),
+        command.add_option("--deflate", run.write.deflate, "HDF5 compression, 0 to 9")
+            ->check(CLI::Range(0, 9)),
+        command.add_flag("--shuffle", run.write.shuffle, "HDF5 byte shuffle before compression")};
+    for (CLI::Option* option : others) option->needs(output);
 }
 
 /// What is wrong with a value of --tolerance; empty where nothing is.
@@ -61,6 +66,12 @@ std::string require_tolerance(const std::string& text) {
     return "is '" + text + "'; expected a finite number that is not negative";
 }
 
+/// What is wrong with a value that has a sign; empty where it has none.
+std::string refuse_sign(const std::string& text) {
+    if (text.find_first_of("+-") == std::string::npos) return "";
+    return "is '" + text + "'; expected a number without a sign";
+}
+
 void add_checking_options(CLI::App& command, SharedOptions& shared) {
     RunOptions& run = shared.run;
     command.add_option("--verify", shared.verify, "auto, full, freivalds or none")
@@ -68,7 +79,9 @@ void add_checking_options(CLI::App& command, SharedOptions& shared) {
         ->capture_default_str();
     command.add_option("--tolerance", run.tolerance, "relative error to allow instead of the derived bound")
         ->check(require_tolerance);
-    command.add_option("--seed", run.seed, "seed of the randomized check")->capture_default_str();
+    command.add_option("--seed", run.seed, "seed of the randomized check")
+        ->check(refuse_sign)  // CLI11 wraps negative numbers
+        ->capture_default_str();
 }
 
 void add_run_control(CLI::App& command, SharedOptions& shared) {
@@ -134,9 +147,13 @@ void finish_options(SharedOptions& shared, const Context& context) {
 
 std::string rate(const RunRecord& record) {
     const double ms = *median(record.kernel_samples_ms);
-    if (record.kernel_flops > 0) return fmt::format("{:.1f} GFLOP/s", record.kernel_flops / ms / 1e6);
-    std::string text = fmt::format("{:.1f} GB/s", record.kernel_bytes / ms / 1e6);
-    if (record.fraction_of_bound) text += fmt::format(", {:.2f} of a device copy", *record.fraction_of_bound);
+    const bool multiply = record.kernel_flops > 0;
+    std::string text = multiply ? fmt::format("{:.1f} GFLOP/s", record.kernel_flops / ms / 1e6)
+                                : fmt::format("{:.1f} GB/s", record.kernel_bytes / ms / 1e6);
+    if (record.fraction_of_bound) {
+        text += fmt::format(", {:.2f} of {}", *record.fraction_of_bound,
+                            multiply ? "the roofline bound" : "a device copy");
+    }
     return text;
 }
 

@@ -119,6 +119,37 @@ std::string temporary_name(const std::string& target) {
     return folder_of(target) + "/." + name_in_folder(target).substr(0, kLongestName) + suffix.data();
 }
 
+/// What there is of the target; nothing where it is new. Throws where it may not be written over.
+std::optional<struct stat> require_replaceable(const std::string& target, OutputMode mode,
+                                               std::span<const std::string> inputs) {
+    struct stat present = {};
+    if (stat(target.c_str(), &present) != 0) {
+        if (errno != ENOENT) fail(target, reason(errno));
+        return std::nullopt;
+    }
+    for (const std::string& input : inputs) {
+        struct stat other = {};
+        if (stat(input.c_str(), &other) != 0 || !same_file(present, other)) continue;
+        fail(target, "it is the same file as the input " + input + ", which is never overwritten");
+    }
+    if (S_ISDIR(present.st_mode)) fail(target, "it is a directory");
+    if (access(target.c_str(), W_OK) != 0) fail(target, reason(errno));
+    if (S_ISREG(present.st_mode) && mode == OutputMode::create)
+        fail(target, "it exists; --force replaces it");
+    return present;
+}
+
+/// The file that will get the name, with links followed.
+std::string resolve(const std::string& target) {
+    std::string path = follow_links(target);
+    if (name_in_folder(path).empty()) fail(target, "there is no such directory");
+    return path;
+}
+
+[[noreturn]] void fail_in_folder(const std::string& target, const std::string& folder, int error_number) {
+    fail(target, "cannot create a file in the folder " + folder + ": " + reason(error_number));
+}
+
 /// Flushes a file, or a folder with its names, to disk. Returns errno, or 0.
 int flush(const std::string& path, int flags) {
     const int descriptor = open(path.c_str(), flags | O_RDONLY | O_CLOEXEC);
@@ -155,41 +186,34 @@ void install_signal_cleanup() {
     for (const int signal_number : {SIGXFSZ, SIGPIPE}) install(signal_number, SIG_IGN);
 }
 
+void require_output_possible(const std::string& target, OutputMode mode,
+                             std::span<const std::string> inputs) {
+    const auto present = require_replaceable(target, mode, inputs);
+    if (present && !S_ISREG(present->st_mode)) return;
+    const std::string folder = folder_of(resolve(target));
+    if (access(folder.c_str(), W_OK | X_OK) != 0) fail_in_folder(target, folder, errno);
+}
+
 AtomicOutput::AtomicOutput(const std::string& target, OutputMode mode, std::span<const std::string> inputs)
     : target_(target), mode_(mode) {
-    struct stat present = {};
-    const bool exists = stat(target.c_str(), &present) == 0;
-    if (!exists && errno != ENOENT) fail(target, reason(errno));
-    if (exists) {
-        for (const std::string& input : inputs) {
-            struct stat other = {};
-            if (stat(input.c_str(), &other) != 0 || !same_file(present, other)) continue;
-            fail(target, "it is the same file as the input " + input + ", which is never overwritten");
-        }
-        if (S_ISDIR(present.st_mode)) fail(target, "it is a directory");
-        if (access(target.c_str(), W_OK) != 0) fail(target, reason(errno));
-        if (!S_ISREG(present.st_mode)) {
-            direct_ = true;
-            path_ = target;
-            return;
-        }
-        if (mode == OutputMode::create) fail(target, "it exists; --force replaces it");
+    const auto present = require_replaceable(target, mode, inputs);
+    if (present && !S_ISREG(present->st_mode)) {
+        direct_ = true;
+        path_ = target;
+        return;
     }
-    target_ = follow_links(target);
-    if (name_in_folder(target_).empty()) fail(target, "there is no such directory");
-
+    target_ = resolve(target);
     path_ = temporary_name(target_);
     slot_ = arm(path_);  // before the file is there, so that no signal can come between
     const int descriptor = open(path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
     if (descriptor < 0) {
         const int error_number = errno;
         disarm(slot_);
-        fail(target,
-             "cannot create a file in the folder " + folder_of(target_) + ": " + reason(error_number));
+        fail_in_folder(target, folder_of(target_), error_number);
     }
-    if (exists) fchmod(descriptor, present.st_mode & 0777);
+    if (present) fchmod(descriptor, present->st_mode & 0777);
     close(descriptor);
-    if (exists && mode == OutputMode::extend) {
+    if (present && mode == OutputMode::extend) {
         copied_ = present;
         try {
             lock_target();

@@ -21,6 +21,10 @@ enum class OutputMode {
     extend,   ///< the temporary starts as its copy, so that what is written is added to it
 };
 
+/// Throws what making an AtomicOutput of these would throw, as far as that can be known without writing.
+void require_output_possible(const std::string& target, OutputMode mode,
+                             std::span<const std::string> inputs = {});
+
 /// An output file that readers see whole or not at all: it is written under a temporary name beside the
 /// target and renamed over it by commit(). Without commit() the temporary is removed and the target stays
 /// as it was.

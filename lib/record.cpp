@@ -299,6 +299,8 @@ nlohmann::ordered_json to_json(const RunRecord& record) {
         {"gflops", giga_per_second(record.kernel_flops, middle)},
         {"fraction_of_bound", optional(record.fraction_of_bound)},
         {"bound", text(record.bound)},
+        {"bound_ms", optional(record.bound_ms)},
+        {"dry_run", record.dry_run},
         {"peak_host_bytes", optional(record.peak_host_bytes)},
         {"peak_device_bytes", optional(record.peak_device_bytes)},
         {"verification", verification_json(record.verification)},

@@ -77,6 +77,8 @@ struct RunRecord {
     /// Rate over the bound that applies ("copy bandwidth", "roofline"), where it is known.
     std::optional<double> fraction_of_bound;
     std::string bound;
+    std::optional<double> bound_ms;  ///< the time that the bound allows
+    bool dry_run = false;            ///< nothing was read but headers, and nothing ran
     std::optional<std::uint64_t> peak_host_bytes;
     std::optional<std::uint64_t> peak_device_bytes;
     Verification verification;

@@ -12,8 +12,10 @@
 #include "lib/core/error.hpp"
 #include "lib/device.hpp"
 #include "lib/execute.hpp"
+#include "lib/explain.hpp"
 #include "lib/hash.hpp"
 #include "lib/plan.hpp"
+#include "lib/roofline.hpp"
 #include "lib/stopwatch.hpp"
 
 namespace gpumat {
@@ -76,16 +78,25 @@ OutputMode output_mode(const RunOptions& options, const Plan& plan) {
     return options.force ? OutputMode::replace : OutputMode::create;
 }
 
+bool writes_file(const Plan& plan) {
+    return plan.output_format != nullptr && plan.output.path != "-";
+}
+
+std::vector<std::string> input_files(const Plan& plan) {
+    std::vector<std::string> files;
+    for (const PlannedInput& input : plan.inputs) {
+        const std::string& path = input.header().source.path;
+        files.push_back(path == "-" ? "/dev/stdin" : path);  // may be redirected from the output
+    }
+    return files;
+}
+
 /// The output's temporary file, made before anything is computed, so that an output that cannot be written
 /// costs no time. Empty where nothing is written, or where it goes to standard output.
 std::optional<AtomicOutput> open_output(const RunOptions& options, const Plan& plan) {
-    if (plan.output_format == nullptr || plan.output.path == "-") return std::nullopt;
-    std::vector<std::string> inputs;
-    for (const PlannedInput& input : plan.inputs) {
-        const std::string& path = input.header().source.path;
-        inputs.push_back(path == "-" ? "/dev/stdin" : path);  // may be redirected from the output
-    }
-    return std::optional<AtomicOutput>(std::in_place, plan.output.path, output_mode(options, plan), inputs);
+    if (!writes_file(plan)) return std::nullopt;
+    return std::optional<AtomicOutput>(std::in_place, plan.output.path, output_mode(options, plan),
+                                       input_files(plan));
 }
 
 Matrix read_input(Plan& plan, std::size_t index, const RunOptions& options, RunRecord& record) {
@@ -115,6 +126,28 @@ Matrix copy_of(const Matrix& matrix) {
     return copy;
 }
 
+void tell_facts(const std::vector<std::pair<std::string, std::string>>& facts,
+                spdlog::level::level_enum severity) {
+    for (const auto& [name, value] : facts) spdlog::log(severity, "{}: {}", name, value);
+}
+
+/// The rate over the bound of the device: of a GPU's copy for a transpose, of its roofline for a multiply. A
+/// CPU's bound would have to be measured beside every run; bench and --dry-run do.
+void record_bound(const Plan& plan, const Execution& execution, const Registry& registry, RunRecord& record) {
+    const double ms = *median(execution.samples_ms);
+    if (execution.copy_bandwidth_gbps > 0) {
+        record.bound = "copy bandwidth";
+        record.bound_ms = plan.problem.bytes() / execution.copy_bandwidth_gbps / 1e6;
+    } else if (plan.gpu && plan.problem.operation == Operation::multiply) {
+        const Roofline bound =
+            roofline(*plan.level, plan.problem, ceilings_of(plan.problem.type, plan.device, registry));
+        if (!bound.arithmetic_ms) return;
+        record.bound = "roofline";
+        record.bound_ms = bound.bound_ms();
+    }
+    if (record.bound_ms && ms > 0) record.fraction_of_bound = *record.bound_ms / ms;
+}
+
 void record_execution(const Plan& plan, const Execution& execution, RunRecord& record) {
     record.level = execution.level;
     record.parameters = execution.details;
@@ -125,11 +158,7 @@ void record_execution(const Plan& plan, const Execution& execution, RunRecord& r
         record.stages_ms.device_to_host = execution.device_to_host_ms;
         record.peak_device_bytes = plan.device_bytes;
     }
-    if (execution.copy_bandwidth_gbps > 0) {
-        const double gbps = plan.problem.bytes() / *median(execution.samples_ms) / 1e6;
-        record.fraction_of_bound = gbps / execution.copy_bandwidth_gbps;
-        record.bound = "copy bandwidth";
-    }
+    tell_facts(record.parameters, spdlog::level::debug);
 }
 
 /// In place, where the input is gone but for its hash: the result's transpose must have that hash.
@@ -236,18 +265,36 @@ void write_result(const Plan& plan, const Matrix& result, const RunOptions& opti
                                    .hash = hash.get()};
 }
 
-/// A dry run is asked for the plan; otherwise it is a detail.
-void explain_plan(const Plan& plan, bool dry_run) {
-    const auto severity = dry_run ? spdlog::level::info : spdlog::level::debug;
+void explain_plan(const Plan& plan, spdlog::level::level_enum severity) {
     spdlog::log(severity, "level '{}' (number {}) on the {}: {}", plan.level->name, plan.level->number,
                 name_of(plan.device.kind), plan.level->summary);
-    for (const Parameter& parameter : plan.level->parameters) {
-        spdlog::log(severity, "{}: {}", parameter.name,
-                    parameter_value(*plan.level, plan.problem, parameter.name));
-    }
     if (!plan.chosen_because.empty()) spdlog::debug("chosen: {}", plan.chosen_because);
     spdlog::log(severity, "memory: {} on the host, {} on the device", format_bytes(plan.host_bytes),
                 format_bytes(plan.device_bytes));
+}
+
+void tell_bound(const Roofline& bound, const Ceilings& ceilings) {
+    spdlog::info("bound: {:.4g} ms by {} (memory {:.4g} ms{}); {}", bound.bound_ms(), bound.limit(),
+                 bound.memory_ms,
+                 bound.arithmetic_ms ? fmt::format(", arithmetic {:.4g} ms", *bound.arithmetic_ms) : "",
+                 ceilings.basis);
+}
+
+/// A dry run: refuses an output that could not be written, and tells the plan, how the level would run, and
+/// the least time that it could take.
+void foretell(const RunOptions& options, const Plan& plan, const Registry& registry, RunRecord& record) {
+    if (writes_file(plan))
+        require_output_possible(plan.output.path, output_mode(options, plan), input_files(plan));
+    explain_plan(plan, spdlog::level::info);
+    record.dry_run = true;
+    record.level = plan.level->name;
+    record.parameters = launch_facts(*plan.level, plan.problem, plan.device);
+    tell_facts(record.parameters, spdlog::level::info);
+    const Ceilings ceilings = ceilings_of(plan.problem.type, plan.device, registry);
+    const Roofline bound = roofline(*plan.level, plan.problem, ceilings);
+    record.bound = "roofline";
+    record.bound_ms = bound.bound_ms();
+    tell_bound(bound, ceilings);
 }
 
 }  // namespace
@@ -257,11 +304,11 @@ int run(const RunOptions& options, const Registry& registry, RunRecord& record) 
     record_request(options, record);
     Plan plan = make_plan(options, registry);
     record_plan(plan, record);
-    explain_plan(plan, options.dry_run);
     if (options.dry_run) {
-        record.level = plan.level->name;
+        foretell(options, plan, registry, record);
         return 0;
     }
+    explain_plan(plan, spdlog::level::debug);
 
     std::optional<AtomicOutput> atomic = open_output(options, plan);
     Inputs inputs = read_inputs(plan, options, record);
@@ -269,6 +316,7 @@ int run(const RunOptions& options, const Registry& registry, RunRecord& record) 
     const Execution execution = execute(plan, inputs, options.warmup, options.repeat);
     if (plan.keeps_input) inputs.a = std::move(kept);
     record_execution(plan, execution, record);
+    record_bound(plan, execution, registry, record);
     verify_result(plan, inputs, execution.result, options, record);
     const bool failed = record.verification.failed();
     if (plan.output_format != nullptr && (!failed || options.keep_failed)) {

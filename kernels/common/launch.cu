@@ -1,6 +1,10 @@
 #include "kernels/common/launch.cuh"
 
+#include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace gpumat {
 namespace {
@@ -8,6 +12,33 @@ namespace {
 std::string text(const dim3& size) {
     std::string sizes = std::to_string(size.x) + "x" + std::to_string(size.y);
     return size.z == 1 ? sizes : sizes + "x" + std::to_string(size.z);
+}
+
+int attribute(cudaDeviceAttr which) {
+    int index = 0;
+    int value = 0;
+    GPUMAT_CUDA(cudaGetDevice(&index));
+    GPUMAT_CUDA(cudaDeviceGetAttribute(&value, which, index));
+    return value;
+}
+
+/// What keeps a multiprocessor from taking more blocks: the resource of which the fewest blocks fill it.
+/// Registers are given to warps in units of 256; a block's shared memory has a part that the system keeps.
+std::string_view occupancy_limit(int threads, int registers, int shared_bytes) {
+    constexpr int kWarp = 32;
+    constexpr int kRegisterUnit = 256;
+    const int warps = (threads + kWarp - 1) / kWarp;
+    const int warp_registers = (registers * kWarp + kRegisterUnit - 1) / kRegisterUnit * kRegisterUnit;
+    const int kept_bytes = attribute(cudaDevAttrReservedSharedMemoryPerBlock);
+    const std::array<std::pair<int, std::string_view>, 4> limits = {{
+        {attribute(cudaDevAttrMaxThreadsPerMultiProcessor) / (warps * kWarp), "threads"},
+        {attribute(cudaDevAttrMaxRegistersPerMultiprocessor) / std::max(warp_registers * warps, 1),
+         "registers"},
+        {attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / std::max(shared_bytes + kept_bytes, 1),
+         "shared memory"},
+        {attribute(cudaDevAttrMaxBlocksPerMultiprocessor), "blocks"},
+    }};
+    return std::ranges::min_element(limits, {}, &std::pair<int, std::string_view>::first)->second;
 }
 
 }  // namespace
@@ -20,17 +51,16 @@ std::vector<std::pair<std::string, std::string>> launch_details(const void* kern
     int blocks = 0;
     GPUMAT_CUDA(
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, geometry.shared_bytes));
-    int index = 0;
-    int most_threads = 0;
-    GPUMAT_CUDA(cudaGetDevice(&index));
-    GPUMAT_CUDA(cudaDeviceGetAttribute(&most_threads, cudaDevAttrMaxThreadsPerMultiProcessor, index));
+    const int most_threads = attribute(cudaDevAttrMaxThreadsPerMultiProcessor);
+    const auto shared_bytes = static_cast<int>(attributes.sharedSizeBytes + geometry.shared_bytes);
     return {{"grid", text(geometry.grid)},
             {"block", text(geometry.block)},
             {"registers", std::to_string(attributes.numRegs)},
-            {"shared_bytes", std::to_string(attributes.sharedSizeBytes + geometry.shared_bytes)},
+            {"shared_bytes", std::to_string(shared_bytes)},
             {"local_bytes", std::to_string(attributes.localSizeBytes)},
             {"blocks_per_multiprocessor", std::to_string(blocks)},
-            {"occupancy_percent", std::to_string(100 * blocks * threads / most_threads)}};
+            {"occupancy_percent", std::to_string(100 * blocks * threads / most_threads)},
+            {"occupancy_limit", std::string(occupancy_limit(threads, attributes.numRegs, shared_bytes))}};
 }
 
 void allow_shared_memory(const void* kernel, std::size_t bytes) {

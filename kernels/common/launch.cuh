@@ -17,7 +17,8 @@ struct Geometry {
 };
 
 /// The facts of a launch for `Launch::details`: grid, block, registers a thread, shared memory a block
-/// (static and dynamic), blocks a multiprocessor and the share of its threads that they fill.
+/// (static and dynamic), blocks a multiprocessor, the share of its threads that they fill, and what keeps it
+/// from taking more.
 std::vector<std::pair<std::string, std::string>> launch_details(const void* kernel, const Geometry& geometry);
 
 /// Lets `kernel` have that much dynamic shared memory a block, where it is more than the usual 48 KB.

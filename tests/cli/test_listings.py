@@ -51,6 +51,37 @@ class Levels(Case):
     def listed(self, *words):
         return self.run_tool("levels", *words, "--json").json()["levels"]
 
+    def test_explained_for_a_problem(self):
+        """--size prepares each level for the problem and bounds its time by the ceilings."""
+        explained = self.run_tool("levels", "multiply", "--size", "300x200x100", "-t", "f64", "-d", "cpu", "--json").json()
+        problem = explained["problem"]
+        self.assertEqual((problem["m"], problem["n"], problem["k"], problem["type"]), (300, 200, 100, "f64"))
+        self.assertEqual(problem["flops"], 2 * 300 * 200 * 100)
+        self.assertEqual(problem["bytes"], 8 * (300 * 100 + 100 * 200 + 300 * 200))
+        levels = {level["name"]: level for level in explained["levels"]}
+        self.assertEqual(list(levels), [level["name"] for level in self.listed("multiply", "--device", "cpu")])
+        self.assertEqual(levels["outer-product"]["reasons"], [])
+        self.assertIn("x", levels["outer-product"]["launch"]["tile"])
+        self.assertTrue(all(level["bound_ms"] > 0 for level in levels.values() if not level["reasons"]))
+
+    def test_explained_reasons(self):
+        levels = self.run_tool("levels", "multiply", "--size", "64", "-t", "i32", "-d", "cpu", "--json").json()["levels"]
+        reasons = {level["name"]: " ".join(level["reasons"]) for level in levels}
+        self.assertIn("f32", reasons["outer-product"])
+        self.assertEqual(reasons["naive"], "")
+
+    def test_explained_table(self):
+        result = self.run_tool("levels", "transpose", "--size", "64x32", "-d", "cpu")
+        for word in ["transpose f32 64x32", "16.00 KiB", "ceilings", "bound ms", "vectorized"]:
+            self.assertIn(word, result.out)
+
+    def test_explained_refusals(self):
+        for words, said in [(["--size", "4096"], "operation"), (["transpose", "--size", "1:9:1"], "one size"),
+                            (["transpose", "-t", "f32"], "--size"), (["transpose", "-d", "gpu:1"], "cpu or gpu"),
+                            (["multiply", "--size", "4096x1"], "MxNxK"),
+                            (["transpose", "--size", "64", "-t", "f80"], "'f80'")]:
+            self.assert_says(self.run_tool("levels", *words, code=2), said)
+
     def test_every_ladder_counts_from_one(self):
         for operation in ("transpose", "multiply"):
             for device in ("cpu", "gpu"):

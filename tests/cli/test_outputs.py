@@ -384,8 +384,18 @@ class Odds(OutputCase):
         self.write_old()
         before = snapshot(self.folder)
         result = self.run_tool("transpose", "a.h5", "-o", "out.h5", "--force", "--dry-run", "--json", "-l", "tiled")
-        self.assertEqual((snapshot(self.folder), result.json()["output"]), (before, None))
-        self.assert_says(result, "level 'tiled'", "tile: ", "memory: ")
+        record = result.json()
+        self.assertEqual((snapshot(self.folder), record["output"]), (before, None))
+        self.assertEqual((record["dry_run"], record["bound"], record["kernel_ms"]["samples"]), (True, "roofline", []))
+        self.assertGreater(record["bound_ms"], 0)
+        self.assertEqual(record["parameters"]["tile"], "32x32")
+        self.assert_says(result, "level 'tiled'", "tile: ", "memory: ", "bound: ", "by memory")
+
+    def test_dry_run_adding_to_a_file_copies_nothing(self):
+        write_h5(self.path("more.h5"), self.matrix)
+        before = snapshot(self.folder)
+        self.run_tool("transpose", "a.h5", "-o", "more.h5:/new", "--dry-run")
+        self.assertEqual(snapshot(self.folder), before)
 
     def test_fifo_as_output(self):
         os.mkfifo(self.path("fifo.mtx"))

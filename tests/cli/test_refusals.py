@@ -211,6 +211,7 @@ CASES = [
     ("no_repeats", 2, ["--repeat"], "transpose a.h5 --repeat 0"),
     ("no_threads", 2, ["--threads"], "transpose a.h5 --threads 0"),
     ("negative_tolerance", 2, ["--tolerance", "'-1'"], "multiply a.h5 b.h5 --tolerance -1"),
+    ("seed_with_a_sign", 2, ["--seed", "'-1'", "without a sign"], "multiply a.h5 b.h5 --seed -1"),
     ("tolerance_nan", 2, ["--tolerance", "'nan'"], "multiply a.h5 b.h5 --tolerance nan"),
     ("empty_type", 2, ["--type"], "transpose a.h5 -t ''"),
     ("empty_log", 2, ["--log"], "transpose a.h5 --log ''"),
@@ -227,6 +228,11 @@ CASES = [
     ("unknown_extension", 2, ["out.xyz", ".h5", "--to"], "transpose a.h5 -o out.xyz"),
     ("unknown_output_format", 2, ["'csv'", "hdf5"], "transpose a.h5 -o out.h5 --to csv --force"),
     ("dataset_in_matrix_market", 2, ["out.mtx", "dataset"], "transpose a.h5 -o out.mtx:/A --force"),
+    # A dry run refuses what the run would refuse
+    ("dry_run_over_an_output", 4, ["out.h5", "--force"], "transpose a.h5 -o out.h5 --dry-run"),
+    ("dry_run_over_its_input", 4, ["a.h5", "input"], "transpose a.h5 -o a.h5 --force --dry-run"),
+    ("dry_run_without_folder", 4, ["nowhere"], "transpose a.h5 -o nowhere/out.h5 --dry-run"),
+    ("dry_run_over_a_folder", 4, ["folder", "directory"], "transpose a.h5 -o folder --to hdf5 --force --dry-run"),
     # More than memory holds: refused from the header
     ("huge_coordinate", MEMORY, ["huge.mtx", "1000000x1000000", "14.55 TiB"], "transpose huge.mtx"),
     ("huge_array", MEMORY, ["huge_array.mtx", "14.55 TiB"], "transpose huge_array.mtx"),
@@ -235,6 +241,7 @@ CASES = [
     ("beyond_any_memory", MEMORY, ["beyond.mtx", "9223372036854775807"], "transpose beyond.mtx"),
     ("huge_chunked", MEMORY, ["huge.h5", "TiB"], "transpose huge.h5"),
     ("huge_contiguous", MEMORY, ["huge_contiguous.h5", "TiB"], "transpose huge_contiguous.h5"),
+    ("beyond_any_memory_product", MEMORY, ["beyond.mtx"], "multiply beyond.mtx beyond.mtx"),
     ("beyond_any_memory_hdf5", MEMORY, ["wide.h5"], "transpose wide.h5"),
     ("huge_product", MEMORY, ["tall.h5", "7.28 TiB"], "multiply tall.h5 tall.h5 --transpose-b"),
     ("memory_limit_of_nothing", MEMORY, ["limit is 0 bytes"], "transpose a.h5 --memory-limit 0"),
@@ -270,6 +277,17 @@ class Refusals(Case):
     def tearDownClass(cls):
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
         assert peak < MOST_RESIDENT_BYTES, f"a refusal took {peak} bytes"
+
+
+@cases([(words[0].strip("-").replace("-", "_"), words)
+        for words in [["--force"], ["--keep-failed"], ["--to", "hdf5"], ["--chunk", "2x2"], ["--deflate", "4"],
+                      ["--shuffle"]]])
+class WithoutOutput(Case):
+    def check(self, words):
+        """An option that says how the output is written says nothing where none is."""
+        write_h5(self.path("a.h5"), MATRIX)
+        result = self.run_tool("transpose", "a.h5", *words, code=2)
+        self.assert_says(result, words[0], "--output")
 
 
 class Help(Case):

@@ -207,8 +207,8 @@ void check(const Level& level, const Problem& problem, Values values, int thread
     const Case<T> c(problem, values);
     const auto elements = static_cast<std::size_t>(problem.m * problem.n);
     Guarded out(elements * sizeof(T), sizeof(T));
-    const Launch launch =
-        level.prepare(problem, {.a = c.a.data(), .b = c.b.data(), .d = c.d.data(), .c = out.data()}, device);
+    const Launch launch = prepare_launch(
+        level, problem, {.a = c.a.data(), .b = c.b.data(), .d = c.d.data(), .c = out.data()}, device);
     CHECK(launch.level == level.name);
     launch.run();
     std::vector<T> computed(elements);
@@ -221,8 +221,8 @@ void check(const Level& level, const Problem& problem, Values values, int thread
     if (problem.beta.is_zero(problem.type)) {
         // Not even a null D may be touched, and a prepared launch gives the same bits again.
         Guarded again(elements * sizeof(T), sizeof(T));
-        const Launch second = level.prepare(
-            problem, {.a = c.a.data(), .b = c.b.data(), .d = nullptr, .c = again.data()}, device);
+        const Launch second = prepare_launch(
+            level, problem, {.a = c.a.data(), .b = c.b.data(), .d = nullptr, .c = again.data()}, device);
         second.run();
         second.run();
         CHECK((elements == 0 || std::memcmp(out.data(), again.data(), elements * sizeof(T)) == 0));
@@ -357,10 +357,9 @@ TEST_CASE("our CPU multiplies give the same bits on any number of threads", "[mu
                         const auto d = make<T>(s.m * s.n, Values::random, 3);
                         const auto on = [&](int threads) {
                             Guarded c(d.size() * sizeof(T));
-                            level
-                                ->prepare(problem,
-                                          {.a = a.data(), .b = b.data(), .d = d.data(), .c = c.data()},
-                                          {.kind = DeviceKind::cpu, .threads = threads, .gpu = nullptr})
+                            prepare_launch(*level, problem,
+                                           {.a = a.data(), .b = b.data(), .d = d.data(), .c = c.data()},
+                                           {.kind = DeviceKind::cpu, .threads = threads, .gpu = nullptr})
                                 .run();
                             return std::vector<std::byte>(c.data(), c.data() + d.size() * sizeof(T));
                         };
@@ -382,7 +381,7 @@ TEST_CASE("halves are summed in f32 and rounded once", "[multiply]") {
     for (const Level* level : registry.levels(Operation::multiply, DeviceKind::cpu)) {
         if (!unsupported_reasons(*level, problem, {}).empty()) continue;
         Half c;
-        level->prepare(problem, {.a = a.data(), .b = b.data(), .d = nullptr, .c = &c}, {}).run();
+        prepare_launch(*level, problem, {.a = a.data(), .b = b.data(), .d = nullptr, .c = &c}, {}).run();
         INFO(level->name);
         CHECK(static_cast<float>(c) == 2050.0F);
     }

@@ -285,7 +285,7 @@ void check_level(const Level& level, const Device& device, Case<T>& c, int offse
             continue;
         }
         c.c.poison();
-        const Launch launch = level.prepare(c.problem, c.operands(), device);
+        const Launch launch = prepare_launch(level, c.problem, c.operands(), device);
         CHECK(launch.level == level.name);
         launch.run();
         device.gpu->synchronize();
@@ -386,7 +386,7 @@ TEST_CASE("every GPU multiply level gives the same bits again") {
     for (const Level* level : levels_under_test(registry)) {
         INFO(name_of_case(*level, p, 0));
         if (!unsupported_reasons(*level, p, device).empty()) continue;
-        const Launch launch = level->prepare(p, c.operands(), device);
+        const Launch launch = prepare_launch(*level, p, c.operands(), device);
         std::vector<float> first;
         for (int run = 0; run < 5; ++run) {
             c.c.poison();
@@ -428,7 +428,7 @@ TEST_CASE("a result of more than 2^31 elements is whole") {
         INFO(name_of_case(*level, p, 0));
         if (!unsupported_reasons(*level, p, device).empty()) continue;
         gpu->fill(c_memory.data(), kPoison, c_memory.bytes());
-        level->prepare(p, operands, device).run();
+        prepare_launch(*level, p, operands, device).run();
         gpu->synchronize();
         for (const std::size_t begin :
              {std::size_t{0}, (std::size_t{1} << 31) - kWindow / 2, count - kWindow}) {

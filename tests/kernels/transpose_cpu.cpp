@@ -57,8 +57,8 @@ void check(const Level& level, Problem problem, int threads) {
         Guarded out(in.size(), shift);
         Guarded input(in.size(), 2 * shift);
         if (!in.empty()) std::memcpy(input.data(), in.data(), in.size());
-        const Launch launch =
-            level.prepare(problem, {.a = input.data(), .b = nullptr, .d = nullptr, .c = out.data()}, device);
+        const Launch launch = prepare_launch(
+            level, problem, {.a = input.data(), .b = nullptr, .d = nullptr, .c = out.data()}, device);
         CHECK(launch.level == level.name);
         launch.run();
         CHECK(same(expected, out.data()));
@@ -70,7 +70,8 @@ void check(const Level& level, Problem problem, int threads) {
     problem.in_place = true;
     Guarded matrix(in.size(), size);
     if (!in.empty()) std::memcpy(matrix.data(), in.data(), in.size());
-    level.prepare(problem, {.a = matrix.data(), .b = nullptr, .d = nullptr, .c = matrix.data()}, device)
+    prepare_launch(level, problem, {.a = matrix.data(), .b = nullptr, .d = nullptr, .c = matrix.data()},
+                   device)
         .run();
     CHECK(same(expected, matrix.data()));
     CHECK(matrix.intact());
@@ -154,8 +155,9 @@ TEST_CASE("the memcpy baseline copies", "[transpose]") {
     const Bytes in = random_bytes(9'000'001);
     Guarded out(in.size());
     const Problem problem{.type = Type::u8, .m = 1, .n = static_cast<std::int64_t>(in.size())};
-    const Launch launch = baselines.front()->prepare(
-        problem, {.a = in.data(), .b = nullptr, .d = nullptr, .c = out.data()}, {.threads = 2});
+    const Launch launch =
+        prepare_launch(*baselines.front(), problem,
+                       {.a = in.data(), .b = nullptr, .d = nullptr, .c = out.data()}, {.threads = 2});
     CHECK(launch.level == baselines.front()->name);
     launch.run();
     CHECK(same(in, out.data()));

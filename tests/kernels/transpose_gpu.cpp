@@ -140,7 +140,7 @@ bool serves(const Level& level, const Problem& problem, const Bytes& input, Offs
     Operands operands;
     operands.a = problem.in_place ? out.data() : in.data();
     operands.c = out.data();
-    const Launch launch = level.prepare(problem, operands, device());
+    const Launch launch = prepare_launch(level, problem, operands, device());
     CHECK(launch.level == level.name);
     launch.run();
     gpu().synchronize();

@@ -94,6 +94,8 @@ TEST_CASE("the record has the names of gpumat.run/1 and derives its rates") {
                              "effective_bandwidth_gbps",
                              "gflops",
                              "fraction_of_bound",
+                             "bound_ms",
+                             "dry_run",
                              "peak_host_bytes",
                              "peak_device_bytes",
                              "verification",

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/level.hpp"
+
+namespace gpumat {
+
+/// How `level` would run: the facts that its launch gives (Launch::details), such as tile, threads, registers
+/// and occupancy. The level is prepared, which may take working memory, and not run. It must be able to serve
+/// the problem. Throws Error{device, memory}.
+std::vector<std::pair<std::string, std::string>> launch_facts(const Level& level, const Problem& problem,
+                                                              const Device& device);
+
+}  // namespace gpumat
