@@ -78,6 +78,15 @@ int run_parsed(CLI::App& app, int argc, char** argv, const Context& context) {
     }
 }
 
+/// Refuses numbers with a sign, which CLI11 would wrap.
+auto refuse_sign(const std::string& expected) {
+    return [expected](std::string text) {
+        if (text.find_first_of("+-") != std::string::npos)
+            throw CLI::ValidationError("is '" + text + "'; expected " + expected);
+        return text;
+    };
+}
+
 }  // namespace
 
 void flush_standard_output() {
@@ -89,15 +98,15 @@ void flush_standard_output() {
 }
 
 void add_memory_limit(CLI::App& command, std::optional<std::uint64_t>& limit, const std::string& help) {
-    // CLI11 wraps negative sizes; the transform that was added last runs first.
-    const auto refuse_sign = [](std::string text) {
-        if (text.find_first_of("+-") != std::string::npos)
-            throw CLI::ValidationError("is '" + text + "'; expected a size, such as 4GiB");
-        return text;
-    };
     command.add_option("--memory-limit", limit, help)
         ->transform(CLI::AsSizeValue(false))
-        ->transform(refuse_sign);
+        ->transform(refuse_sign("a size, such as 4GiB"));  // the transform that was added last runs first
+}
+
+void add_seed(CLI::App& command, std::uint64_t& seed, const std::string& help) {
+    command.add_option("--seed", seed, help)
+        ->transform(refuse_sign("a number without a sign"))
+        ->capture_default_str();
 }
 
 void add_style_options(CLI::App& command, Style& style) {

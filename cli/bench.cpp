@@ -234,7 +234,7 @@ void add_how(CLI::App& command, Request& request) {
     command.add_option("--threads", bench.threads, "CPU threads")
         ->check(CLI::Range(1, kMostThreads))
         ->default_val(hardware_threads());
-    command.add_option("--seed", bench.seed, "seed of the random matrices")->capture_default_str();
+    add_seed(command, bench.seed, "seed of the random matrices");
     add_memory_limit(command, bench.memory_limit, "most host memory, such as 4GiB");
 }
 

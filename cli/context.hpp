@@ -32,6 +32,9 @@ void flush_standard_output();
 /// Adds --memory-limit to a command: bytes, or a number with a unit such as 4GiB.
 void add_memory_limit(CLI::App& command, std::optional<std::uint64_t>& limit, const std::string& help);
 
+/// Adds --seed to a command: a number without a sign.
+void add_seed(CLI::App& command, std::uint64_t& seed, const std::string& help);
+
 /// Adds --json, -q and -v to a command.
 void add_style_options(CLI::App& command, Style& style);
 

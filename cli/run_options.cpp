@@ -66,12 +66,6 @@ std::string require_tolerance(const std::string& text) {
     return "is '" + text + "'; expected a finite number that is not negative";
 }
 
-/// What is wrong with a value that has a sign; empty where it has none.
-std::string refuse_sign(const std::string& text) {
-    if (text.find_first_of("+-") == std::string::npos) return "";
-    return "is '" + text + "'; expected a number without a sign";
-}
-
 void add_checking_options(CLI::App& command, SharedOptions& shared) {
     RunOptions& run = shared.run;
     command.add_option("--verify", shared.verify, "auto, full, freivalds or none")
@@ -79,9 +73,7 @@ void add_checking_options(CLI::App& command, SharedOptions& shared) {
         ->capture_default_str();
     command.add_option("--tolerance", run.tolerance, "relative error to allow instead of the derived bound")
         ->check(require_tolerance);
-    command.add_option("--seed", run.seed, "seed of the randomized check")
-        ->check(refuse_sign)  // CLI11 wraps negative numbers
-        ->capture_default_str();
+    add_seed(command, run.seed, "seed of the randomized check");
 }
 
 void add_run_control(CLI::App& command, SharedOptions& shared) {

@@ -177,7 +177,7 @@ void add_tune(CLI::App& app, Context& context) {
     command->add_option("--threads", tune.threads, "CPU threads that the measurements are for")
         ->check(CLI::Range(1, kMostThreads))
         ->default_val(hardware_threads());
-    command->add_option("--seed", tune.seed, "seed of the random matrices")->capture_default_str();
+    add_seed(*command, tune.seed, "seed of the random matrices");
     add_memory_limit(*command, tune.memory_limit, "most host memory, such as 4GiB");
     CLI::Option* show = command->add_flag("--show", request->show, "measure nothing, print what is stored");
     command->add_flag("--clear", request->clear, "measure nothing, remove what is stored")->excludes(show);

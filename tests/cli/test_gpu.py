@@ -69,5 +69,58 @@ class Auto(Case):
         self.assertTrue(all(stages[name] is not None for name in ("host_to_device", "device_to_host")))
 
 
+@unittest.skipIf(WHY, f"no GPU: {WHY}")
+@cases([(level["name"].replace("-", "_"), level["name"]) for level in levels("transpose", "gpu")])
+class InPlace(Case):
+    def check(self, level):
+        """In place it is right or refused with the reason; on the GPU the whole result is compared."""
+        for size in (1, 33, 260):
+            matrix = random_bits("f32", (size, size), seed=size)
+            write_h5(self.path("in.h5"), matrix)
+            result = self.run_tool("transpose", "in.h5", "-o", "out.h5", "--force", "-d", "gpu", "-l", level,
+                                   "--in-place", "--repeat", "2", "--json", gpu=True, code=None)
+            if result.code == 5:
+                self.assert_says(result, "cannot transpose in place")
+                continue
+            self.assertEqual(result.code, 0, str(result))
+            self.assertEqual(result.json()["verification"]["mode"], "full")
+            self.assert_same_bits(read_h5(self.path("out.h5"))[1], matrix.T.copy(), f"{size}")
+
+
+@unittest.skipIf(WHY, f"no GPU: {WHY}")
+class Explained(Case):
+    def test_dry_run_tells_the_launch(self):
+        write_h5(self.path("in.h5"), random_values("f32", (500, 600)))
+        record = self.record("transpose", "in.h5", "-d", "gpu", "-l", "padded", "--dry-run", gpu=True)
+        launch = record["parameters"]
+        self.assertEqual((launch["grid"], launch["block"]), ("19x16", "32x8"))
+        self.assertIn(launch["occupancy_limit"], ("threads", "registers", "shared memory", "blocks"))
+        self.assertGreater(record["bound_ms"], 0)
+
+    def test_every_level_can_be_explained(self):
+        for operation in ("transpose", "multiply"):
+            listed = self.run_tool("levels", operation, "--size", "256", "-d", "gpu", "--json", gpu=True).json()
+            for level in listed["levels"]:
+                self.assertTrue(level["reasons"] or level["bound_ms"] > 0, str(level))
+
+    def test_dry_run_launch_is_the_one_that_runs(self):
+        write_h5(self.path("in.h5"), random_values("f32", (500, 500)))
+        command = ["multiply", "in.h5", "in.h5", "-d", "gpu"]
+        foretold = self.record(*command, "--dry-run", gpu=True)
+        ran = self.record(*command, gpu=True)
+        self.assertEqual(foretold["parameters"], ran["parameters"])
+        self.assertLessEqual(ran["fraction_of_bound"], 1)
+
+
+@unittest.skipIf(WHY, f"no GPU: {WHY}")
+class Tune(Case):
+    def test_tune_is_what_auto_takes(self):
+        environment = {"GPUMAT_CACHE": self.path("cache")}
+        self.run_tool("tune", "transpose", "-d", "gpu", "-t", "f32", "-s", "1000", env=environment, gpu=True)
+        write_h5(self.path("in.h5"), random_values("f32", (1000, 1000)))
+        result = self.run_tool("transpose", "in.h5", "-d", "gpu", "--json", env=environment, gpu=True)
+        self.assertIn("gpumat tune", result.json()["level_reason"])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -303,8 +303,10 @@ struct Scalars {
     Scalar alpha, beta;
 };
 
-/// α = 1, β = 0; and both of them set, exact in every type.
+/// α = 1, β = 0; and both of them set, exact in every type. Under the slow checkers the latter, which touches
+/// every operand.
 std::vector<Scalars> scalars_for(Type type) {
+    if (small_shapes_only()) return {{Scalar::of(-2), Scalar::of(3)}};
     if (is_complex(type)) return {{Scalar::of(1), Scalar::of(0)}, {{{-2, 1}, 0}, {{1, 3}, 0}}};
     return {{Scalar::of(1), Scalar::of(0)}, {Scalar::of(-2), Scalar::of(3)}, {Scalar::of(0), Scalar::of(1)}};
 }
