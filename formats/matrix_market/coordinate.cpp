@@ -1,4 +1,5 @@
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -149,12 +150,11 @@ bool accumulate(T& sum, const T& value) {
         return held;
     } else {
         // An element that nothing was added to takes the value's bits, so that −0 stays −0.
-        constexpr T kZero{};
-        if (std::memcmp(&sum, &kZero, sizeof sum) == 0) {
+        const double before = static_cast<double>(sum);
+        if (before == 0 && !std::signbit(before)) {
             sum = value;
             return true;
         }
-        const double before = static_cast<double>(sum);
         const double added = static_cast<double>(value);
         sum = T(before + added);
         return std::isfinite(static_cast<double>(sum)) || !std::isfinite(before) || !std::isfinite(added);
