@@ -253,11 +253,11 @@ Found describe_octave(Source source, hid_t group, const ReadOptions& options) {
         };
         return sparse_matrix(std::move(source), value.id(), "cidx", "ridx", count("nr"), kOctave);
     }
-    const bool dense = (type.ends_with("matrix") || type.ends_with("scalar")) && !is("diagonal") &&
-                       !is("permutation") && !is("null_matrix");
+    const bool dense = (type.ends_with("matrix") || type.ends_with("scalar") || type == "bool") &&
+                       !is("diagonal") && !is("permutation");
     if (!dense || H5Iget_type(value.id()) != H5I_DATASET)
         return "is an Octave value (" + type + "), expected a matrix";
-    if (has_attribute(value.id(), "OCTAVE_EMPTY_MATRIX")) {
+    if (has_attribute(group, "OCTAVE_EMPTY_MATRIX")) {
         const Type empty_type = is("float") ? Type::f32 : is("bool") ? Type::u8 : Type::f64;
         const auto word = type.substr(0, type.find(' '));
         return empty_matrix(
