@@ -69,7 +69,9 @@ std::optional<Element> integer_element(hid_t type) {
     const H5T_order_t order = H5Tget_order(type);
     const std::size_t bits = H5Tget_precision(type);
     const std::size_t bytes = H5Tget_size(type);
+    const int offset = H5Tget_offset(type);
     if (bits == 0 || bits > 64 || bytes > 8 || (order != H5T_ORDER_LE && order != H5T_ORDER_BE)) return {};
+    if (offset < 0 || static_cast<std::size_t>(offset) + bits > 8 * bytes) return {};
     const bool is_bitfield = H5Tget_class(type) == H5T_BITFIELD;
     const bool has_sign = !is_bitfield && H5Tget_sign(type) == H5T_SGN_2;
     Element element;
@@ -182,6 +184,11 @@ std::optional<Element> complex_element(hid_t type) {
         const auto part_element = float_element(part.id());
         if (!fields || !part_element) return {};
         const std::size_t bytes = fields->bytes;
+        const auto inside = [&](int member) {  // which HDF5 takes for granted
+            const std::size_t offset = H5Tget_member_offset(type, static_cast<unsigned>(member));
+            return offset <= H5Tget_size(type) && bytes <= H5Tget_size(type) - offset;
+        };
+        if (!inside(real) || !inside(imaginary)) return {};
         const bool adjacent = H5Tget_size(type) == 2 * bytes &&
                               H5Tget_member_offset(type, static_cast<unsigned>(real)) == 0 &&
                               H5Tget_member_offset(type, static_cast<unsigned>(imaginary)) == bytes;

@@ -62,7 +62,7 @@ std::string reason() {
         const auto first = begin + std::strlen(kMarker);
         text = text.substr(0, text.find(':')) + ": " + text.substr(first, text.find('\'', first) - first);
     }
-    if (text.find("lock") != std::string::npos) {
+    if (text.find("lock file") != std::string::npos || text.find("lock the file") != std::string::npos) {
         text +=
             " (another process has the file open, or its file system offers no locks, as some network file "
             "systems do; HDF5_USE_FILE_LOCKING=FALSE in the environment turns locking off)";

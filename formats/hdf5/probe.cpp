@@ -1,7 +1,6 @@
 #include "formats/hdf5/probe.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -159,18 +158,6 @@ void try_in_child(const std::string& path, const std::string& shown, ErrorCode c
         throw Error(static_cast<ErrorCode>(last_word[1]), last_word.substr(2));
     throw Error(code, shown + ": the HDF5 library fails on this file (" + how_it_ended(status) +
                           "); the file is damaged");
-}
-
-SharedMemory::SharedMemory(std::size_t bytes) : size_(bytes) {
-    if (bytes == 0) return;
-    void* const place = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (place == MAP_FAILED)
-        throw Error(ErrorCode::memory, "the system refused " + format_bytes(bytes) + " of memory");
-    data_ = static_cast<std::byte*>(place);
-}
-
-SharedMemory::~SharedMemory() {
-    if (data_ != nullptr) munmap(data_, size_);
 }
 
 }  // namespace gpumat::formats::hdf5

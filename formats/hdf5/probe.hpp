@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -18,23 +17,5 @@ namespace gpumat::formats::hdf5 {
 /// The caller holds a Session. `task` starts no threads.
 void try_in_child(const std::string& path, const std::string& shown, ErrorCode code,
                   const std::function<void()>& task, std::uint64_t result_bytes = 0);
-
-/// Zeroed memory that children share. Throws Error{memory} where the system refuses.
-class SharedMemory {
-  public:
-    SharedMemory() = default;
-    explicit SharedMemory(std::size_t bytes);
-    SharedMemory(const SharedMemory&) = delete;
-    SharedMemory& operator=(const SharedMemory&) = delete;
-    ~SharedMemory();
-
-    [[nodiscard]] std::byte* data() { return data_; }
-    [[nodiscard]] const std::byte* data() const { return data_; }
-    [[nodiscard]] std::size_t size() const { return size_; }
-
-  private:
-    std::byte* data_ = nullptr;
-    std::size_t size_ = 0;
-};
 
 }  // namespace gpumat::formats::hdf5

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "formats/hdf5/probe.hpp"
+#include "formats/hdf5/shared_memory.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {

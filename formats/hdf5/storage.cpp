@@ -8,6 +8,7 @@
 #include "formats/hdf5/external.hpp"
 #include "formats/hdf5/probe.hpp"
 #include "formats/hdf5/raw.hpp"
+#include "formats/hdf5/shared_memory.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
@@ -23,8 +24,9 @@ void select(hid_t space, int rank, const Block& rect, const std::string& what) {
 
 constexpr std::int64_t kTileBytes = std::int64_t{64} << 20;  ///< that one child reads, or a chunk
 
-/// Through H5Dread. Where filters run or other files are read, in a child, because a filter can crash, loop
-/// or inflate without end, and nothing has tried the pieces of a virtual dataset.
+/// Through H5Dread. Where filters run, numbers are converted or other files are read, in a child: a filter
+/// can crash, loop or inflate without end, so can the conversion of a damaged type, and nothing has tried the
+/// pieces of a virtual dataset.
 class LibraryStorage : public Storage {
   public:
     LibraryStorage(const Source& source, const Dense& dense)
@@ -35,7 +37,8 @@ class LibraryStorage : public Storage {
     void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
         if (rect.rows == 0 || rect.cols == 0) return;
         const Session session;
-        if (dense_.layout != H5D_VIRTUAL && dense_.filters.empty()) {
+        const bool plain = source_.element.same_bits || source_.element.wide.has_value();
+        if (dense_.layout != H5D_VIRTUAL && dense_.filters.empty() && plain) {
             read_here(rect, to, row_bytes);
             return;
         }

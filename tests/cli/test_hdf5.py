@@ -198,6 +198,15 @@ class Reading(Case):
         np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], VALUES.T)
         self.run_tool("transpose", "in.h5:/A", env=locking("TRUE"))
 
+    def test_locking_is_no_reason(self):
+        """What is wrong with a truncated file is not explained by file locks."""
+        write_h5(self.path("in.h5"), VALUES)
+        with open(self.path("in.h5"), "r+b") as file:
+            file.truncate(600)
+        result = self.run_tool("info", "in.h5", code=3)
+        self.assert_says(result, "truncated file")
+        self.assertNotIn("LOCKING", result.err)
+
     def test_a_file_on_which_hdf5_never_ends_is_refused(self):
         with h5py.File(self.path("in.h5"), "a") as file:
             file["A"].attrs["note"] = "in the global heap"

@@ -490,7 +490,7 @@ def conventions(cases):
         octave("r", "range")["value"] = np.zeros(1, [("base", "f8"), ("limit", "f8"), ("increment", "f8")])
         none = octave("none", "matrix")
         none["value"] = np.array([3, 0], np.int32)
-        none["value"].attrs["OCTAVE_EMPTY_MATRIX"] = np.uint8(1)
+        none.attrs["OCTAVE_EMPTY_MATRIX"] = np.uint8(1)
         sparse = octave("sp", "sparse matrix").create_group("value")
         for key, value in (("nr", 4), ("nc", 3), ("nz", 3)):
             sparse[key] = np.int32(value)
@@ -580,6 +580,17 @@ def damaged(cases):
         chunk[5] ^= 1
         made.id.write_direct_chunk((4, 4), bytes(chunk), filter_mask=0)
     cases.fails("bad_checksum", "fletcher.h5", 3, "checksum")
+    parts = np.zeros((3, 4), dtype=np.dtype({"names": ["r", "i"], "formats": ["<f8", "<f8"], "offsets": [4, 20],
+                                             "itemsize": 32}))
+    with h5py.File(cases.path("member.h5"), "w") as out:
+        out["A"] = parts
+    with open(cases.path("member.h5"), "r+b") as file:  # its second member lies far behind each element
+        data = file.read()
+        member = b"i" + bytes(7) + struct.pack("<I", 20)
+        assert data.count(member) == 1
+        file.seek(0)
+        file.write(data.replace(member, b"i" + bytes(7) + struct.pack("<I", 1 << 28)))
+    cases.fails("member_outside", "member.h5", 3, "a compound of r, i, expected numbers", "/A")
     with h5py.File(cases.path("heap.h5"), "w") as out:
         out["A"] = np.ones((2, 2))
         out["A"].attrs["MATLAB_class"] = "double"  # of varying length, so in the global heap
