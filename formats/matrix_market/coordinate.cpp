@@ -208,6 +208,7 @@ class CoordinateText final : public CoordinateBody {
 
     void clear(const MutableMatrixView& out) const {
         const std::size_t row_bytes = static_cast<std::size_t>(out.shape.cols) * sizeof(T);
+        if (row_bytes == 0) return;
         const std::int64_t grain = 1 + (std::int64_t{1} << 20) / (static_cast<std::int64_t>(row_bytes) + 1);
         parallel_for(out.shape.rows, grain, context_.threads, [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t i = begin; i < end; ++i) {

@@ -198,7 +198,7 @@ inline const char* parse_short(const char* p, double& value) {
         if (below || *p == '+') ++p;
         std::int64_t written = 0;
         const char* const first = p;
-        for (; is_digit(*p); ++p) written = written * 10 + (*p - '0');
+        for (; is_digit(*p) && p - first <= 5; ++p) written = written * 10 + (*p - '0');
         if (p == first || p - first > 5) return nullptr;
         exponent += below ? -written : written;
     }

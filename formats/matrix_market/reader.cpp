@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "formats/matrix_market/body.hpp"
@@ -75,7 +76,8 @@ class MatrixMarketReader final : public Reader {
         // A digit and a blank or line feed for each; the last line feed may be missing.
         const auto least =
             static_cast<unsigned __int128>(file_.entries) * static_cast<unsigned>(2 * (indices + numbers));
-        const std::uint64_t left = source_->text_bytes() - file_.body_offset;
+        // The body of a file that ends in the size line, without a line feed, would begin after its end.
+        const std::uint64_t left = source_->text_bytes() - std::min(source_->text_bytes(), file_.body_offset);
         if (least <= static_cast<unsigned __int128>(left) + 1) return;
         refuse(name_, file_.body_line - 1, 1, std::to_string(left) + " bytes after the sizes",
                std::to_string(file_.entries) + (file_.storage == Storage::array ? " values" : " entries"));
