@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the distribution's packages that are missing, and nothing where all are there.
-# Usage: cmake/install-packages.sh build|test|lint …   (Debian and Ubuntu; root or sudo only where something is missing)
+# Usage: cmake/install-packages.sh build|test|fuzz|lint …   (Debian and Ubuntu; root or sudo only where something is missing)
 set -euo pipefail
 
 missing=()
@@ -35,11 +35,15 @@ for purpose in "$@"; do
         need catch2 any_file_there /usr/include/catch2/catch.hpp /usr/include/catch2/catch_all.hpp
         if ! any_python_has "h5py, scipy.io, numpy" >/dev/null 2>&1; then missing+=(python3-h5py python3-scipy); fi
         ;;
+    fuzz)
+        need clang command_there clang++
+        need libclang-rt-dev any_file_there /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-"$(uname -m)".a
+        ;;
     lint)
         need clang-format command_there clang-format
         need clang-tidy command_there clang-tidy
         ;;
-    *) echo "usage: $0 build|test|lint …" >&2; exit 2 ;;
+    *) echo "usage: $0 build|test|fuzz|lint …" >&2; exit 2 ;;
     esac
 done
 
