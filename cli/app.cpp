@@ -5,9 +5,11 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <stdexcept>
 
 #include "cli/context.hpp"
 #include "lib/atomic_output.hpp"
@@ -72,19 +74,13 @@ int run_parsed(CLI::App& app, int argc, char** argv, const Context& context) {
     } catch (const std::bad_alloc&) {
         spdlog::error("the system refused more memory");
         return static_cast<int>(ErrorCode::memory);
+    } catch (const std::length_error&) {
+        spdlog::error("this is more than memory can hold");
+        return static_cast<int>(ErrorCode::memory);
     } catch (const std::exception& error) {
         spdlog::error("unexpected: {}", error.what());
         return kInternalError;
     }
-}
-
-/// Refuses numbers with a sign, which CLI11 would wrap.
-auto refuse_sign(const std::string& expected) {
-    return [expected](std::string text) {
-        if (text.find_first_of("+-") != std::string::npos)
-            throw CLI::ValidationError("is '" + text + "'; expected " + expected);
-        return text;
-    };
 }
 
 }  // namespace
@@ -98,15 +94,27 @@ void flush_standard_output() {
 }
 
 void add_memory_limit(CLI::App& command, std::optional<std::uint64_t>& limit, const std::string& help) {
+    // CLI11 wraps negative sizes; the transform that was added last runs first.
+    const auto refuse_sign = [](std::string text) {
+        if (text.find_first_of("+-") != std::string::npos)
+            throw CLI::ValidationError("is '" + text + "'; expected a size, such as 4GiB");
+        return text;
+    };
     command.add_option("--memory-limit", limit, help)
         ->transform(CLI::AsSizeValue(false))
-        ->transform(refuse_sign("a size, such as 4GiB"));  // the transform that was added last runs first
+        ->transform(refuse_sign);
 }
 
 void add_seed(CLI::App& command, std::uint64_t& seed, const std::string& help) {
-    command.add_option("--seed", seed, help)
-        ->transform(refuse_sign("a number without a sign"))
-        ->capture_default_str();
+    // CLI11 wraps what has a sign and clamps what is too large.
+    const auto refuse_no_seed = [](const std::string& text) {
+        std::uint64_t value = 0;
+        const char* end = text.data() + text.size();
+        const auto [last, failure] = std::from_chars(text.data(), end, value);
+        if (failure == std::errc{} && last == end) return std::string();
+        return "is '" + text + "'; expected a number from 0 to 2^64 - 1 without a sign";
+    };
+    command.add_option("--seed", seed, help)->check(refuse_no_seed)->capture_default_str();
 }
 
 void add_style_options(CLI::App& command, Style& style) {

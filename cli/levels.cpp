@@ -1,7 +1,9 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <cstdio>
+#include <new>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "cli/context.hpp"
 #include "cli/run_options.hpp"
@@ -146,6 +148,10 @@ Answer ask(const Level& level, const Subject& subject) {
         answer.facts = launch_facts(level, subject.problem, subject.choice.device);
     } catch (const Error& error) {  // a device too full for the working memory of one level
         answer.reasons.emplace_back(error.what());
+    } catch (const std::bad_alloc&) {
+        answer.reasons.emplace_back("its working memory is more than the system gives");
+    } catch (const std::length_error&) {
+        answer.reasons.emplace_back("its working memory is more than memory can hold");
     }
     answer.bound = roofline(level, subject.problem, subject.ceilings);
     return answer;
@@ -165,8 +171,7 @@ void print_subject(const Subject& subject, const Request& request) {
                 to_string(BenchSize{problem.m, problem.n, problem.k}).c_str(),
                 recorded_device(subject.choice.device).name.c_str());
     std::printf("moves at least %s, does %.4g operations: %.3g a byte\n",
-                format_bytes(static_cast<std::uint64_t>(problem.bytes())).c_str(), problem.flops(),
-                problem.flops() / problem.bytes());
+                format_traffic(problem.bytes()).c_str(), problem.flops(), problem.flops() / problem.bytes());
     std::printf("ceilings %s\n\n", subject.ceilings.basis.c_str());
 }
 
@@ -249,7 +254,8 @@ void add_levels(CLI::App& app, Context& context) {
         "Every level is listed on every machine; -v adds requirements and parameters. The level 'auto'\n"
         "takes the measured best. --size prepares every level for a problem without running it, and tells\n"
         "its threads, tiles, registers, shared memory and occupancy, and the least time that the device's\n"
-        "ceilings allow.\n\nExamples:\n  gpumat levels transpose\n  gpumat levels -v multiply --device cpu\n"
+        "memory and arithmetic allow where nothing is in a cache.\n\nExamples:\n  gpumat levels transpose\n  "
+        "gpumat levels -v multiply --device cpu\n"
         "  gpumat levels multiply --size 4096 --type f64");
     command->callback([request, &context] { run(*request, context); });
 }

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <new>
+#include <stdexcept>
 
 #include "lib/core/error.hpp"
 #include "lib/core/parallel.hpp"
@@ -157,7 +158,7 @@ void print_summary(const RunRecord& record, bool dry_run) {
                  record.level_reason.empty() ? "" : " (" + record.level_reason + ")");
     if (dry_run) {
         spdlog::info("would move at least {} and do {:.4g} operations; only headers were read",
-                     format_bytes(static_cast<std::uint64_t>(record.kernel_bytes)), record.kernel_flops);
+                     format_traffic(record.kernel_bytes), record.kernel_flops);
         return;
     }
     spdlog::info("{:.4g} ms, {}; verification: {}{}", *median(record.kernel_samples_ms), rate(record),
@@ -225,6 +226,9 @@ void run_operation(SharedOptions& shared, Context& context) {
         throw;
     } catch (const std::bad_alloc&) {
         finish_failed(ErrorCode::memory, "the system refused more memory");
+        throw;
+    } catch (const std::length_error&) {
+        finish_failed(ErrorCode::memory, "this is more than memory can hold");
         throw;
     } catch (const std::exception& error) {
         finish_failed(ErrorCode::device, error.what());

@@ -19,7 +19,8 @@ struct Ceilings {
 /// the threads of `device`: that takes a fifth of a second.
 Ceilings ceilings_of(Type type, const Device& device, const Registry& registry);
 
-/// The least time that a problem can take under the ceilings: T = max(bytes / bandwidth, flops / rate).
+/// The least time that a problem can take under the ceilings, T = max(bytes / bandwidth, flops / rate), where
+/// nothing of it is in a cache.
 struct Roofline {
     double memory_ms = 0;
     std::optional<double> arithmetic_ms;

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "formats/hdf5/element.hpp"
 #include "formats/hdf5/storage.hpp"
 
 namespace gpumat::formats::hdf5 {
@@ -104,6 +105,31 @@ void require_written(hid_t dataset, hid_t creation, const std::string& what) {
                     what + ": parts of its pieces were never written, and have no fill value");
 }
 
+/// Whether every value of `from` is one of `to`.
+bool widens(Type from, Type to) {
+    if (from == to) return true;
+    const bool larger = size_of(from) < size_of(to);
+    const bool from_unsigned = from >= Type::u8 && from <= Type::u64;
+    const bool to_unsigned = to >= Type::u8 && to <= Type::u64;
+    if (is_integer(from) && is_integer(to)) return larger && (from_unsigned || !to_unsigned);
+    if (is_floating(from) && is_floating(to)) return larger;
+    return is_complex(from) && is_complex(to) && larger;
+}
+
+/// HDF5 converts a piece to the type of the virtual dataset without a word, also where values do not fit.
+void require_piece_type(hid_t dataset, hid_t piece, const std::string& name, const std::string& what) {
+    const Handle to = take(H5Dget_type(dataset), ErrorCode::input, what);
+    const Handle from = take(H5Dget_type(piece), ErrorCode::input, what);
+    if (H5Tequal(to.id(), from.id()) > 0) return;
+    const auto whole = element_of(to.id());
+    const auto part = element_of(from.id());
+    if (whole && part && !whole->wide && !part->wide && widens(part->type, whole->type)) return;
+    throw Error(ErrorCode::input, what + ": its piece " + name + " holds " +
+                                      (part ? part->name : words_for(from.id())) +
+                                      ", which the virtual dataset's type, " +
+                                      (whole ? whole->name : words_for(to.id())) + ", cannot hold exactly");
+}
+
 void require_pieces(hid_t dataset, hid_t creation, const std::string& what, int depth);
 
 void require_piece(hid_t dataset, hid_t creation, std::size_t index, const std::string& what, int depth) {
@@ -127,6 +153,7 @@ void require_piece(hid_t dataset, hid_t creation, std::size_t index, const std::
     if (!inside(selection.id(), count, piece.id())) {
         throw Error(ErrorCode::input, what + ": its piece " + name + " has not the size that it should give");
     }
+    require_piece_type(dataset, piece.id(), name, what);
     const Handle piece_creation = take(H5Dget_create_plist(piece.id()), ErrorCode::input, what);
     require_pieces(piece.id(), piece_creation.id(), what, depth + 1);
 }

@@ -86,6 +86,14 @@ std::string format_bytes(std::uint64_t bytes) {
     return text.data();
 }
 
+std::string format_traffic(double bytes) {
+    constexpr double kMost = 0x1p63;
+    if (bytes < kMost) return format_bytes(static_cast<std::uint64_t>(bytes));
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.3g bytes", bytes);
+    return text.data();
+}
+
 Buffer::Buffer(std::size_t bytes) : size_(bytes) {
     if (bytes == 0) return;
     const bool large = bytes >= 2 * kHugePage;

@@ -21,6 +21,9 @@ void require_memory(std::uint64_t bytes, std::optional<std::uint64_t> limit, con
 /// "1.50 GiB", "312 bytes".
 std::string format_bytes(std::uint64_t bytes);
 
+/// The same of a computed amount, which may be beyond 64 bits: "1.2e+38 bytes".
+std::string format_traffic(double bytes);
+
 /// Uninitialised host memory, aligned to 64 bytes; large buffers ask for huge pages. Movable, not
 /// copyable. Throws Error{memory} where the system refuses.
 class Buffer {

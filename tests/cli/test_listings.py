@@ -75,6 +75,11 @@ class Levels(Case):
         for word in ["transpose f32 64x32", "16.00 KiB", "ceilings", "bound ms", "vectorized"]:
             self.assertIn(word, result.out)
 
+    def test_explained_beyond_any_memory(self):
+        result = self.run_tool("levels", "multiply", "--size", "9223372036854775807", "-d", "cpu")
+        for word in ["e+39 bytes", "cannot: ", "naive"]:
+            self.assertIn(word, result.out)
+
     def test_explained_refusals(self):
         for words, said in [(["--size", "4096"], "operation"), (["transpose", "--size", "1:9:1"], "one size"),
                             (["transpose", "-t", "f32"], "--size"), (["transpose", "-d", "gpu:1"], "cpu or gpu"),
