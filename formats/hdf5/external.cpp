@@ -91,10 +91,8 @@ bool inside(hid_t selection, hssize_t count, hid_t dataset) {
 /// Every element of the dataset, of this file, was written or has a fill value that stands for it.
 void require_written(hid_t dataset, hid_t creation, const std::string& what) {
     H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
-    H5D_fill_time_t time = H5D_FILL_TIME_NEVER;
     require(H5Pfill_value_defined(creation, &defined), ErrorCode::input, what);
-    require(H5Pget_fill_time(creation, &time), ErrorCode::input, what);
-    if (defined != H5D_FILL_VALUE_UNDEFINED && time != H5D_FILL_TIME_NEVER) return;
+    if (defined != H5D_FILL_VALUE_UNDEFINED && !never_filled(creation, what)) return;
     const Handle space = take(H5Dget_space(dataset), ErrorCode::input, what);
     const bool chunked = H5Pget_layout(creation) == H5D_CHUNKED;
     const bool written =

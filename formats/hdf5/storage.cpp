@@ -158,13 +158,20 @@ void swap_bytes(std::byte* data, std::size_t bytes, std::size_t number_bytes) {
         swap(std::uint64_t{}, [](std::uint64_t value) { return __builtin_bswap64(value); });
 }
 
+bool never_filled(hid_t creation, const std::string& what) {
+    H5D_fill_time_t time = H5D_FILL_TIME_NEVER;
+    require(H5Pget_fill_time(creation, &time), ErrorCode::input, what);
+    unsigned stored = 0;  // a damaged file has other numbers than those of the enumeration
+    static_assert(sizeof stored == sizeof time);
+    std::memcpy(&stored, &time, sizeof stored);
+    return stored == static_cast<unsigned>(H5D_FILL_TIME_NEVER);
+}
+
 std::vector<std::byte> fill_value(const Source& source, const Dense& dense) {
     const hid_t creation = dense.creation.id();
     H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
-    H5D_fill_time_t time = H5D_FILL_TIME_NEVER;
     require(H5Pfill_value_defined(creation, &defined), ErrorCode::input, source.name);
-    require(H5Pget_fill_time(creation, &time), ErrorCode::input, source.name);
-    if (defined == H5D_FILL_VALUE_UNDEFINED || time == H5D_FILL_TIME_NEVER) return {};
+    if (defined == H5D_FILL_VALUE_UNDEFINED || never_filled(creation, source.name)) return {};
     std::vector<std::byte> value(source.element.memory_bytes);
     if (defined == H5D_FILL_VALUE_USER_DEFINED) {
         require(H5Pget_fill_value(creation, source.element.memory.id(), value.data()), ErrorCode::input,

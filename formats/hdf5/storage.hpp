@@ -25,6 +25,9 @@ class Storage {
 /// not installed, parts never written that have no fill value, a file that is too short.
 std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, const ReadOptions& options);
 
+/// Whether the file says that what was never written is not filled.
+bool never_filled(hid_t creation, const std::string& what);
+
 /// How many chunks of a chunked dataset have been written. Visits its whole index.
 hsize_t written_chunks(hid_t dataset, const std::string& what);
 
