@@ -38,7 +38,9 @@ std::string combined(const std::vector<std::uint32_t>& crcs, std::int64_t units,
 }  // namespace
 
 std::string content_hash(const MatrixView& matrix, int threads) {
-    const auto element = static_cast<std::int64_t>(size_of(matrix.type));
+    // A matrix without elements may have any number of rows or columns.
+    const bool empty = matrix.shape.rows == 0 || matrix.shape.cols == 0;
+    const auto element = empty ? 0 : static_cast<std::int64_t>(size_of(matrix.type));
     std::int64_t rows = matrix.shape.rows;
     std::int64_t row_bytes = matrix.shape.cols * element;
     std::int64_t step_bytes = matrix.ld * element;

@@ -247,13 +247,17 @@ TEST_CASE("datasets are added to an HDF5 file that exists, and never replaced") 
     CHECK((text_of(read_whole(*open_reader({path, "/g/B"}, {}), {})) == text_of(second)));
 
     const std::string before = file_text(path);
-    for (const auto& [dataset, words] : std::vector<std::pair<std::string, std::string>>{
-             {"/A", "exists already"}, {"/g", "exists already"}, {"/A/below", "'/A' is no group"}}) {
+    struct Refused {
+        std::string dataset;
+        std::string words;
+    };
+    for (const Refused& refused : {Refused{"/A", "exists already"}, Refused{"/g", "exists already"},
+                                   Refused{"/A/below", "'/A' is no group"}}) {
         const Error error = caught([&] {
-            write_matrix({path, "many.h5", dataset, true}, first, {}, {10, 10});
+            write_matrix({path, "many.h5", refused.dataset, true}, first, {}, {10, 10});
         });
         CHECK(error.code() == ErrorCode::output);
-        CHECK_THAT(error.what(), Catch::Matchers::Contains(words));
+        CHECK_THAT(error.what(), Catch::Matchers::Contains(refused.words));
     }
     CHECK(format_for_writing("x.h5").list(path, {}).size() == 2);
     const Error none = caught([&] {
