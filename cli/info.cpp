@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <type_traits>
+#include <variant>
 
 #include "cli/context.hpp"
 #include "cli/run_options.hpp"
@@ -24,19 +26,28 @@ struct Entry {
     std::optional<Statistics> statistics;
 };
 
+/// JSON has no infinities and no NaN: they are the strings that Python's float() reads. Null is left for what
+/// is not there.
+template <class Number>
+nlohmann::ordered_json number(Number value) {
+    if constexpr (std::is_floating_point_v<Number>) {
+        if (std::isnan(value)) return "nan";
+        if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+    }
+    return value;
+}
+
 nlohmann::ordered_json to_json(const Statistics& found) {
-    const auto number = [](double value) {
-        return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
-    };
-    const auto optional = [&](const std::optional<double>& value) {
-        return value ? number(*value) : nlohmann::ordered_json();
+    const auto optional = [](const std::optional<ExactReal>& value) {
+        return value ? std::visit([](auto exact) { return number(exact); }, *value)
+                     : nlohmann::ordered_json();
     };
     return {{"nonzeros", found.nonzeros},
             {"nans", found.nans},
             {"infinities", found.infinities},
             {"smallest", optional(found.smallest)},
             {"largest", optional(found.largest)},
-            {"largest_magnitude", number(found.largest_magnitude)},
+            {"largest_magnitude", optional(found.largest_magnitude)},
             {"one_norm", number(found.one_norm)},
             {"infinity_norm", number(found.infinity_norm)},
             {"frobenius_norm", number(found.frobenius_norm)},
@@ -106,8 +117,14 @@ std::string symmetry_of(const Statistics& found) {
     return text.empty() ? "general" : text;
 }
 
-std::string text_of(const std::optional<double>& value) {
-    return value ? fmt::format("{:.6g}", *value) : "-";
+/// An extreme, exactly.
+std::string text_of(const std::optional<ExactReal>& value) {
+    return value ? std::visit([](auto exact) { return fmt::format("{}", exact); }, *value) : "-";
+}
+
+/// A norm, rounded.
+std::string text_of(double value) {
+    return fmt::format("{:.6g}", value);
 }
 
 void print_headers(const std::vector<Entry>& entries) {
@@ -158,7 +175,7 @@ void add_info(CLI::App& app, Context& context) {
     request->read.threads = hardware_threads();
     command->add_option("files", request->files, "FILE or FILE:/DATASET, '-' for standard input")->required();
     command->add_flag("--stats", request->statistics,
-                      "read the matrices too: counts, extremes, norms, symmetry");
+                      "read the matrices too: counts, exact extremes, norms in double precision, symmetry");
     add_reading_options(*command, request->read);
     add_style_options(*command, context.style);
     command->footer(

@@ -1,19 +1,22 @@
 #include "lib/statistics.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <complex>
+#include <concepts>
+#include <limits>
 #include <mutex>
 #include <type_traits>
-#include <vector>
 
 #include "lib/core/parallel.hpp"
 
 namespace gpumat {
 namespace {
 
-constexpr std::int64_t kTile = 64;  // rows and columns of the blocks in which A and Aᵀ are compared
+constexpr std::int64_t kTile = 64;     // rows and columns of the blocks in which A and Aᵀ are compared
+constexpr std::int64_t kPanel = 4096;  // columns whose sums are made at once
 
 template <class T>
 constexpr bool kIsComplex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
@@ -70,72 +73,188 @@ struct ScaledSquares {
     [[nodiscard]] double norm() const { return std::isinf(scale) ? scale : scale * std::sqrt(sum); }
 };
 
-/// What one piece of rows gives.
-struct Partial {
-    Statistics found;
-    ScaledSquares squares;
-    std::vector<double> column_sums;
-};
-
+/// An element as its extremes are kept: integers as they are, which a double may not tell apart.
 template <class T>
-void add_element(T element, Partial& partial, double& row_sum, double& column_sum) {
-    const auto value = widen(element);
-    Statistics& found = partial.found;
-    if (is_nan(value)) {
-        ++found.nans;
-        ++found.nonzeros;
-        return;
-    }
-    const double size = magnitude(value);
-    if (size != 0) ++found.nonzeros;
-    if (std::isinf(size)) ++found.infinities;
-    found.largest_magnitude = std::max(found.largest_magnitude, size);
-    row_sum += size;
-    column_sum += size;
-    partial.squares.add(size);
-    if constexpr (!kIsComplex<T>) {
-        found.smallest = std::min(found.smallest.value_or(value), value);
-        found.largest = std::max(found.largest.value_or(value), value);
+auto exact(T value) {
+    if constexpr (std::is_integral_v<T>) {
+        return value;
+    } else {
+        return widen(value);
     }
 }
 
-void merge(const Partial& partial, Partial& total) {
-    Statistics& into = total.found;
-    const Statistics& from = partial.found;
-    into.nonzeros += from.nonzeros;
-    into.nans += from.nans;
-    into.infinities += from.infinities;
-    into.largest_magnitude = std::max(into.largest_magnitude, from.largest_magnitude);
-    into.infinity_norm = std::max(into.infinity_norm, from.infinity_norm);
-    if (from.smallest) into.smallest = std::min(into.smallest.value_or(*from.smallest), *from.smallest);
-    if (from.largest) into.largest = std::max(into.largest.value_or(*from.largest), *from.largest);
-    total.squares.add(partial.squares);
-    for (std::size_t j = 0; j < total.column_sums.size(); ++j) total.column_sums[j] += partial.column_sums[j];
+ExactReal as_real(double value) {
+    return value + 0.0;  // -0 becomes 0
+}
+template <std::integral T>
+ExactReal as_real(T value) {
+    return static_cast<std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>(value);
+}
+
+ExactReal magnitude_of(double value) {
+    return std::abs(value);
+}
+template <std::integral T>
+ExactReal magnitude_of(T value) {
+    const auto bits = static_cast<std::uint64_t>(value);
+    return value < 0 ? 0 - bits : bits;  // the magnitude of the smallest integer passes its own type
+}
+
+ExactReal larger(const ExactReal& x, const ExactReal& y) {
+    return x < y ? y : x;  // both hold the same type
+}
+
+/// The smallest and the largest element so far; of complex elements, which have no order, their magnitudes.
+template <class T>
+struct Extremes {
+    using Value = std::conditional_t<kIsComplex<T>, double, decltype(exact(T{}))>;
+    Value smallest{};
+    Value largest{};
+    bool any = false;
+
+    void add(const Value& low, const Value& high) {
+        smallest = any ? std::min(smallest, low) : low;
+        largest = any ? std::max(largest, high) : high;
+        any = true;
+    }
+    void put_into(Statistics& found) const {
+        if (!any) return;
+        found.largest_magnitude = larger(magnitude_of(smallest), magnitude_of(largest));
+        if constexpr (!kIsComplex<T>) {
+            found.smallest = as_real(smallest);
+            found.largest = as_real(largest);
+        }
+    }
+};
+
+/// What some rows give.
+template <class T>
+struct Partial {
+    std::int64_t nonzeros = 0;
+    std::int64_t nans = 0;
+    std::int64_t infinities = 0;
+    Extremes<T> extremes;
+    double infinity_norm = 0;
+    ScaledSquares squares;
+
+    /// Returns the magnitude of the element, 0 for NaN.
+    double add(T element) {
+        const auto value = widen(element);
+        if (is_nan(value)) {
+            ++nans;
+            ++nonzeros;
+            return 0;
+        }
+        const double size = magnitude(value);
+        if (size != 0) ++nonzeros;
+        if (std::isinf(size)) ++infinities;
+        squares.add(size);
+        if constexpr (kIsComplex<T>) {
+            extremes.add(size, size);
+        } else {
+            extremes.add(exact(element), exact(element));
+        }
+        return size;
+    }
+
+    void add(const Partial& other) {
+        nonzeros += other.nonzeros;
+        nans += other.nans;
+        infinities += other.infinities;
+        infinity_norm = std::max(infinity_norm, other.infinity_norm);
+        squares.add(other.squares);
+        if (other.extremes.any) extremes.add(other.extremes.smallest, other.extremes.largest);
+    }
+};
+
+/// Pieces of rows that keep all threads busy to the end.
+std::int64_t row_grain(std::int64_t rows, int threads) {
+    return std::max<std::int64_t>(1, rows / (4 * std::max(1, threads)));
+}
+
+/// Everything but the sums of columns and what compares elements with each other.
+template <class T>
+Partial<T> summarise_rows(const MatrixView& matrix, int threads) {
+    Partial<T> total;
+    std::mutex mutex;
+    const std::int64_t grain = row_grain(matrix.shape.rows, threads);
+    parallel_for(matrix.shape.rows, grain, threads, [&](std::int64_t begin, std::int64_t end) {
+        Partial<T> partial;
+        for (std::int64_t i = begin; i < end; ++i) {
+            const T* row = matrix.row<T>(i);
+            double sum = 0;
+            for (std::int64_t j = 0; j < matrix.shape.cols; ++j) sum += partial.add(row[j]);
+            partial.infinity_norm = std::max(partial.infinity_norm, sum);
+        }
+        const std::lock_guard lock(mutex);
+        total.add(partial);
+    });
+    return total;
+}
+
+using PanelSums = std::array<double, kPanel>;
+
+/// Adds the magnitudes of rows [begin, end) of the panel of columns that starts at `first`.
+template <class T>
+void add_columns(const MatrixView& matrix, std::int64_t begin, std::int64_t end, std::int64_t first,
+                 std::int64_t count, PanelSums& sums) {
+    for (std::int64_t i = begin; i < end; ++i) {
+        const T* row = matrix.row<T>(i) + first;
+        for (std::int64_t j = 0; j < count; ++j)
+            sums[static_cast<std::size_t>(j)] += magnitude(widen(row[j]));
+    }
+}
+
+/// The largest sum of a panel.
+template <class T>
+double largest_column_sum(const MatrixView& matrix, std::int64_t first, int threads) {
+    const std::int64_t count = std::min(kPanel, matrix.shape.cols - first);
+    PanelSums total{};
+    std::mutex mutex;
+    const std::int64_t grain = row_grain(matrix.shape.rows, threads);
+    parallel_for(matrix.shape.rows, grain, threads, [&](std::int64_t begin, std::int64_t end) {
+        PanelSums sums{};
+        add_columns<T>(matrix, begin, end, first, count, sums);
+        const std::lock_guard lock(mutex);
+        for (std::size_t j = 0; j < sums.size(); ++j) total[j] += sums[j];
+    });
+    return *std::max_element(total.begin(), total.end());
+}
+
+/// The largest sum of magnitudes of a column, where no element is NaN. The threads share the panels of
+/// columns where there are enough, else the rows of each.
+template <class T>
+double one_norm(const MatrixView& matrix, int threads) {
+    const std::int64_t panels = (matrix.shape.cols - 1) / kPanel + 1;
+    const bool wide = panels >= threads;
+    double largest = 0;
+    std::mutex mutex;
+    parallel_for(panels, 1, wide ? threads : 1, [&](std::int64_t panel, std::int64_t) {
+        const double sum = largest_column_sum<T>(matrix, panel * kPanel, wide ? 1 : threads);
+        const std::lock_guard lock(mutex);
+        largest = std::max(largest, sum);
+    });
+    return largest;
 }
 
 template <class T>
 Statistics summarise(const MatrixView& matrix, int threads) {
-    const auto columns = static_cast<std::size_t>(matrix.shape.cols);
-    Partial total;
-    total.column_sums.resize(columns);
-    std::mutex mutex;
-    const std::int64_t grain = std::max<std::int64_t>(1, matrix.shape.rows / (4 * std::max(1, threads)));
-    parallel_for(matrix.shape.rows, grain, threads, [&](std::int64_t begin, std::int64_t end) {
-        Partial partial;
-        partial.column_sums.resize(columns);
-        for (std::int64_t i = begin; i < end; ++i) {
-            const T* row = matrix.row<T>(i);
-            double row_sum = 0;
-            for (std::size_t j = 0; j < columns; ++j)
-                add_element(row[j], partial, row_sum, partial.column_sums[j]);
-            partial.found.infinity_norm = std::max(partial.found.infinity_norm, row_sum);
-        }
-        const std::lock_guard lock(mutex);
-        merge(partial, total);
-    });
-    for (const double sum : total.column_sums) total.found.one_norm = std::max(total.found.one_norm, sum);
-    total.found.frobenius_norm = total.squares.norm();
-    return total.found;
+    Statistics found;
+    if (matrix.shape.rows == 0 || matrix.shape.cols == 0) return found;
+    const Partial<T> total = summarise_rows<T>(matrix, threads);
+    found.nonzeros = total.nonzeros;
+    found.nans = total.nans;
+    found.infinities = total.infinities;
+    total.extremes.put_into(found);
+    if (found.nans > 0) {
+        found.one_norm = found.infinity_norm = found.frobenius_norm =
+            std::numeric_limits<double>::quiet_NaN();
+        return found;
+    }
+    found.one_norm = one_norm<T>(matrix, threads);
+    found.infinity_norm = total.infinity_norm;
+    found.frobenius_norm = total.squares.norm();
+    return found;
 }
 
 struct Symmetry {

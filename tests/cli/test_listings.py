@@ -7,7 +7,7 @@ import unittest
 import numpy as np
 import scipy.sparse
 
-from harness import DTYPES, Case, cases, random_values, write_h5, write_mtx
+from harness import DTYPES, Case, cases, is_integer, random_values, values_of, write_h5, write_mtx
 
 COMMANDS = ["transpose", "multiply", "bench", "tune", "levels", "info", "devices"]
 
@@ -178,6 +178,59 @@ class Info(Case):
             file.write("%%MatrixMarket matrix coordinate real general\n4000000000000 4000000000000 1\n1 1 1\n")
         (matrix,) = self.info("beyond.mtx")
         self.assertEqual((matrix["rows"], matrix["stored_entries"]), (4 * 10**12, 1))
+
+    def statistics(self, name, array):
+        """Of the matrix in a file, with every number as NumPy or Python has it."""
+        write_h5(self.path("a.h5"), array, name)
+        (matrix,) = self.info("a.h5", "--stats")
+        return {key: float(value) if isinstance(value, str) else value for key, value in matrix["statistics"].items()}
+
+    def test_statistics_of_every_type(self):
+        for name in DTYPES:
+            for shape in ((7, 5), (3, 9000)):
+                array = random_values(name, shape)
+                values = values_of(name, array)
+                found = self.statistics(name, array)
+                wide = values.astype(np.complex128 if name[0] == "c" else np.float64)
+                self.assertEqual(found["nonzeros"], np.count_nonzero(values), name)
+                for key, order in (("one_norm", 1), ("infinity_norm", np.inf), ("frobenius_norm", "fro")):
+                    np.testing.assert_allclose(found[key], np.linalg.norm(wide, order), rtol=1e-12, err_msg=name)
+                if name[0] == "c":
+                    self.assertIsNone(found["smallest"])
+                    np.testing.assert_allclose(found["largest_magnitude"], np.abs(wide).max(), rtol=1e-15)
+                    continue
+                extremes = [found["smallest"], found["largest"], found["largest_magnitude"]]
+                self.assertEqual(extremes, [values.min().item(), values.max().item(), np.abs(wide).max()], name)
+                self.assertEqual({type(value) for value in extremes}, {int if is_integer(name) else float}, name)
+
+    def test_integer_extremes_are_exact(self):
+        """Integers that a double rounds, as integers in JSON and in the table."""
+        for name, values in (("i64", [2**63 - 1, -2**63, 2**53 + 1]), ("u64", [2**64 - 1, 2**53 + 1, 2**63 + 1])):
+            found = self.statistics(name, np.array([values], DTYPES[name]))
+            for key, value in (("smallest", min(values)), ("largest", max(values)),
+                               ("largest_magnitude", max(map(abs, values)))):
+                self.assertIsInstance(found[key], int)
+                self.assertEqual(found[key], value)
+            text = self.run_tool("info", "--stats", "a.h5").out
+            self.assertIn(str(min(values)), text)
+            self.assertIn(str(max(values)), text)
+
+    def test_statistics_tell_what_is_not_finite_from_what_is_not_there(self):
+        for name in ("f16", "f32", "f64"):
+            found = self.statistics(name, np.array([[1, np.inf], [-np.inf, 2]], DTYPES[name]))
+            self.assertEqual((found["smallest"], found["largest"], found["infinities"], found["nans"]),
+                             (-np.inf, np.inf, 2, 0))
+            self.assertEqual([found[key] for key in ("one_norm", "infinity_norm", "frobenius_norm")], [np.inf] * 3)
+            found = self.statistics(name, np.array([[1, np.nan], [-3, 2]], DTYPES[name]))
+            self.assertEqual((found["smallest"], found["largest"], found["infinities"], found["nans"]), (-3, 2, 0, 1))
+            self.assertTrue(all(np.isnan(found[key]) for key in ("one_norm", "infinity_norm", "frobenius_norm")))
+            found = self.statistics(name, np.full((2, 2), np.nan, DTYPES[name]))
+            self.assertEqual((found["smallest"], found["largest"], found["largest_magnitude"], found["nans"]),
+                             (None, None, None, 4))
+        found = self.statistics("f64", np.zeros((0, 3)))
+        self.assertEqual((found["smallest"], found["largest"], found["largest_magnitude"], found["nans"]),
+                         (None, None, None, 0))
+        self.assertEqual([found[key] for key in ("one_norm", "infinity_norm", "frobenius_norm")], [0, 0, 0])
 
     def test_refusals(self):
         with open(self.path("words.txt"), "w", encoding="ascii") as file:
