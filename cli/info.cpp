@@ -176,6 +176,7 @@ void add_info(CLI::App& app, Context& context) {
     command->add_option("files", request->files, "FILE or FILE:/DATASET, '-' for standard input")->required();
     command->add_flag("--stats", request->statistics,
                       "read the matrices too: counts, exact extremes, norms in double precision, symmetry");
+    add_memory_limit(*command, request->read.memory_limit, "most host memory for a matrix, such as 4GiB");
     add_reading_options(*command, request->read);
     add_style_options(*command, context.style);
     command->footer(

@@ -69,12 +69,18 @@ Reasons unsupported_reasons(const Level& level, const Problem& problem, const De
 
 Launch prepare_launch(const Level& level, const Problem& problem, const Operands& operands,
                       const Device& device) {
-    Launch launch = level.prepare(as_read(problem), operands, device);
+    // Without elements there may be any number of rows or columns, which no level should count or have work
+    // space for.
+    const bool empty = problem.m == 0 || problem.n == 0;
+    Problem served = as_read(problem);
+    if (empty) served.m = served.n = served.k = 0;
+    Launch launch = level.prepare(served, operands, device);
     if (launch.level != level.name) {
         throw Error(ErrorCode::unsupported, "level '" + std::string(level.name) +
                                                 "' was asked for, and what was prepared names itself '" +
                                                 std::string(launch.level) + "'");
     }
+    if (empty) launch.run = [] {};
     return launch;
 }
 

@@ -80,8 +80,9 @@ struct Level {
 /// capability, type, unknown or impossible parameters, and the level's own.
 Reasons unsupported_reasons(const Level& level, const Problem& problem, const Device& device);
 
-/// Prepares a level for a problem that it can serve; k is what `as_read` says. Throws Error{unsupported}
-/// where what was prepared is not the level asked for, and Error{device, memory}.
+/// Prepares a level for a problem that it can serve; k is what `as_read` says. The launch does nothing where
+/// the result has no elements. Throws Error{unsupported} where what was prepared is not the level asked for,
+/// and Error{device, memory}.
 Launch prepare_launch(const Level& level, const Problem& problem, const Operands& operands,
                       const Device& device);
 

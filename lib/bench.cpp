@@ -487,7 +487,11 @@ int run_bench(const BenchOptions& options, const Registry& registry, const Bench
     const std::vector<Entrant> entrants = Line(options, registry, choice.device.kind).take();
     const std::vector<Problem> problems = problems_of(options);
     const auto monitor = open_monitor(choice.device);
-    BenchMemory memory(choice.device, problems, options.hot, options.memory_limit, options.seed);
+    std::uint64_t verification = 0;
+    for (const Problem& problem : problems)
+        verification = std::max(verification, verification_bytes(problem, options.verify));
+    BenchMemory memory(choice.device, problems, options.hot, options.memory_limit, verification,
+                       options.seed);
     if (listener.head)
         listener.head(head_of(options, choice, monitor.get(), memory, entrants, problems.size()));
     return Bench(options, registry, choice.device, listener, memory, monitor.get()).run(entrants, problems);

@@ -112,12 +112,13 @@ BenchMemory::Layout BenchMemory::layout_of(const Problem& problem) const {
 }
 
 BenchMemory::BenchMemory(const Device& device, std::span<const Problem> problems, bool hot,
-                         std::optional<std::uint64_t> host_limit, std::uint64_t seed)
+                         std::optional<std::uint64_t> host_limit, std::uint64_t other_bytes,
+                         std::uint64_t seed)
     : device_(device), hot_(hot), seed_(seed), cache_bytes_(last_level_cache_bytes(device)) {
     host_bytes_ = host_limit.value_or(available_memory_bytes());
     // Rotation is worth a part of the memory, not all of it.
     most_set_bytes_ = (device.gpu != nullptr ? device.gpu->free_memory() : host_bytes_) / 4;
-    require_room(problems, host_limit);
+    require_room(problems, host_limit, other_bytes);
     if (device.gpu != nullptr) {
         device_memory_ = device.gpu->allocate(device_bytes());
         base_ = static_cast<std::byte*>(device_memory_.data());
@@ -128,7 +129,8 @@ BenchMemory::BenchMemory(const Device& device, std::span<const Problem> problems
     fill(base_, 0, device_bytes());  // memory that was never written would be read from one page of zeros
 }
 
-void BenchMemory::require_room(std::span<const Problem> problems, std::optional<std::uint64_t> host_limit) {
+void BenchMemory::require_room(std::span<const Problem> problems, std::optional<std::uint64_t> host_limit,
+                               std::uint64_t other_bytes) {
     std::size_t a = 0;
     std::size_t b = 0;
     std::size_t c = 0;
@@ -141,7 +143,7 @@ void BenchMemory::require_room(std::span<const Problem> problems, std::optional<
         if (layout.flush) flush_bytes_ = aligned(kCachesTouched * cache_bytes_);
     }
     const bool on_gpu = device_.gpu != nullptr;
-    require_memory(a + b + (on_gpu ? c : device_bytes()), host_limit, "this bench");
+    require_memory(a + b + (on_gpu ? c : device_bytes()) + other_bytes, host_limit, "this bench");
     if (on_gpu && device_bytes() > device_.gpu->free_memory()) {
         throw Error(ErrorCode::memory, "this bench needs " + format_bytes(device_bytes()) + " on " +
                                            device_.gpu->info().name + ", and " +

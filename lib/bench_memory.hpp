@@ -21,10 +21,10 @@ void fill_random(void* data, Type type, std::int64_t elements, std::uint64_t see
 /// as it takes for a set to have left the cache when its turn comes again (one set where `hot`).
 class BenchMemory {
   public:
-    /// Allocates for the largest of the problems. Throws Error{memory} where host or device cannot hold it,
-    /// before anything is allocated.
+    /// Allocates for the largest of the problems, beside which `other_bytes` of the host's memory are needed.
+    /// Throws Error{memory} where host or device cannot hold it, before anything is allocated.
     BenchMemory(const Device& device, std::span<const Problem> problems, bool hot,
-                std::optional<std::uint64_t> host_limit, std::uint64_t seed);
+                std::optional<std::uint64_t> host_limit, std::uint64_t other_bytes, std::uint64_t seed);
 
     /// Lays the sets out for `problem`, with the same random inputs in each.
     void load(const Problem& problem);
@@ -48,7 +48,8 @@ class BenchMemory {
   private:
     struct Layout;
     [[nodiscard]] Layout layout_of(const Problem& problem) const;
-    void require_room(std::span<const Problem> problems, std::optional<std::uint64_t> host_limit);
+    void require_room(std::span<const Problem> problems, std::optional<std::uint64_t> host_limit,
+                      std::uint64_t other_bytes);
     void generate(const Problem& problem);
     void upload(std::byte* to, const Buffer& from, std::size_t bytes);
     void copy(std::byte* to, const std::byte* from, std::size_t bytes);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <vector>
 
 #include "lib/core/parallel.hpp"
 #include "lib/elements.hpp"
@@ -16,6 +17,7 @@ namespace {
 constexpr std::int64_t kRounds = kFreivaldsRounds;
 constexpr std::int64_t kBlockRows = 32;
 constexpr std::int64_t kBlockCols = 256;
+constexpr std::int64_t kRowsAtOnce = 1 << 15;  // of C: its three products with X are at most 25 MB
 
 /// A tall matrix of kRounds columns, and the bound on the moduli of what a row of it stands for.
 struct Columns {
@@ -123,23 +125,26 @@ Columns random_signs(std::int64_t rows, std::uint64_t seed) {
     return x;
 }
 
+/// The matrix from a row on.
 template <class T>
-std::vector<double> floating_ratios(const Problem& p, const Operands& operands, const ErrorBound& bound,
-                                    int threads, std::uint64_t seed) {
-    const ReferenceScalars scalars(p);
-    const Strided<T> c{static_cast<const T*>(operands.c), p.n, 1};
-    const Columns x = random_signs(p.n, seed);
-    const Columns left = times(c, p.m, p.n, x, threads);
-    const Columns right = times(operand_a<T>(p, operands), p.m, p.k,
-                                times(operand_b<T>(p, operands), p.k, p.n, x, threads), threads);
-    Columns added(p.m, kIsComplex<T>);
-    if (!p.beta.is_zero(p.type)) {
-        added = times(Strided<T>{static_cast<const T*>(operands.d), p.n, 1}, p.m, p.n, x, threads);
-    }
+Strided<T> from_row(const Strided<T>& matrix, std::int64_t row) {
+    return {matrix.data + row * matrix.row_step, matrix.row_step, matrix.col_step};
+}
+
+/// Calls `rows(first, count)` for all rows of C, as many at a time as the work space is for.
+template <class Rows>
+void for_rows(std::int64_t count, const Rows& rows) {
+    for (std::int64_t first = 0; first < count; first += kRowsAtOnce)
+        rows(first, std::min(kRowsAtOnce, count - first));
+}
+
+/// C·X against α·op(A)·op(B)·X + β·D·X, from the three products, row by row.
+std::vector<double> ratios_of(const ReferenceScalars& scalars, const ErrorBound& bound, const Columns& left,
+                              const Columns& right, const Columns& added) {
     const auto value = [](const Columns& columns, std::size_t at) {
         return std::complex<double>(columns.re[at], columns.im.empty() ? 0.0 : columns.im[at]);
     };
-    std::vector<double> ratios(static_cast<std::size_t>(p.m));
+    std::vector<double> ratios(left.magnitude.size());
     for (std::size_t i = 0; i < ratios.size(); ++i) {
         const double terms =
             std::abs(scalars.alpha) * right.magnitude[i] + std::abs(scalars.beta) * added.magnitude[i];
@@ -158,6 +163,24 @@ std::vector<double> floating_ratios(const Problem& p, const Operands& operands, 
         }
     }
     return ratios;
+}
+
+template <class T>
+void check_floating(const Problem& p, const Operands& operands, const ErrorBound& bound, int threads,
+                    std::uint64_t seed, const TakeRatios& take) {
+    const ReferenceScalars scalars(p);
+    const Strided<T> a = operand_a<T>(p, operands);
+    const Strided<T> c{static_cast<const T*>(operands.c), p.n, 1};
+    const Strided<T> d{static_cast<const T*>(operands.d), p.n, 1};
+    const Columns x = random_signs(p.n, seed);
+    const Columns b_x = times(operand_b<T>(p, operands), p.k, p.n, x, threads);
+    for_rows(p.m, [&](std::int64_t first, std::int64_t count) {
+        const Columns left = times(from_row(c, first), count, p.n, x, threads);
+        const Columns right = times(from_row(a, first), count, p.k, b_x, threads);
+        const Columns added = p.beta.is_zero(p.type) ? Columns(count, kIsComplex<T>)
+                                                     : times(from_row(d, first), count, p.n, x, threads);
+        take(first, ratios_of(scalars, bound, left, right, added));
+    });
 }
 
 /// matrix·X modulo 2^(bits of U).
@@ -186,8 +209,8 @@ std::vector<U> times(const Strided<T>& matrix, std::int64_t rows, std::int64_t c
 }
 
 template <class T>
-std::vector<double> integer_ratios(const Problem& p, const Operands& operands, int threads,
-                                   std::uint64_t seed) {
+void check_integers(const Problem& p, const Operands& operands, int threads, std::uint64_t seed,
+                    const TakeRatios& take) {
     // Small integers are computed modulo 2^32 and compared modulo 2^bits.
     using U = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
     using Narrow = std::make_unsigned_t<T>;
@@ -197,36 +220,46 @@ std::vector<double> integer_ratios(const Problem& p, const Operands& operands, i
         x[at] = static_cast<U>(random());
         if (at % kRounds == 0) x[at] |= 1U;
     }
-    const Strided<T> c{static_cast<const T*>(operands.c), p.n, 1};
-    const auto left = times<U>(c, p.m, p.n, x, threads);
-    const auto right = times<U>(operand_a<T>(p, operands), p.m, p.k,
-                                times<U>(operand_b<T>(p, operands), p.k, p.n, x, threads), threads);
-    std::vector<U> added(left.size());
-    if (!p.beta.is_zero(p.type)) {
-        added = times<U>(Strided<T>{static_cast<const T*>(operands.d), p.n, 1}, p.m, p.n, x, threads);
-    }
     const U alpha = static_cast<U>(p.alpha.integer);
     const U beta = static_cast<U>(p.beta.integer);
-    std::vector<double> ratios(static_cast<std::size_t>(p.m));
-    for (std::size_t at = 0; at < left.size(); ++at) {
-        if (static_cast<Narrow>(left[at]) != static_cast<Narrow>(alpha * right[at] + beta * added[at])) {
-            ratios[at / kRounds] = std::numeric_limits<double>::infinity();
+    const Strided<T> a = operand_a<T>(p, operands);
+    const Strided<T> c{static_cast<const T*>(operands.c), p.n, 1};
+    const Strided<T> d{static_cast<const T*>(operands.d), p.n, 1};
+    const auto b_x = times<U>(operand_b<T>(p, operands), p.k, p.n, x, threads);
+    for_rows(p.m, [&](std::int64_t first, std::int64_t count) {
+        const auto left = times<U>(from_row(c, first), count, p.n, x, threads);
+        const auto right = times<U>(from_row(a, first), count, p.k, b_x, threads);
+        const auto added = p.beta.is_zero(p.type) ? std::vector<U>(left.size())
+                                                  : times<U>(from_row(d, first), count, p.n, x, threads);
+        std::vector<double> ratios(static_cast<std::size_t>(count));
+        for (std::size_t at = 0; at < left.size(); ++at) {
+            if (static_cast<Narrow>(left[at]) != static_cast<Narrow>(alpha * right[at] + beta * added[at]))
+                ratios[at / kRounds] = std::numeric_limits<double>::infinity();
         }
-    }
-    return ratios;
+        take(first, ratios);
+    });
 }
 
 }  // namespace
 
-std::vector<double> freivalds_ratios(const Problem& problem, const Operands& operands,
-                                     const ErrorBound& bound, int threads, std::uint64_t seed) {
-    return visit_type(problem.type, [&]<class T>(TypeTag<T>) {
+void freivalds(const Problem& problem, const Operands& operands, const ErrorBound& bound, int threads,
+               std::uint64_t seed, const TakeRatios& take) {
+    visit_type(problem.type, [&]<class T>(TypeTag<T>) {
         if constexpr (std::is_integral_v<T>) {
-            return integer_ratios<T>(problem, operands, threads, seed);
+            check_integers<T>(problem, operands, threads, seed, take);
         } else {
-            return floating_ratios<T>(problem, operands, bound, threads, seed);
+            check_floating<T>(problem, operands, bound, threads, seed, take);
         }
     });
+}
+
+std::uint64_t freivalds_bytes(const Problem& problem) {
+    // In double, and not beyond what sums can take, for the extents may be anything. Two numbers a round for
+    // complex elements, and a magnitude.
+    constexpr double kRowBytes = (2 * kRounds + 1) * sizeof(double);
+    const auto rows = static_cast<double>(problem.n) + static_cast<double>(problem.k) +
+                      3 * static_cast<double>(std::min(problem.m, kRowsAtOnce));
+    return static_cast<std::uint64_t>(std::min(rows * kRowBytes, 0x1p62));
 }
 
 }  // namespace gpumat

@@ -6,6 +6,7 @@
 #include "lib/auto_level.hpp"
 #include "lib/core/error.hpp"
 #include "lib/scalar.hpp"
+#include "lib/verify.hpp"
 
 namespace gpumat {
 namespace {
@@ -160,10 +161,15 @@ void require_room(const RunOptions& options, Plan& plan) {
     plan.keeps_input =
         overwrites && (options.verify == VerifyMode::full || options.verify == VerifyMode::freivalds);
     if (!overwrites || plan.keeps_input) add_bytes(plan.host_bytes, result_bytes);
+    // The host keeps the input beside the result, whatever the device does.
+    const std::uint64_t matrix_bytes = plan.host_bytes;
+    if (const std::uint64_t bytes = verification_bytes(plan.problem, options.verify); bytes > 0) {
+        what += " with " + format_bytes(bytes) + " to verify it";
+        add_bytes(plan.host_bytes, bytes);
+    }
     require_memory(plan.host_bytes, options.memory_limit, what);
     if (!plan.gpu) return;
-    // The host keeps the input beside the result, whatever the device does.
-    plan.device_bytes = plan.problem.in_place ? result_bytes : plan.host_bytes;
+    plan.device_bytes = plan.problem.in_place ? result_bytes : matrix_bytes;
     if (const std::size_t free_bytes = plan.gpu->free_memory(); plan.device_bytes > free_bytes) {
         throw Error(ErrorCode::memory, what + " needs " + format_bytes(plan.device_bytes) + " on " +
                                            plan.gpu->info().name + ", and " + format_bytes(free_bytes) +

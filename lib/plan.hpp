@@ -27,7 +27,7 @@ struct Plan {
     const Level* level = nullptr;
     std::string chosen_because;  ///< why `auto` took this level or device; empty where both were named
     Shape result;
-    std::uint64_t host_bytes = 0;                    ///< inputs and result, which are one in place on the CPU
+    std::uint64_t host_bytes = 0;  ///< inputs, result (one with the input in place on the CPU), verification
     std::uint64_t device_bytes = 0;                  ///< 0 on the CPU; one matrix where in place
     bool keeps_input = false;                        ///< in place on the CPU: a copy, for a full verification
     const formats::Format* output_format = nullptr;  ///< null where nothing is written

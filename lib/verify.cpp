@@ -56,9 +56,9 @@ std::string element_text(T value, Type type) {
 
 // ---- What a comparison finds ----------------------------------------------------------------------------
 
-/// The findings in some rows of C, merged from the tiles in any order with the same outcome.
+/// The findings in a part of C, merged from smaller parts in any order with the same outcome.
 struct Findings {
-    std::vector<std::int64_t> row_mismatches;  ///< for each row that was checked
+    std::int64_t mismatches = 0;
     double worst_ratio = -1;
     std::optional<WorstElement> worst;
     std::int64_t wrapped = 0;
@@ -69,21 +69,18 @@ struct Findings {
         return row != worst->row ? row < worst->row : col < worst->col;
     }
 
-    void merge(const Findings& tile, std::size_t first_row) {
-        for (std::size_t i = 0; i < tile.row_mismatches.size(); ++i) {
-            row_mismatches[first_row + i] += tile.row_mismatches[i];
+    void merge(const Findings& part) {
+        mismatches += part.mismatches;
+        wrapped += part.wrapped;
+        if (part.worst && is_worse(part.worst_ratio, part.worst->row, part.worst->col)) {
+            worst_ratio = part.worst_ratio;
+            worst = part.worst;
         }
-        wrapped += tile.wrapped;
-        if (tile.worst && is_worse(tile.worst_ratio, tile.worst->row, tile.worst->col)) {
-            worst_ratio = tile.worst_ratio;
-            worst = tile.worst;
-        }
-    }
-
-    [[nodiscard]] std::int64_t mismatches() const {
-        return std::accumulate(row_mismatches.begin(), row_mismatches.end(), std::int64_t{0});
     }
 };
+
+/// The rows of a tile of C that hold a wrong element.
+using WrongRows = std::array<bool, kReferenceTileRows>;
 
 /// How an element compares. `ratio` is above 1 exactly where it differs.
 struct Outcome {
@@ -190,7 +187,7 @@ void note_element(Findings& tile, const Outcome& outcome, std::int64_t row, std:
 template <class T>
 void check_float_tile(const Problem& p, const Operands& operands, const ErrorBound& bound,
                       std::span<const std::int64_t> rows, std::int64_t col, std::int64_t cols,
-                      Findings& found) {
+                      Findings& found, WrongRows& wrong) {
     const ReferenceScalars scalars(p);
     const ElementCheck check(p, operands, bound);
     const bool add = !p.beta.is_zero(p.type);
@@ -204,7 +201,10 @@ void check_float_tile(const Problem& p, const Operands& operands, const ErrorBou
             const auto reference = finish(scalars, tile, index, d);
             const auto computed = as_complex(static_cast<const T*>(operands.c)[at]);
             const Outcome outcome = check(reference, computed, rows[i], col + j);
-            if (!(outcome.ratio <= 1)) ++found.row_mismatches[i];
+            if (!(outcome.ratio <= 1)) {
+                ++found.mismatches;
+                wrong[i] = true;
+            }
             note_element(found, outcome, rows[i], col + j, [&] {
                 return std::pair(text_of(computed, p.type), text_of(outcome.expected, p.type));
             });
@@ -215,7 +215,7 @@ void check_float_tile(const Problem& p, const Operands& operands, const ErrorBou
 template <class T>
 void check_integer_tile(const Problem& p, const Operands& operands, bool may_wrap,
                         std::span<const std::int64_t> rows, std::int64_t col, std::int64_t cols,
-                        Findings& found) {
+                        Findings& found, WrongRows& wrong) {
     const auto alpha = static_cast<std::uint64_t>(p.alpha.integer);
     const auto beta = static_cast<std::uint64_t>(p.beta.integer);
     const bool add = beta != 0;
@@ -237,7 +237,8 @@ void check_integer_tile(const Problem& p, const Operands& operands, bool may_wra
             }
             Outcome outcome;
             if (computed != expected) {
-                ++found.row_mismatches[i];
+                ++found.mismatches;
+                wrong[i] = true;
                 outcome.error = std::abs(static_cast<double>(computed) - static_cast<double>(expected));
                 outcome.ratio = kInfinity;
             }
@@ -278,32 +279,48 @@ bool may_wrap(const Problem& p, const Operands& operands, int threads) {
     return (!is_signed && negative) || !(most < std::ldexp(1 - 0x1p-40, bits));
 }
 
-Findings check_rows(const Problem& p, const Operands& operands, const ErrorBound& bound,
-                    std::span<const std::int64_t> rows, int threads) {
+/// What the checks of all rows have in common.
+struct Check {
+    const Problem& problem;
+    const Operands& operands;
+    const ErrorBound& bound;
+    bool may_wrap;
+    int threads;
+};
+
+Check make_check(const Problem& p, const Operands& operands, const ErrorBound& bound, int threads) {
+    return {p, operands, bound, is_integer(p.type) && may_wrap(p, operands, threads), threads};
+}
+
+/// Every element of `rows`, and in `wrong` which of them hold a wrong one (not 0).
+Findings check_rows(const Check& check, std::span<const std::int64_t> rows, std::span<char> wrong) {
+    const Problem& p = check.problem;
     Findings all;
-    all.row_mismatches.resize(rows.size());
     std::mutex mutex;
-    const bool wraps = is_integer(p.type) && may_wrap(p, operands, threads);
     const auto row_count = static_cast<std::int64_t>(rows.size());
     const std::int64_t tiles_down = (row_count + kReferenceTileRows - 1) / kReferenceTileRows;
     const std::int64_t tiles_across = (p.n + kReferenceTileCols - 1) / kReferenceTileCols;
-    parallel_for(tiles_down * tiles_across, 1, threads, [&](std::int64_t begin, std::int64_t) {
+    parallel_for(tiles_down * tiles_across, 1, check.threads, [&](std::int64_t begin, std::int64_t) {
         const auto first = static_cast<std::size_t>(begin / tiles_across * kReferenceTileRows);
         const auto tile_rows =
             rows.subspan(first, std::min<std::size_t>(kReferenceTileRows, rows.size() - first));
         const std::int64_t col = begin % tiles_across * kReferenceTileCols;
         const std::int64_t cols = std::min(kReferenceTileCols, p.n - col);
         Findings tile;
-        tile.row_mismatches.resize(tile_rows.size());
+        WrongRows wrong_here{};
         visit_type(p.type, [&]<class T>(TypeTag<T>) {
             if constexpr (std::is_integral_v<T>) {
-                check_integer_tile<T>(p, operands, wraps, tile_rows, col, cols, tile);
+                check_integer_tile<T>(p, check.operands, check.may_wrap, tile_rows, col, cols, tile,
+                                      wrong_here);
             } else {
-                check_float_tile<T>(p, operands, bound, tile_rows, col, cols, tile);
+                check_float_tile<T>(p, check.operands, check.bound, tile_rows, col, cols, tile, wrong_here);
             }
         });
         const std::lock_guard lock(mutex);
-        all.merge(tile, first);
+        all.merge(tile);
+        for (std::size_t i = 0; i < tile_rows.size(); ++i) {
+            if (wrong_here[i]) wrong[first + i] = 1;
+        }
     });
     return all;
 }
@@ -313,7 +330,7 @@ Findings check_rows(const Problem& p, const Operands& operands, const ErrorBound
 Verification verification_of(const char* mode, const Findings& found) {
     Verification result;
     result.mode = mode;
-    result.mismatches = found.mismatches();
+    result.mismatches = found.mismatches;
     result.verdict = result.mismatches == 0 ? "passed" : "failed";
     result.worst_ratio = std::max(0.0, found.worst_ratio);
     result.worst = found.worst;
@@ -322,67 +339,96 @@ Verification verification_of(const char* mode, const Findings& found) {
 }
 
 Verification check_in_full(const Problem& p, const Operands& operands, const ErrorBound& bound, int threads) {
-    std::vector<std::int64_t> rows(static_cast<std::size_t>(p.m));
-    std::iota(rows.begin(), rows.end(), std::int64_t{0});
-    return verification_of("full", check_rows(p, operands, bound, rows, threads));
+    constexpr std::int64_t kRowsAtOnce = 1 << 18;  // a list of 2 MB
+    const Check check = make_check(p, operands, bound, threads);
+    Findings found;
+    for (std::int64_t first = 0; first < p.m; first += kRowsAtOnce) {
+        std::vector<std::int64_t> rows(static_cast<std::size_t>(std::min(kRowsAtOnce, p.m - first)));
+        std::iota(rows.begin(), rows.end(), first);
+        std::vector<char> wrong(rows.size());
+        found.merge(check_rows(check, rows, wrong));
+    }
+    return verification_of("full", found);
 }
 
-/// Rows to check in full beside the random check: the first, the last, and others at random, for as many
-/// operations as a full check may cost.
-std::vector<std::int64_t> sample_of_rows(const Problem& p, std::uint64_t seed) {
-    const double row_flops = std::max(1.0, p.flops() / static_cast<double>(std::max<std::int64_t>(1, p.m)));
-    const auto most = std::min(static_cast<double>(p.m), kFullCheckFlops / 8 / row_flops);
-    const auto count = static_cast<std::size_t>(most);
-    std::vector<std::int64_t> rows;
-    if (p.m > 0) rows = {0, p.m - 1};
-    std::mt19937_64 random(seed);
-    while (rows.size() < count) {
-        rows.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(p.m)));
+/// Freivalds' check, taking its ratios some rows at a time: rows at random, those that it cannot judge and
+/// its worst one are also checked in full.
+class RandomCheck {
+  public:
+    RandomCheck(const Check& check, std::uint64_t seed) : check_(check), random_(seed) {}
+
+    void take(std::int64_t first, std::span<const double> ratios) {
+        std::vector<std::int64_t> rows = sample(first, static_cast<std::int64_t>(ratios.size()));
+        std::vector<char> wrong(ratios.size(), 0);
+        std::int64_t worst_row = -1;  // where it is wrong, and worse than all before
+        for (std::size_t i = 0; i < ratios.size(); ++i) {
+            const std::int64_t row = first + static_cast<std::int64_t>(i);
+            if (std::isnan(ratios[i])) {
+                rows.push_back(row);
+                ++unjudged_;
+                continue;
+            }
+            wrong[i] = ratios[i] <= 1 ? 0 : 1;
+            if (ratios[i] <= worst_ratio_) continue;
+            worst_ratio_ = ratios[i];
+            if (wrong[i] != 0) worst_row = row;
+        }
+        if (worst_row >= 0) rows.push_back(worst_row);
+        check_in_full(std::move(rows), first, wrong);
+        wrong_rows_ += std::count(wrong.begin(), wrong.end(), 1);
     }
-    std::sort(rows.begin(), rows.end());
-    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-    return rows;
-}
+
+    /// After the last rows.
+    [[nodiscard]] Verification result() const {
+        Verification result = verification_of("freivalds", found_);
+        result.mismatches = wrong_rows_;
+        result.verdict = wrong_rows_ == 0 ? "passed" : "failed";
+        result.worst_ratio = std::max(result.worst_ratio, worst_ratio_);
+        if (unjudged_ > 0) {
+            result.note = std::to_string(unjudged_) + " rows overflow or hold values that are not finite; " +
+                          "they were checked in full";
+        }
+        return result;
+    }
+
+  private:
+    /// Of these rows the first, the last, and others at random: in all, for as many operations as a full
+    /// check may cost.
+    std::vector<std::int64_t> sample(std::int64_t first, std::int64_t count) {
+        const double flops = std::max(1.0, check_.problem.flops());
+        const double share = std::min(1.0, kFullCheckFlops / 8 / flops);
+        const auto most = static_cast<std::size_t>(share * static_cast<double>(count));
+        std::vector<std::int64_t> rows = {first, first + count - 1};
+        while (rows.size() < most)
+            rows.push_back(first + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(count)));
+        return rows;
+    }
+
+    void check_in_full(std::vector<std::int64_t> rows, std::int64_t first, std::span<char> wrong) {
+        std::sort(rows.begin(), rows.end());
+        rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+        std::vector<char> found_wrong(rows.size());
+        found_.merge(check_rows(check_, rows, found_wrong));
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            if (found_wrong[i] != 0) wrong[static_cast<std::size_t>(rows[i] - first)] = 1;
+        }
+    }
+
+    const Check& check_;
+    std::mt19937_64 random_;
+    Findings found_;
+    std::int64_t wrong_rows_ = 0;
+    std::int64_t unjudged_ = 0;
+    double worst_ratio_ = 0;
+};
 
 Verification check_at_random(const Problem& p, const Operands& operands, const ErrorBound& bound,
                              const VerifyOptions& options) {
-    const std::vector<double> ratios = freivalds_ratios(p, operands, bound, options.threads, options.seed);
-    std::vector<std::int64_t> rows = sample_of_rows(p, options.seed);
-    std::vector<char> wrong(ratios.size(), 0);
-    std::int64_t worst_row = -1;
-    std::int64_t unjudged = 0;
-    Verification result;
-    for (std::size_t i = 0; i < ratios.size(); ++i) {
-        if (std::isnan(ratios[i])) {
-            rows.push_back(static_cast<std::int64_t>(i));
-            ++unjudged;
-            continue;
-        }
-        wrong[i] = ratios[i] <= 1 ? 0 : 1;
-        if (ratios[i] > result.worst_ratio) {
-            result.worst_ratio = ratios[i];
-            if (wrong[i] != 0) worst_row = static_cast<std::int64_t>(i);
-        }
-    }
-    if (worst_row >= 0) rows.push_back(worst_row);
-    std::sort(rows.begin(), rows.end());
-    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-
-    const Findings found = check_rows(p, operands, bound, rows, options.threads);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-        if (found.row_mismatches[i] != 0) wrong[static_cast<std::size_t>(rows[i])] = 1;
-    }
-    result.mode = "freivalds";
-    result.mismatches = std::count(wrong.begin(), wrong.end(), 1);
-    result.verdict = result.mismatches == 0 ? "passed" : "failed";
-    result.worst_ratio = std::max(result.worst_ratio, found.worst_ratio);
-    result.worst = found.worst;
-    result.wrapped = found.wrapped;
-    if (unjudged > 0) {
-        result.note = std::to_string(unjudged) + " rows overflow or hold values that are not finite; " +
-                      "they were checked in full";
-    }
-    return result;
+    const Check check = make_check(p, operands, bound, options.threads);
+    RandomCheck random(check, options.seed);
+    freivalds(p, operands, bound, options.threads, options.seed,
+              [&](std::int64_t first, std::span<const double> ratios) { random.take(first, ratios); });
+    return random.result();
 }
 
 bool all_finite(Type type, const void* data, std::int64_t count, int threads) {
@@ -438,7 +484,7 @@ void note_row(const MatrixView& out, const T* expected, std::int64_t i, const Bl
     for (std::int64_t j = block.col; j < block.col + block.cols; ++j) {
         const T& right = expected[j - block.col];
         if (std::memcmp(bytes_of(row[j]), bytes_of(right), sizeof(T)) == 0) continue;
-        ++found.row_mismatches[static_cast<std::size_t>(i - block.row)];
+        ++found.mismatches;
         note_element(found, {kInfinity, 0, kInfinity, {}}, i, j, [&] {
             return std::pair(element_text(row[j], out.type), element_text(right, out.type));
         });
@@ -503,15 +549,14 @@ std::optional<VerifyMode> verify_mode_from_name(std::string_view name) {
 Verification verify_transpose(const MatrixView& in, const MatrixView& out, const VerifyOptions& options) {
     require_transposed(in, out);
     if (options.mode == VerifyMode::none) return {};
+    if (out.shape.rows == 0 || out.shape.cols == 0) return verification_of("full", {});
     Findings all;
-    all.row_mismatches.resize(static_cast<std::size_t>(out.shape.rows));
     std::mutex mutex;
     parallel_for(out.shape.rows, kBlock, options.threads, [&](std::int64_t begin, std::int64_t end) {
         Findings rows;
-        rows.row_mismatches.resize(static_cast<std::size_t>(end - begin));
         visit_type(in.type, [&]<class T>(TypeTag<T>) { compare_rows<T>(in, out, begin, end, rows); });
         const std::lock_guard lock(mutex);
-        all.merge(rows, static_cast<std::size_t>(begin));
+        all.merge(rows);
     });
     return verification_of("full", all);
 }
@@ -519,6 +564,9 @@ Verification verify_transpose(const MatrixView& in, const MatrixView& out, const
 Verification verify_multiply(const Problem& asked, const Operands& operands, const VerifyOptions& options) {
     if (options.mode == VerifyMode::none) return {};
     const Problem problem = as_read(asked);
+    // Without elements there may be any number of rows, and each mode finds the same.
+    if (problem.m == 0 || problem.n == 0)
+        return verification_of(options.mode == VerifyMode::freivalds ? "freivalds" : "full", {});
     const ErrorBound bound(problem, options.tolerance);
     const bool cheap = problem.flops() <= kFullCheckFlops;
     if (options.mode == VerifyMode::full || (options.mode == VerifyMode::automatic && cheap)) {
@@ -532,6 +580,15 @@ Verification verify_multiply(const Problem& asked, const Operands& operands, con
         return result;
     }
     return check_at_random(problem, operands, bound, options);
+}
+
+std::uint64_t verification_bytes(const Problem& asked, VerifyMode mode) {
+    const Problem problem = as_read(asked);
+    if (problem.m == 0 || problem.n == 0) return 0;
+    const bool at_random = problem.operation == Operation::multiply &&
+                           (mode == VerifyMode::freivalds ||
+                            (mode == VerifyMode::automatic && problem.flops() > kFullCheckFlops));
+    return at_random ? freivalds_bytes(problem) : 0;
 }
 
 }  // namespace gpumat

@@ -91,4 +91,8 @@ Verification verify_transpose(const MatrixView& in, const MatrixView& out, const
 /// Throws Error{memory} where the work space cannot be had.
 Verification verify_multiply(const Problem& problem, const Operands& operands, const VerifyOptions& options);
 
+/// Host memory that a verification takes beside the matrices, where that grows with them: Freivalds' check
+/// keeps kFreivaldsRounds vectors. The others take a few MB whatever the shape.
+std::uint64_t verification_bytes(const Problem& problem, VerifyMode mode);
+
 }  // namespace gpumat

@@ -232,6 +232,13 @@ class Info(Case):
                          (None, None, None, 0))
         self.assertEqual([found[key] for key in ("one_norm", "infinity_norm", "frobenius_norm")], [0, 0, 0])
 
+    def test_the_memory_limit_is_for_statistics(self):
+        write_h5(self.path("a.h5"), np.ones((100, 10)))  # 8000 bytes
+        self.info("a.h5", "--memory-limit", "1")
+        self.info("a.h5", "--stats", "--memory-limit", "8000")
+        result = self.run_tool("info", "a.h5", "--stats", "--memory-limit", "7999", code=6)
+        self.assert_says(result, "a.h5", "7.81 KiB")
+
     def test_refusals(self):
         with open(self.path("words.txt"), "w", encoding="ascii") as file:
             file.write("words\n")

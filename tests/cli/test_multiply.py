@@ -4,8 +4,8 @@ import unittest
 
 import numpy as np
 
-from harness import (DTYPES, FIELD_TYPE, MULTIPLY_TYPES, Case, cases, encode, is_integer, levels, multiply_reference,
-                     random_values, read_any, read_h5, values_of, wrapped_product, write_any, write_h5)
+from harness import (DTYPES, FIELD_TYPE, FREE_AT_ONCE, MULTIPLY_TYPES, Case, cases, encode, is_integer, levels,
+                     multiply_reference, random_values, read_any, read_h5, values_of, wrapped_product, write_any, write_h5)
 
 M, N, K = 35, 42, 67  # past the tiles of 32, and all different
 
@@ -221,6 +221,55 @@ class Arguments(MultiplyCase):
                 self.record("multiply", "a.h5", "b.h5", "-o", "out.h5", "--force", "-d", "cpu", "-l", level["name"],
                             "--verify", mode)
                 np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], a @ b)
+
+
+class VerificationMemory(MultiplyCase):
+    """Matrices of 2^20 rows and a few columns, where what a verification kept of each row would be the most."""
+
+    def setUp(self):
+        super().setUp()
+        write_h5(self.path("a.h5"), np.ones((2**20, 2), np.float32))
+        write_h5(self.path("b.h5"), np.ones((2, 3), np.float32))
+
+    def peak(self, mode):
+        record = self.record("multiply", "a.h5", "b.h5", "-d", "cpu", "--verify", mode, env=FREE_AT_ONCE)
+        return record["peak_host_bytes"]
+
+    def test_it_does_not_grow_with_the_rows(self):
+        """The products with X of all rows would be 3·136 MiB, and 25 MiB are in work at once."""
+        without = self.peak("none")
+        self.assertLess(self.peak("full") - without, 16 * 2**20)
+        self.assertLess(self.peak("freivalds") - without, 64 * 2**20)
+
+    def test_it_counts_for_the_limit(self):
+        """20 MiB of matrices are within the limit, the work space of the randomized check is not."""
+        for mode in ("none", "full"):
+            self.record("multiply", "a.h5", "b.h5", "-d", "cpu", "--verify", mode, "--memory-limit", "24MiB")
+        result = self.run_tool("multiply", "a.h5", "b.h5", "-d", "cpu", "--verify", "freivalds", "--memory-limit",
+                               "24MiB", code=6)
+        self.assert_says(result, "to verify it", "24.00 MiB")
+
+
+class NothingTimesTheMost(MultiplyCase):
+    def test_products_without_elements(self):
+        """Such a product needs no memory and no time, whatever its other extent."""
+        def write(path, rows, cols):
+            with open(self.path(path), "w", encoding="ascii") as file:
+                file.write(f"%%MatrixMarket matrix array real general\n{rows} {cols}\n")
+
+        most = 2**63 - 1
+        for m, n, k in ((most, 0, 0), (0, most, 0), (0, 0, most)):
+            write("a.mtx", m, k)
+            write("b.mtx", k, n)
+            for level in levels("multiply"):
+                if level["name"] == "vendor":  # it counts with 32 bits, and is refused
+                    continue
+                for mode in ("full", "freivalds"):
+                    record = self.record("multiply", "a.mtx", "b.mtx", "-d", "cpu", "-l", level["name"], "--verify",
+                                         mode, "-o", "out.mtx", "--force")
+                    self.assertEqual(record["verification"]["verdict"], "passed")
+                    with open(self.path("out.mtx"), encoding="ascii") as file:
+                        self.assertEqual([line for line in file if line[0] != "%"], [f"{m} {n}\n"])
 
 
 @cases([(level["name"].replace("-", "_"), level["name"]) for level in levels("multiply")])

@@ -3,11 +3,12 @@
 import gzip
 import unittest
 
+import h5py
 import numpy as np
 import scipy.sparse
 
-from harness import (DTYPES, FIELD_TYPE, Case, cases, encode, levels, random_bits, random_values, read_any, read_h5,
-                     read_mtx, same_bits, values_of, write_any, write_h5, write_mtx)
+from harness import (DTYPES, FIELD_TYPE, FREE_AT_ONCE, Case, cases, encode, levels, random_bits, random_values,
+                     read_any, read_h5, read_mtx, same_bits, values_of, write_any, write_h5, write_mtx)
 
 # Shapes beside the ordinary: empty ones, single rows and columns, and just past the tiles.
 SHAPES = [(0, 0), (0, 5), (5, 0), (1, 1), (1, 7), (7, 1), (33, 65), (64, 64), (129, 31)]
@@ -232,6 +233,34 @@ class OddShapesAsText(Case):
             self.run_tool("transpose", source, "-o", output)
         for output, expected in [("out.mtx", matrix.T), ("out.h5", matrix.T), ("back.mtx", matrix)]:
             self.assert_same_bits(read_any(self.path(output))[1], expected.copy(), output)
+
+
+@cases([(f"{level['name'].replace('-', '_')}_{rows}x{cols}", level["name"], rows, cols)
+        for level in levels("transpose") for rows, cols in [(0, 2**63 - 1), (2**63 - 1, 0)]])
+class NothingTimesTheMost(Case):
+    """A matrix without elements needs no memory and no time, whatever its other extent."""
+
+    def check(self, level, rows, cols):
+        for name, (m, n) in (("in.mtx", (rows, cols)), ("expected.mtx", (cols, rows))):
+            with open(self.path(name), "w", encoding="ascii") as file:
+                file.write(f"%%MatrixMarket matrix array real general\n{m} {n}\n")
+        arguments = ["transpose", "in.mtx", "-d", "cpu", "-l", level, "--verify", "full", "--memory-limit", "1KiB"]
+        record = self.record(*arguments, "-o", "out.mtx")
+        self.assertEqual(record["verification"]["verdict"], "passed")
+        with open(self.path("out.mtx"), encoding="ascii") as file:
+            self.assertEqual([line for line in file if line[0] != "%"], [f"{cols} {rows}\n"])
+        self.record(*arguments, "-o", "out.h5")
+        with h5py.File(self.path("out.h5")) as file:
+            self.assertEqual(file["A"].shape, (cols, rows))
+
+
+class Memory(Case):
+    def test_verification_keeps_nothing_of_each_row(self):
+        """16 Mi rows of a byte: the matrices are 32 MiB, and counters of the rows would be 128 MiB."""
+        write_h5(self.path("in.h5"), np.zeros((1, 2**24), np.uint8))
+        without, full = (self.record("transpose", "in.h5", "-d", "cpu", "--verify", mode,
+                                     env=FREE_AT_ONCE)["peak_host_bytes"] for mode in ("none", "full"))
+        self.assertLess(full - without, 16 * 2**20)
 
 
 class Types(unittest.TestCase):

@@ -254,11 +254,11 @@ TEST_CASE("sets of operands rotate through more memory than the cache, each with
     const Problem small{.operation = Operation::transpose, .type = Type::f32, .m = 20, .n = 30};
     const Problem large{.operation = Operation::transpose, .type = Type::f32, .m = 300, .n = 200};
     const std::vector<Problem> problems = {small, large};
-    BenchMemory hot(device, problems, true, std::nullopt, 0);
+    BenchMemory hot(device, problems, true, std::nullopt, 0, 0);
     hot.load(large);
     CHECK(hot.sets().size() == 1);
 
-    BenchMemory cold(device, problems, false, std::nullopt, 0);
+    BenchMemory cold(device, problems, false, std::nullopt, 0, 0);
     for (const Problem& problem : problems) {
         cold.load(problem);
         const std::size_t bytes = static_cast<std::size_t>(problem.m * problem.n) * 4;

@@ -398,6 +398,59 @@ TEST_CASE("a large product is checked at random, a small one in full") {
     CHECK((result.worst->row == 2000 && result.worst->col == 5));
 }
 
+TEST_CASE("wrong elements are found in every part of a tall product") {
+    // Rows are taken some at a time; these lie on both sides of where one part ends and the next begins.
+    constexpr std::int64_t kRows = (1 << 18) + 70000;
+    for (const Type type : {Type::f32, Type::i32}) {
+        for (const auto mode : both_modes) {
+            Case x(type, kRows, 3, 2);
+            CHECK(x.verify(mode).verdict == "passed");
+            const std::array<std::int64_t, 6> rows = {0,       (1 << 15) - 1, 1 << 15, (1 << 18) - 1,
+                                                      1 << 18, kRows - 1};
+            for (const std::int64_t row : rows) set(x.c, 3 * row + 1, get(x.c, 3 * row + 1) + 9.0);
+            set(x.c, 3 * rows[3] + 1, get(x.c, 3 * rows[3] + 1) + 1000.0);
+            const Verification result = x.verify(mode);
+            INFO(name_of(type) << " " << result.mode);
+            CHECK(result.verdict == "failed");
+            CHECK(result.mismatches == 6);
+            REQUIRE(result.worst);
+            if (type == Type::f32) CHECK(result.worst->row == rows[3]);
+            CHECK(result.worst->col == 1);
+        }
+    }
+}
+
+TEST_CASE("a result without elements verifies at once, whatever its other extent") {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    for (const Shape& shape : {Shape{0, kMost}, Shape{kMost, 0}}) {
+        const MatrixView in = {.type = Type::f64, .shape = shape, .ld = shape.cols};
+        const MatrixView out = {.type = Type::f64, .shape = shape.transposed(), .ld = shape.rows};
+        const Verification result = verify_transpose(in, out, {.threads = 2});
+        CHECK(result.verdict == "passed");
+        CHECK(result.mode == "full");
+        const Problem problem = {
+            .operation = Operation::multiply, .type = Type::f64, .m = shape.rows, .n = shape.cols, .k = 0};
+        for (const auto mode : {VerifyMode::automatic, VerifyMode::full, VerifyMode::freivalds})
+            CHECK(verify_multiply(problem, {}, {.mode = mode, .threads = 2}).verdict == "passed");
+        CHECK(verification_bytes(problem, VerifyMode::freivalds) == 0);
+    }
+}
+
+TEST_CASE("only a randomized check needs memory that grows with the matrices") {
+    Problem problem = {.operation = Operation::multiply, .type = Type::f32, .m = 100, .n = 200, .k = 300};
+    CHECK(verification_bytes(problem, VerifyMode::automatic) == 0);
+    CHECK(verification_bytes(problem, VerifyMode::full) == 0);
+    CHECK(verification_bytes(problem, VerifyMode::none) == 0);
+    // 200 + 300 rows of X and B·X, three times 100 rows of C: 16 complex numbers and a magnitude each.
+    CHECK(verification_bytes(problem, VerifyMode::freivalds) == (200 + 300 + 3 * 100) * (2 * 16 + 1) * 8);
+    problem.m = problem.n = problem.k = 100000;
+    CHECK(verification_bytes(problem, VerifyMode::automatic) > 0);
+    problem.k = std::numeric_limits<std::int64_t>::max();
+    CHECK(verification_bytes(problem, VerifyMode::freivalds) >= std::uint64_t{1} << 62);  // and no less
+    problem.operation = Operation::transpose;
+    CHECK(verification_bytes(problem, VerifyMode::freivalds) == 0);
+}
+
 TEST_CASE("transposes are compared bit for bit") {
     for (const Type type : all_types()) {
         for (const Shape shape : {Shape{0, 3}, Shape{1, 1}, Shape{130, 67}, Shape{1, 200}}) {
