@@ -67,6 +67,16 @@ int run_parsed(CLI::App& app, int argc, char** argv, const Context& context) {
         const int exit_code = parse_and_run(app, argc, argv, context);
         flush_standard_output();  // what was printed, help too, counts only when it got there
         return exit_code;
+    } catch (...) {
+        return report_failure();
+    }
+}
+
+}  // namespace
+
+int report_failure() {
+    try {
+        throw;
     } catch (const Error& error) {
         // Who closed the pipe wants no more, and no message either.
         if (error.code() != ErrorCode::closed_pipe) spdlog::error("{}", error.what());
@@ -82,8 +92,6 @@ int run_parsed(CLI::App& app, int argc, char** argv, const Context& context) {
         return kInternalError;
     }
 }
-
-}  // namespace
 
 void flush_standard_output() {
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;

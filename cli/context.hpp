@@ -25,6 +25,9 @@ struct Context {
     int exit_code = 0;
 };
 
+/// For a catch block: reports what was caught on standard error, and returns its exit code.
+int report_failure();
+
 /// Throws where something that was printed did not get there: Error{closed_pipe} where nobody reads it any
 /// more, else Error{output}.
 void flush_standard_output();

@@ -20,7 +20,7 @@ namespace {
 
 using formats::Header;
 
-/// A header, and the statistics of its elements where they were asked for.
+/// A header, and the statistics of its elements where they were asked for and the elements could be read.
 struct Entry {
     Header header;
     std::optional<Statistics> statistics;
@@ -71,9 +71,9 @@ nlohmann::ordered_json to_json(const Header& header) {
         {"dense_bytes", bytes ? nlohmann::ordered_json(*bytes) : nlohmann::ordered_json()}};
 }
 
-nlohmann::ordered_json to_json(const Entry& entry) {
+nlohmann::ordered_json to_json(const Entry& entry, bool statistics) {
     nlohmann::ordered_json object = to_json(entry.header);
-    if (entry.statistics) object["statistics"] = to_json(*entry.statistics);
+    if (statistics) object["statistics"] = entry.statistics ? to_json(*entry.statistics) : nullptr;
     return object;
 }
 
@@ -83,31 +83,48 @@ struct Request {
     formats::ReadOptions read;
 };
 
-/// The matrices behind one reference: the dataset named, or every one of the file.
-std::vector<Header> headers_of(const formats::Reference& reference, const formats::ReadOptions& read) {
-    const formats::Format& format = formats::recognise(reference);
-    if (reference.dataset.empty() && reference.path != "-") return format.list(reference.path, read);
-    return {format.open(reference, read)->header()};
-}
-
-Statistics read_statistics(const formats::Reference& reference, const formats::ReadOptions& read) {
-    const auto reader = formats::open_reader(reference, read);
-    return statistics(formats::read_whole(*reader, read).view(), read.threads);
-}
-
-std::vector<Entry> entries_of(const std::string& text, const Request& request) {
-    const formats::Reference reference = formats::parse_reference(text);
-    if (request.statistics && formats::is_stream(reference.path)) {
-        throw Error(ErrorCode::usage, "--stats reads a matrix after its header, and '" + reference.path +
-                                          "' can be read only once");
-    }
+/// What was found, and the exit code of the first matrix that could not be read.
+struct Findings {
     std::vector<Entry> entries;
-    for (Header& header : headers_of(reference, request.read)) {
-        std::optional<Statistics> found;
-        if (request.statistics) found = read_statistics(header.source, request.read);
-        entries.push_back({std::move(header), found});
+    int exit_code = 0;
+};
+
+/// Does one step; a failure is reported, and the others go on.
+template <class Step>
+void attempt(Findings& findings, const Step& step) {
+    try {
+        step();
+    } catch (...) {
+        const int code = report_failure();
+        if (findings.exit_code == 0) findings.exit_code = code;
     }
-    return entries;
+}
+
+void add_matrix(formats::Reader& reader, const Request& request, Findings& findings) {
+    findings.entries.push_back({reader.header(), {}});
+    if (!request.statistics) return;
+    attempt(findings, [&] {
+        const Matrix matrix = formats::read_whole(reader, request.read);
+        findings.entries.back().statistics = statistics(matrix.view(), request.read.threads);
+    });
+}
+
+/// The matrices behind one reference: the dataset named, or every one of the file. A stream is opened once.
+void add_matrices(const std::string& text, const Request& request, Findings& findings) {
+    const formats::Reference reference = formats::parse_reference(text);
+    const formats::Format& format = formats::recognise(reference);
+    if (!reference.dataset.empty() || formats::is_stream(reference.path)) {
+        add_matrix(*format.open(reference, request.read), request, findings);
+        return;
+    }
+    for (Header& header : format.list(reference.path, request.read)) {
+        if (!request.statistics) {
+            findings.entries.push_back({std::move(header), {}});
+        } else {
+            attempt(findings,
+                    [&] { add_matrix(*format.open(header.source, request.read), request, findings); });
+        }
+    }
 }
 
 std::string symmetry_of(const Statistics& found) {
@@ -142,6 +159,7 @@ void print_statistics(const std::vector<Entry>& entries) {
     Table table({"matrix", "nonzeros", "NaN", "inf", "smallest", "largest", "1-norm", "inf-norm", "Frobenius",
                  "symmetry"});
     for (const auto& [header, found] : entries) {
+        if (!found) continue;
         table.add({to_string(header.source), std::to_string(found->nonzeros), std::to_string(found->nans),
                    std::to_string(found->infinities), text_of(found->smallest), text_of(found->largest),
                    text_of(found->one_norm), text_of(found->infinity_norm), text_of(found->frobenius_norm),
@@ -150,21 +168,31 @@ void print_statistics(const std::vector<Entry>& entries) {
     std::fputs(table.text({1, 2, 3, 4, 5, 6, 7, 8}).c_str(), stdout);
 }
 
-void show(const Request& request, bool json) {
-    std::vector<Entry> entries;
-    for (const std::string& file : request.files) {
-        for (Entry& entry : entries_of(file, request)) entries.push_back(std::move(entry));
-    }
-    if (!json) {
-        print_headers(entries);
-        if (request.statistics) print_statistics(entries);
-        return;
-    }
+void print_tables(const Request& request, const std::vector<Entry>& entries) {
+    if (entries.empty()) return;
+    print_headers(entries);
+    if (request.statistics) print_statistics(entries);
+}
+
+void print_json(const Request& request, const std::vector<Entry>& entries) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const Entry& entry : entries) list.push_back(to_json(entry));
+    for (const Entry& entry : entries) list.push_back(to_json(entry, request.statistics));
     const nlohmann::ordered_json object = {{"schema", "gpumat.info/1"}, {"matrices", std::move(list)}};
     // Paths may hold any bytes, JSON only UTF-8.
     std::puts(object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+}
+
+/// What can be read is shown, and what cannot is reported; returns the exit code.
+int show(const Request& request, bool json) {
+    Findings findings;
+    for (const std::string& file : request.files)
+        attempt(findings, [&] { add_matrices(file, request, findings); });
+    if (json) {
+        print_json(request, findings.entries);
+    } else {
+        print_tables(request, findings.entries);
+    }
+    return findings.exit_code;
 }
 
 }  // namespace
@@ -182,7 +210,7 @@ void add_info(CLI::App& app, Context& context) {
     command->footer(
         "Examples:\n  gpumat info A.mtx B.h5\n  gpumat info --stats A.mtx\n  gpumat info --json "
         "B.h5:/run1/A");
-    command->callback([request, &context] { show(*request, context.style.json); });
+    command->callback([request, &context] { context.exit_code = show(*request, context.style.json); });
 }
 
 }  // namespace gpumat::cli

@@ -1,5 +1,7 @@
 """levels, info, devices and help: tables for people, JSON for programs, and nothing loaded that is not needed."""
 
+import gzip
+import json
 import os
 import re
 import unittest
@@ -238,6 +240,59 @@ class Info(Case):
         self.info("a.h5", "--stats", "--memory-limit", "8000")
         result = self.run_tool("info", "a.h5", "--stats", "--memory-limit", "7999", code=6)
         self.assert_says(result, "a.h5", "7.81 KiB")
+
+    def test_what_can_be_read_is_shown_beside_what_cannot(self):
+        write_h5(self.path("a.h5"), np.ones((2, 3)))
+        write_h5(self.path("b.h5"), np.ones((4, 5)))
+        with open(self.path("words.txt"), "w", encoding="ascii") as file:
+            file.write("words\n")
+        for arguments in ((), ("--stats",)):
+            result = self.run_tool("info", "words.txt", "a.h5", "nowhere.mtx", "b.h5", "--json", *arguments, code=3)
+            self.assertEqual([matrix["path"] for matrix in result.json()["matrices"]], ["a.h5", "b.h5"])
+            self.assert_says(result, "words.txt", "no known format", "nowhere.mtx", "No such file")
+            result = self.run_tool("info", "words.txt", "a.h5", "nowhere.mtx", "b.h5", *arguments, code=3)
+            self.assertIn("a.h5:/A", result.out)
+            self.assertIn("b.h5:/A", result.out)
+        self.assertEqual(self.run_tool("info", "nowhere.mtx", code=3).out, "")
+
+    def test_the_exit_code_is_of_the_first_failure(self):
+        write_h5(self.path("a.h5"), np.ones((100, 10)))
+        limited = ("--stats", "--memory-limit", "1")
+        self.run_tool("info", "a.h5", "nowhere.mtx", *limited, code=6)
+        self.run_tool("info", "nowhere.mtx", "a.h5", *limited, code=3)
+
+    def test_one_matrix_without_statistics_hides_no_other(self):
+        write_h5(self.path("a.h5"), np.ones((100, 10)), dataset="large")
+        write_h5(self.path("a.h5"), np.ones((2, 3)), dataset="small", mode="a")
+        arguments = ("info", "a.h5", "--stats", "--memory-limit", "100")
+        result = self.run_tool(*arguments, "--json", code=6)
+        found = {matrix["dataset"]: matrix["statistics"] for matrix in result.json()["matrices"]}
+        self.assertIsNone(found["/large"])
+        self.assertEqual(found["/small"]["one_norm"], 2)
+        self.assert_says(result, "a.h5:/large", "limit is 100 bytes")
+        result = self.run_tool(*arguments, code=6)
+        self.assertEqual(result.out.count("a.h5:/large"), 1)
+        self.assertEqual(result.out.count("a.h5:/small"), 2)
+
+    def test_statistics_of_standard_input(self):
+        text = b"%%MatrixMarket matrix coordinate integer general\n2 3 2\n1 1 9007199254740993\n2 3 -4\n"
+        for options in ({"stdin": text}, {"stdin": gzip.compress(text)}):
+            (matrix,) = self.info("-", "--stats", **options)
+            found = matrix["statistics"]
+            self.assertEqual((matrix["rows"], found["nonzeros"], found["smallest"], found["largest"]),
+                             (2, 2, -4, 2**53 + 1))
+        os.mkfifo(self.path("pipe"))
+        with self.start("info", "pipe", "--stats", "--json") as process:
+            with open(self.path("pipe"), "wb") as pipe:
+                pipe.write(text)
+            out, _ = process.communicate(timeout=60)
+        self.assertEqual(json.loads(out)["matrices"][0]["statistics"]["largest"], 2**53 + 1)
+        # Once is all: the second finds nothing, and the first is shown.
+        result = self.run_tool("info", "-", "-", "--stats", "--json", stdin=text, code=3)
+        self.assertEqual(len(result.json()["matrices"]), 1)
+        with open(self.path("a.mtx"), "wb") as file:
+            file.write(text + b"1 1 1\n")  # an entry too many, found after the header
+        self.assert_says(self.run_tool("info", "a.mtx", "--stats", code=3), "a.mtx")
 
     def test_refusals(self):
         with open(self.path("words.txt"), "w", encoding="ascii") as file:
