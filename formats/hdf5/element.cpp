@@ -125,15 +125,17 @@ std::optional<FloatFields> fields_of(hid_t type) {
     return inside && known ? std::optional(fields) : std::nullopt;
 }
 
+/// The fields of a matrix type, all with an implied bit.
+struct FloatRow {
+    Type type;
+    std::size_t bytes, exponent_bits, mantissa_bits;
+};
+constexpr std::array kFloats = {FloatRow{Type::f16, 2, 5, 10}, FloatRow{Type::bf16, 2, 8, 7},
+                                FloatRow{Type::f32, 4, 8, 23}, FloatRow{Type::f64, 8, 11, 52}};
+
 /// The matrix type with exactly these fields, or nothing.
 std::optional<Type> type_with(const FloatFields& fields) {
-    struct Row {
-        Type type;
-        std::size_t bytes, exponent_bits, mantissa_bits;
-    };
-    constexpr std::array kRows = {Row{Type::f16, 2, 5, 10}, Row{Type::bf16, 2, 8, 7},
-                                  Row{Type::f32, 4, 8, 23}, Row{Type::f64, 8, 11, 52}};
-    for (const Row& row : kRows) {
+    for (const FloatRow& row : kFloats) {
         if (fields.bytes == row.bytes && fields.implied_bit && fields.sign == 8 * row.bytes - 1 &&
             fields.exponent == row.mantissa_bits && fields.exponent_bits == row.exponent_bits &&
             fields.mantissa == 0 && fields.mantissa_bits == row.mantissa_bits &&
@@ -144,15 +146,39 @@ std::optional<Type> type_with(const FloatFields& fields) {
     return {};
 }
 
+/// The narrowest matrix type that holds every number with these fields, or nothing.
+std::optional<Type> type_for(const FloatFields& fields) {
+    struct Range {
+        long digits, largest,
+            finest;  ///< of the significand; powers of two of the largest number and of steps
+    };
+    const auto range_of = [](std::size_t exponent_bits, std::size_t mantissa_bits, std::size_t bias,
+                             bool implied) {
+        const long point = static_cast<long>(mantissa_bits) - (implied ? 0 : 1);
+        return Range{point + 1, (1L << exponent_bits) - 2 - static_cast<long>(bias),
+                     1 - static_cast<long>(bias) - point};
+    };
+    const Range from = range_of(fields.exponent_bits, fields.mantissa_bits, fields.bias, fields.implied_bit);
+    for (const FloatRow& row : kFloats) {
+        const std::size_t bias = (std::size_t{1} << (row.exponent_bits - 1)) - 1;
+        const Range to = range_of(row.exponent_bits, row.mantissa_bits, bias, true);
+        if (from.digits <= to.digits && from.largest <= to.largest && from.finest >= to.finest)
+            return row.type;
+    }
+    return {};
+}
+
 std::optional<Element> float_element(hid_t type) {
     const auto fields = fields_of(type);
     if (!fields) return {};
     const auto exact = type_with(*fields);
+    const auto holds = type_for(*fields);
     Element element;
-    element.type = exact.value_or(Type::f64);
+    element.type = exact ? *exact : holds.value_or(Type::f64);
+    element.exact = holds.has_value();
     element.stored_bytes = fields->bytes;
     element.same_bits = exact.has_value();
-    element.swap_bytes = swapped_bytes(type);
+    if (exact) element.swap_bytes = swapped_bytes(type);
     if (!exact) element.wide = fields;
     element.memory = exact ? hdf5_type_of(*exact) : Handle(H5Tcopy(type));
     element.name =
@@ -197,11 +223,11 @@ std::optional<Element> complex_element(hid_t type) {
         if (!has_type && !adjacent) return {};
 
         Element element;
-        element.type =
-            exact == Type::f32 || exact == Type::f16 || exact == Type::bf16 ? Type::c64 : Type::c128;
+        element.type = part_element->type == Type::f64 ? Type::c128 : Type::c64;
+        element.exact = part_element->exact;
         element.stored_bytes = H5Tget_size(type);
         element.same_bits = has_type && adjacent;
-        element.swap_bytes = part_element->swap_bytes;
+        if (has_type) element.swap_bytes = part_element->swap_bytes;
         if (!has_type) element.wide = fields;
         if (has_type) {  // HDF5 matches the members of compounds by their names
             element.memory = Handle(H5Tcreate(H5T_COMPOUND, 2 * bytes));

@@ -156,7 +156,7 @@ class Hdf5Reader : public Reader, public AttributeSource {
         file_ = open_for_reading(reference.path);
         source_ = find_matrix(file_.id(), reference, options);
         header_ = header_of(source_, reference.path);
-        if (source_.element.wide && !options.type) {
+        if (!source_.element.exact && !options.type) {
             throw Error(ErrorCode::input, source_.name + ": its " + source_.element.name +
                                               " numbers fit no type exactly; ask for one to round to "
                                               "(--type " +

@@ -177,6 +177,61 @@ def extended(cases):
     cases.reads("quad_tie", "quad.h5", np.array([[1 + 2.0 ** -52]]), "f64", "-", "type=f64")
 
 
+def float_type(order, size, exponent_bits, mantissa_bits, bias, first=0):
+    """Sign, exponent and mantissa side by side from bit `first` of `size` bytes."""
+    kind = {"<": h5py.h5t.IEEE_F64LE, ">": h5py.h5t.IEEE_F64BE}[order].copy()
+    kind.set_fields(first + exponent_bits + mantissa_bits, first + mantissa_bits, exponent_bits, first, mantissa_bits)
+    kind.set_precision(first + 1 + exponent_bits + mantissa_bits)
+    kind.set_size(size)
+    kind.set_ebias(bias)
+    return kind
+
+
+def unusual_floats(cases):
+    """Floats of other layouts than those of the types: in the narrowest type that holds all of their values."""
+    halves = sample("f2", (4, 5), 3)
+    with h5py.File(cases.path("half_complex.h5"), "w") as out:
+        for order, word in (("<", "little"), (">", "big")):
+            parts = np.zeros(halves.shape, [("r", order + "f2"), ("i", order + "f2")])
+            parts["r"], parts["i"] = halves, halves[::-1]
+            out[word] = parts
+            out.create_dataset(word + "_chunked", data=parts, chunks=(3, 2), compression=4, shuffle=True)
+    for name in ("little", "big", "little_chunked", "big_chunked"):
+        cases.reads(f"half_complex_{name}", "half_complex.h5", complex_of(halves, halves[::-1], np.complex64), "c64",
+                    "/" + name)
+    cases.reads("half_complex_c128", "half_complex.h5", complex_of(halves, halves[::-1], np.complex128), "c128", "/big",
+                "type=c128")
+    # Name, bytes, exponent bits, mantissa bits, bias, first bit; the type, or nothing where none holds all values.
+    # An 8-bit exponent with one more step below those of bfloat16 fits f32, one with a bias of 150 only f64.
+    layouts = (("e4m3", 1, 4, 3, 7, 0, "f16"), ("e5m2", 1, 5, 2, 15, 0, "f16"), ("e5m2_up", 2, 5, 2, 15, 4, "f16"),
+               ("e6m9", 2, 6, 9, 31, 0, "f32"), ("e8m8", 4, 8, 8, 127, 0, "f32"), ("e8m7_low", 2, 8, 7, 150, 0, "f64"),
+               ("e7m20", 4, 7, 20, 63, 0, "f32"), ("e10m40", 8, 10, 40, 511, 0, "f64"),
+               ("e12m40", 8, 12, 40, 2047, 0, None), ("e11m52_low", 8, 11, 52, 1024, 0, None))
+    numbers = [0.0, -0.0, 1.0, -1.5, 0.25, 3.0, np.inf, -np.inf]
+    for name, size, exponent_bits, mantissa_bits, bias, first, expected in layouts:
+        for order, word in (("<", "little"), (">", "big")):
+            values = numbers + [2.0 ** (1 - bias - mantissa_bits)] if bias < 1000 else numbers  # the finest step
+
+            def bits_of(value):
+                sign = int(np.signbit(value)) << (exponent_bits + mantissa_bits)
+                value = abs(value)
+                if np.isinf(value):
+                    return sign | (2 ** exponent_bits - 1) << mantissa_bits
+                fraction, exponent = np.frexp(value)  # fraction × 2 in [1, 2)
+                if value == 0 or exponent - 1 < 1 - bias:
+                    return sign | (1 if value else 0)
+                return sign | (int(exponent) - 1 + bias) << mantissa_bits | int((fraction * 2 - 1) * 2.0 ** mantissa_bits)
+            data = b"".join((bits_of(v) << first).to_bytes(size, "little" if order == "<" else "big") for v in values)
+            file, case = f"float_{name}_{word}.h5", f"float_{name}_{word}"
+            kind = float_type(order, size, exponent_bits, mantissa_bits, bias, first)
+            write_low(cases.path(file), "A", kind, (1, len(values)), np.frombuffer(data, np.uint8))
+            if expected is None:
+                cases.fails(case, file, 3, "fit no type exactly", "/A")
+            else:
+                cases.reads(case, file, np.array([values], TYPES[expected]), expected, "/A")
+            cases.reads(case + "_f64", file, np.array([values]), "f64", "/A", "type=f64")
+
+
 def layouts(cases):
     values = sample("f8", (37, 23))
     with h5py.File(cases.path("layouts.h5"), "w") as out:
@@ -696,7 +751,7 @@ def endless_index(cases):
 
 def generate(folder):
     cases = Cases(folder)
-    for part in (types_and_orders, extended, layouts, names_and_shapes, external_data, conventions, damaged):
+    for part in (types_and_orders, extended, unusual_floats, layouts, names_and_shapes, external_data, conventions, damaged):
         part(cases)
     cases.save()
 
