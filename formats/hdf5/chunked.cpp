@@ -2,10 +2,12 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <span>
 
 #include "formats/hdf5/filters.hpp"
 #include "formats/hdf5/guarded_buffer.hpp"
+#include "formats/hdf5/library_filters.hpp"
 #include "formats/hdf5/raw.hpp"
 #include "lib/core/memory.hpp"
 #include "lib/core/parallel.hpp"
@@ -18,16 +20,23 @@ namespace {
 constexpr std::size_t kFetchBytes = std::size_t{512} << 10;
 constexpr std::int64_t kMostFetched = 16;
 
+/// How the chunks of a dataset are decoded.
+struct Decoding {
+    std::function<std::unique_ptr<ChunkDecoder>()> start;  ///< for one thread
+    std::size_t most_stored_bytes = 0;                     ///< that a chunk can take in the file
+    std::size_t swap_bytes = 1;                            ///< numbers of this size are reversed afterwards
+    int threads = 1;
+};
+
 /// Chunks are fetched by one thread at a time, as stored, and their filters undone in parallel.
 class ChunkedStorage : public Storage {
   public:
-    ChunkedStorage(const Source& source, const Dense& dense, const ReadOptions& options)
+    ChunkedStorage(const Source& source, const Dense& dense, Decoding decoding)
         : source_(source),
           dense_(dense),
+          decoding_(std::move(decoding)),
           element_bytes_(static_cast<std::int64_t>(source.element.memory_bytes)),
-          chunk_bytes_(static_cast<std::size_t>(dense.chunk.rows * dense.chunk.cols * element_bytes_)),
-          fill_(fill_value(source, dense)),
-          most_workers_(workers_for(options)) {}
+          fill_(fill_value(source, dense)) {}
 
     void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
         if (rect.rows == 0 || rect.cols == 0) return;
@@ -36,7 +45,7 @@ class ChunkedStorage : public Storage {
         const std::int64_t rows = (rect.row + rect.rows - 1) / dense_.chunk.rows - first_row + 1;
         const std::int64_t cols = (rect.col + rect.cols - 1) / dense_.chunk.cols - first_col + 1;
         const std::int64_t chunks = rows * cols;
-        const auto workers = static_cast<int>(std::min<std::int64_t>(most_workers_, chunks));
+        const auto workers = static_cast<int>(std::min<std::int64_t>(decoding_.threads, chunks));
         const std::int64_t grain = std::clamp<std::int64_t>(chunks / (4 * workers), 1, kMostFetched);
         const auto chunk_at = [&](std::int64_t i) {
             return Block{(first_row + i / cols) * dense_.chunk.rows,
@@ -44,16 +53,15 @@ class ChunkedStorage : public Storage {
         };
         std::atomic<std::int64_t> next{0};
         parallel_for(workers, 1, workers, [&](std::int64_t, std::int64_t) {
-            Unfilter unfilter(dense_.filters, chunk_bytes_, static_cast<std::size_t>(element_bytes_));
+            const auto decoder = decoding_.start();
             std::vector<Stored> fetched(static_cast<std::size_t>(grain));
             try {
                 for (std::int64_t i = next.fetch_add(grain); i < chunks; i = next.fetch_add(grain)) {
                     const std::int64_t end = std::min(i + grain, chunks);
                     for (std::int64_t first = i; first < end;) {
-                        const std::size_t count =
-                            fetch_some(first, end, chunk_at, unfilter.most_stored_bytes(), fetched);
+                        const std::size_t count = fetch_some(first, end, chunk_at, fetched);
                         for (std::size_t k = 0; k < count; ++k)
-                            deliver(fetched[k], rect, to, row_bytes, unfilter);
+                            deliver(fetched[k], rect, to, row_bytes, *decoder);
                         first += static_cast<std::int64_t>(count);
                     }
                 }
@@ -73,17 +81,6 @@ class ChunkedStorage : public Storage {
         GuardedBuffer memory;
         std::span<std::byte> bytes;  ///< in `memory`
     };
-
-    /// As many threads as there is memory for, each with a chunk as stored and before its filters. Throws
-    /// where there is too little for one: a small file can have chunks of 4 GiB.
-    [[nodiscard]] int workers_for(const ReadOptions& options) const {
-        const std::uint64_t bytes = 2 * static_cast<std::uint64_t>(chunk_bytes_);
-        require_memory(bytes, options.memory_limit,
-                       source_.name + ": reading chunks of " + to_string(dense_.chunk));
-        const std::uint64_t most = options.memory_limit.value_or(available_memory_bytes());
-        return static_cast<int>(std::clamp<std::uint64_t>(
-            most / bytes, 1, static_cast<std::uint64_t>(std::max(1, options.threads))));
-    }
 
     [[nodiscard]] std::string name_of_chunk(const Block& chunk) const {
         return source_.name + ": the chunk at row " + std::to_string(chunk.row + 1) + ", column " +
@@ -108,23 +105,23 @@ class ChunkedStorage : public Storage {
     /// Fetches chunks [first, end) until they are enough bytes for now. How many it were.
     template <class ChunkAt>
     std::size_t fetch_some(std::int64_t first, std::int64_t end, const ChunkAt& chunk_at,
-                           std::size_t most_bytes, std::vector<Stored>& fetched) const {
+                           std::vector<Stored>& fetched) const {
         const Session session;
         std::size_t count = 0;
         std::size_t bytes = 0;
         for (std::int64_t i = first; i < end && bytes < kFetchBytes; ++i, ++count) {
             fetched[count].chunk = chunk_at(i);
-            fetch(fetched[count], most_bytes);
+            fetch(fetched[count]);
             bytes += fetched[count].bytes.size();
         }
         return count;
     }
 
-    void fetch(Stored& stored, std::size_t most_bytes) const {
+    void fetch(Stored& stored) const {
         const std::array<hsize_t, 2> place = {static_cast<hsize_t>(stored.chunk.row),
                                               static_cast<hsize_t>(stored.chunk.col)};
         const hsize_t bytes = stored_bytes(stored.chunk, place.data());
-        if (bytes > most_bytes) {
+        if (bytes > decoding_.most_stored_bytes) {
             throw Error(ErrorCode::input, name_of_chunk(stored.chunk) + " takes " + std::to_string(bytes) +
                                               " bytes, more than its filters make of any chunk");
         }
@@ -140,7 +137,7 @@ class ChunkedStorage : public Storage {
 
     /// Undoes the filters of a chunk and puts what of it lies in `rect` where it belongs.
     void deliver(const Stored& stored, const Block& rect, std::byte* to, std::int64_t row_bytes,
-                 Unfilter& unfilter) const {
+                 ChunkDecoder& decoder) const {
         const Block& chunk = stored.chunk;
         const std::int64_t top = std::max(chunk.row, rect.row);
         const std::int64_t left = std::max(chunk.col, rect.col);
@@ -158,7 +155,8 @@ class ChunkedStorage : public Storage {
             return;
         }
         bool shuffled = false;
-        const auto plain = unfilter.apply(stored.bytes, stored.mask, shuffled, name_of_chunk(chunk));
+        const auto plain =
+            decoder.apply(stored.bytes, skipped_filters(stored), shuffled, name_of_chunk(chunk));
         const auto bytes = static_cast<std::size_t>(count * element_bytes_);
         for (std::int64_t row = top; row < bottom; ++row) {
             const std::int64_t first = (row - chunk.row) * chunk.cols + left - chunk.col;
@@ -169,8 +167,16 @@ class ChunkedStorage : public Storage {
             } else {
                 std::memcpy(target(row), plain.data() + first * element_bytes_, bytes);
             }
-            swap_bytes(target(row), bytes, source_.element.swap_bytes);
+            swap_bytes(target(row), bytes, decoding_.swap_bytes);
         }
+    }
+
+    /// Datasets can keep all filters from chunks that the matrix does not fill.
+    [[nodiscard]] std::uint32_t skipped_filters(const Stored& stored) const {
+        const Block& chunk = stored.chunk;
+        const bool partial =
+            chunk.row + chunk.rows > source_.stored.rows || chunk.col + chunk.cols > source_.stored.cols;
+        return partial && dense_.plain_edges ? ~std::uint32_t{0} : stored.mask;
     }
 
     void fill_row(std::byte* to, std::int64_t count) const {
@@ -180,20 +186,45 @@ class ChunkedStorage : public Storage {
 
     const Source& source_;
     const Dense& dense_;
+    Decoding decoding_;
     std::int64_t element_bytes_;
-    std::size_t chunk_bytes_;
     std::vector<std::byte> fill_;  ///< one element; empty where none is defined
-    int most_workers_;
 };
+
+/// As many threads as there is memory for, each with a chunk as stored and before its filters. Throws
+/// where there is too little for one: a small file can have chunks of 4 GiB.
+int threads_for(const Source& source, const Dense& dense, std::size_t chunk_bytes,
+                const ReadOptions& options) {
+    const std::uint64_t bytes = 2 * static_cast<std::uint64_t>(chunk_bytes);
+    require_memory(bytes, options.memory_limit,
+                   source.name + ": reading chunks of " + to_string(dense.chunk));
+    const std::uint64_t most = options.memory_limit.value_or(available_memory_bytes());
+    return static_cast<int>(
+        std::clamp<std::uint64_t>(most / bytes, 1, static_cast<std::uint64_t>(std::max(1, options.threads))));
+}
 
 }  // namespace
 
 std::unique_ptr<Storage> open_chunked_storage(const Source& source, const Dense& dense,
                                               const ReadOptions& options) {
-    unsigned edge_options = 0;
-    if (H5Pget_chunk_opts(dense.creation.id(), &edge_options) < 0 || edge_options != 0) return nullptr;
     if (!std::ranges::all_of(dense.filters, Unfilter::known)) return nullptr;
-    return std::make_unique<ChunkedStorage>(source, dense, options);
+    const std::size_t element = source.element.memory_bytes;
+    const std::size_t chunk_bytes = static_cast<std::size_t>(dense.chunk.rows * dense.chunk.cols) * element;
+    const auto start = [&dense, chunk_bytes, element] {
+        return std::make_unique<Unfilter>(dense.filters, chunk_bytes, element);
+    };
+    return std::make_unique<ChunkedStorage>(
+        source, dense,
+        Decoding{start, start()->most_stored_bytes(), source.element.swap_bytes,
+                 threads_for(source, dense, chunk_bytes, options)});
+}
+
+std::unique_ptr<Storage> open_library_chunks(const Source& source, const Dense& dense) {
+    const std::size_t chunk_bytes =
+        static_cast<std::size_t>(dense.chunk.rows * dense.chunk.cols) * source.element.stored_bytes;
+    const auto start = [&source, &dense] { return std::make_unique<LibraryUnfilter>(source, dense); };
+    return std::make_unique<ChunkedStorage>(
+        source, dense, Decoding{start, LibraryUnfilter::most_stored_bytes(chunk_bytes), 1, 1});
 }
 
 }  // namespace gpumat::formats::hdf5

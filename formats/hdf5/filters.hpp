@@ -21,7 +21,22 @@ void unshuffle(const std::byte* planes, std::size_t total, std::size_t first, st
                std::size_t element_bytes, std::byte* to);
 
 /// Undoes the filters of a dataset, chunk after chunk, in one thread.
-class Unfilter {
+class ChunkDecoder {
+  public:
+    virtual ~ChunkDecoder() = default;
+    ChunkDecoder() = default;
+    ChunkDecoder(const ChunkDecoder&) = delete;
+    ChunkDecoder& operator=(const ChunkDecoder&) = delete;
+
+    /// The chunk as it was before the filters that `mask` (bit i: filter i) does not skip; `shuffled` then
+    /// says that the shuffle of whole elements, the first filter, is left to the caller. `data` and the
+    /// result live until the next call. Throws Error{input} with `what` where the chunk is damaged.
+    virtual std::span<const std::byte> apply(std::span<const std::byte> data, std::uint32_t mask,
+                                             bool& shuffled, const std::string& what) = 0;
+};
+
+/// The filters that the project undoes itself. Never writes more than a chunk.
+class Unfilter : public ChunkDecoder {
   public:
     /// `chunk_bytes`: what every chunk holds without filters. All filters have to be `known`.
     Unfilter(const std::vector<Filter>& filters, std::size_t chunk_bytes, std::size_t element_bytes)
@@ -32,11 +47,8 @@ class Unfilter {
     /// The most bytes that a chunk can take in the file.
     [[nodiscard]] std::size_t most_stored_bytes() const { return most_bytes_after(filters_.size()); }
 
-    /// The chunk as it was before the filters that `mask` (bit i: filter i) does not skip; `shuffled` then
-    /// says that the shuffle of whole elements, the first filter, is left to the caller. `data` and the
-    /// result live until the next call. Throws Error{input} with `what`, never writes more than a chunk.
     std::span<const std::byte> apply(std::span<const std::byte> data, std::uint32_t mask, bool& shuffled,
-                                     const std::string& what);
+                                     const std::string& what) override;
 
   private:
     /// What the first `count` filters can have made of a chunk.

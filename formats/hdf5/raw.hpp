@@ -26,4 +26,7 @@ std::unique_ptr<Storage> open_contiguous_storage(const Source& source, const Den
 std::unique_ptr<Storage> open_chunked_storage(const Source& source, const Dense& dense,
                                               const ReadOptions& options);
 
+/// Of a chunked dataset with filters, decoded and converted by HDF5 and checked by us. To be read in a child.
+std::unique_ptr<Storage> open_library_chunks(const Source& source, const Dense& dense);
+
 }  // namespace gpumat::formats::hdf5

@@ -45,25 +45,6 @@ std::string filter_name(H5Z_filter_t id, const std::string& stored, const std::v
     return "filter " + std::to_string(id) + (stored.empty() ? "" : " (" + stored + ")");
 }
 
-std::vector<Filter> filters_of(hid_t creation) {
-    std::vector<Filter> filters;
-    const int count = H5Pget_nfilters(creation);
-    for (int i = 0; i < count; ++i) {
-        std::array<unsigned, 32> values{};
-        std::size_t value_count = values.size();
-        std::array<char, 64> name{};
-        unsigned flags = 0;
-        unsigned config = 0;
-        const H5Z_filter_t id = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &value_count,
-                                               values.data(), name.size() - 1, name.data(), &config);
-        const std::size_t kept = std::min(value_count, values.size());
-        Filter filter{id, "", {values.begin(), values.begin() + static_cast<std::ptrdiff_t>(kept)}};
-        filter.name = filter_name(id, name.data(), filter.values);
-        filters.push_back(std::move(filter));
-    }
-    return filters;
-}
-
 std::string layout_words(const Dense& dense) {
     std::string text;
     switch (dense.layout) {
@@ -98,6 +79,9 @@ bool describe_layout(Dense& dense) {
     dense.layout = H5Pget_layout(dense.creation.id());
     dense.filters = filters_of(dense.creation.id());
     if (dense.layout != H5D_CHUNKED) return dense.layout >= 0;
+    unsigned edges = 0;
+    if (H5Pget_chunk_opts(dense.creation.id(), &edges) < 0) return false;
+    dense.plain_edges = (edges & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
     std::array<hsize_t, 2> chunk = {1, 1};
     if (H5Pget_chunk(dense.creation.id(), 2, chunk.data()) != dense.rank) return false;
     dense.chunk = {static_cast<std::int64_t>(chunk[0]),
@@ -280,6 +264,30 @@ Found describe_group(Source source, hid_t group, const ReadOptions& options) {
 }
 
 }  // namespace
+
+std::vector<Filter> filters_of(hid_t creation) {
+    std::vector<Filter> filters;
+    const int count = H5Pget_nfilters(creation);
+    for (int i = 0; i < count; ++i) {
+        std::vector<unsigned> values(32);
+        std::size_t value_count = values.size();
+        std::array<char, 64> name{};
+        unsigned flags = 0;
+        unsigned config = 0;
+        const auto get = [&] {
+            return H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &value_count, values.data(),
+                                  name.size() - 1, name.data(), &config);
+        };
+        H5Z_filter_t id = get();
+        if (value_count > values.size()) {
+            values.resize(value_count);
+            id = get();
+        }
+        values.resize(std::min(value_count, values.size()));
+        filters.push_back({id, filter_name(id, name.data(), values), values});
+    }
+    return filters;
+}
 
 Found describe(Handle object, const std::string& path, const std::string& dataset, const ReadOptions& options,
                bool julia) {

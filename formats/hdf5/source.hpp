@@ -28,6 +28,7 @@ struct Dense {
     H5D_layout_t layout = H5D_CONTIGUOUS;
     Shape chunk;  ///< as stored; of a chunked dataset
     std::vector<Filter> filters;
+    bool plain_edges = false;  ///< chunks that the dataset does not fill are stored without filters
 };
 
 /// A sparse matrix in compressed columns: three one-dimensional datasets.
@@ -59,6 +60,9 @@ struct Source {
 /// was written by Julia, which stores dimensions reversed.
 std::variant<Source, std::string> describe(Handle object, const std::string& path, const std::string& dataset,
                                            const ReadOptions& options, bool julia);
+
+/// The filters of a chunked dataset that has the creation properties `creation`.
+std::vector<Filter> filters_of(hid_t creation);
 
 /// Whether Julia's JLD or JLD2 wrote the file: they say so before the HDF5 signature.
 bool written_by_julia(const std::string& path);

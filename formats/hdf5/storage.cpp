@@ -6,9 +6,11 @@
 #include <cstring>
 
 #include "formats/hdf5/external.hpp"
+#include "formats/hdf5/library_filters.hpp"
 #include "formats/hdf5/probe.hpp"
 #include "formats/hdf5/raw.hpp"
 #include "formats/hdf5/shared_memory.hpp"
+#include "lib/core/memory.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
@@ -22,11 +24,10 @@ void select(hid_t space, int rank, const Block& rect, const std::string& what) {
             ErrorCode::input, what);
 }
 
-constexpr std::int64_t kTileBytes = std::int64_t{64} << 20;  ///< that one child reads, or a chunk
+constexpr std::uint64_t kConversionBytes = std::uint64_t{4} << 20;  ///< of HDF5's own buffers and cache
+constexpr std::int64_t kTileBytes = std::int64_t{64} << 20;         ///< that one child reads, or a chunk
 
-/// Through H5Dread. Where filters run, numbers are converted or other files are read, in a child: a filter
-/// can crash, loop or inflate without end, so can the conversion of a damaged type, and nothing has tried the
-/// pieces of a virtual dataset.
+/// Through H5Dread.
 class LibraryStorage : public Storage {
   public:
     LibraryStorage(const Source& source, const Dense& dense)
@@ -37,57 +38,6 @@ class LibraryStorage : public Storage {
     void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
         if (rect.rows == 0 || rect.cols == 0) return;
         const Session session;
-        const bool plain = source_.element.same_bits || source_.element.wide.has_value();
-        if (dense_.layout != H5D_VIRTUAL && dense_.filters.empty() && plain) {
-            read_here(rect, to, row_bytes);
-            return;
-        }
-        const Shape grain = dense_.layout == H5D_CHUNKED ? dense_.chunk : Shape{1, 1};
-        const Shape step = tile_of(rect.cols, grain);
-        SharedMemory shared(static_cast<std::size_t>(std::min(step.rows, rect.rows) *
-                                                     std::min(step.cols, rect.cols) * element_bytes_));
-        for (std::int64_t row = rect.row; row < rect.row + rect.rows;) {
-            const std::int64_t rows = until_edge(row, step.rows, rect.row + rect.rows);
-            for (std::int64_t col = rect.col; col < rect.col + rect.cols;) {
-                const std::int64_t cols = until_edge(col, step.cols, rect.col + rect.cols);
-                read_in_child({row, col, rows, cols}, shared,
-                              to + (row - rect.row) * row_bytes + (col - rect.col) * element_bytes_,
-                              row_bytes);
-                col += cols;
-            }
-            row += rows;
-        }
-    }
-
-  private:
-    /// Whole chunks, as many as make a tile of a matrix of `cols` columns.
-    [[nodiscard]] Shape tile_of(std::int64_t cols, const Shape& grain) const {
-        const std::int64_t most = kTileBytes / element_bytes_;
-        const auto multiple = [](std::int64_t wanted, std::int64_t step) {
-            return std::max<std::int64_t>(1, wanted / step) * step;
-        };
-        const std::int64_t width = multiple(most / std::min(grain.rows, most), grain.cols);
-        return {multiple(most / std::min({width, cols, most}), grain.rows), width};
-    }
-
-    /// How far it is from `position` to the next multiple of `step`, or to `end`.
-    static std::int64_t until_edge(std::int64_t position, std::int64_t step, std::int64_t end) {
-        return std::min(step - position % step, end - position);
-    }
-
-    void read_in_child(const Block& tile, SharedMemory& shared, std::byte* to, std::int64_t row_bytes) const {
-        const std::int64_t bytes = tile.cols * element_bytes_;
-        const auto decoded =
-            static_cast<std::uint64_t>(tile.rows * bytes) +
-            static_cast<std::uint64_t>(dense_.chunk.rows * dense_.chunk.cols * element_bytes_);
-        try_in_child(
-            source_.path, source_.name, ErrorCode::input, [&] { read_here(tile, shared.data(), bytes); },
-            decoded);
-        for (std::int64_t i = 0; i < tile.rows; ++i)
-            std::memcpy(to + i * row_bytes, shared.data() + i * bytes, static_cast<std::size_t>(bytes));
-    }
-
-    void read_here(const Block& rect, std::byte* to, std::int64_t row_bytes) const {
         const std::array<hsize_t, 2> extents = {static_cast<hsize_t>(rect.rows),
                                                 static_cast<hsize_t>(row_bytes / element_bytes_)};
         const Handle memory =
@@ -100,9 +50,89 @@ class LibraryStorage : public Storage {
                 ErrorCode::input, source_.name + ": cannot be read");
     }
 
+  private:
     const Source& source_;
     const Dense& dense_;
     std::int64_t element_bytes_;
+};
+
+/// What another storage reads, tile after tile in a child: a filter can crash, loop or inflate without end,
+/// so can the conversion of a damaged type, and nothing has tried the pieces of a virtual dataset.
+class ChildStorage : public Storage {
+  public:
+    /// `more_bytes`: the memory that `inner` takes beside a tile.
+    ChildStorage(const Source& source, const Dense& dense, std::unique_ptr<Storage> inner,
+                 std::uint64_t more_bytes, const ReadOptions& options)
+        : source_(source),
+          inner_(std::move(inner)),
+          grain_(dense.layout == H5D_CHUNKED ? dense.chunk : Shape{1, 1}),
+          element_bytes_(static_cast<std::int64_t>(source.element.memory_bytes)),
+          more_bytes_(more_bytes),
+          tile_bytes_(tile_bytes(options)) {}
+
+    void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
+        if (rect.rows == 0 || rect.cols == 0) return;
+        const Session session;
+        const Shape step = tile_of(rect.cols);
+        SharedMemory shared(static_cast<std::size_t>(std::min(step.rows, rect.rows) *
+                                                     std::min(step.cols, rect.cols) * element_bytes_));
+        for (std::int64_t row = rect.row; row < rect.row + rect.rows;) {
+            const std::int64_t rows = until_edge(row, step.rows, rect.row + rect.rows);
+            for (std::int64_t col = rect.col; col < rect.col + rect.cols;) {
+                const std::int64_t cols = until_edge(col, step.cols, rect.col + rect.cols);
+                read_tile({row, col, rows, cols}, shared,
+                          to + (row - rect.row) * row_bytes + (col - rect.col) * element_bytes_, row_bytes);
+                col += cols;
+            }
+            row += rows;
+        }
+    }
+
+  private:
+    /// Of one tile: what the limit leaves, and at least a chunk. Throws where that is too much: a small file
+    /// can have chunks of 4 GiB.
+    [[nodiscard]] std::int64_t tile_bytes(const ReadOptions& options) const {
+        const std::uint64_t grain =
+            static_cast<std::uint64_t>(std::min(grain_.rows, source_.stored.rows) *
+                                       std::min(grain_.cols, source_.stored.cols) * element_bytes_);
+        const std::uint64_t least = more_bytes_ + grain;
+        require_memory(least, options.memory_limit,
+                       source_.name + (grain_ == Shape{1, 1} ? std::string(": reading elements")
+                                                             : ": reading chunks of " + to_string(grain_)));
+        const std::uint64_t left = options.memory_limit.value_or(available_memory_bytes()) - more_bytes_;
+        return static_cast<std::int64_t>(std::min(left, static_cast<std::uint64_t>(kTileBytes)));
+    }
+
+    /// Whole chunks, as many as make a tile of a matrix of `cols` columns.
+    [[nodiscard]] Shape tile_of(std::int64_t cols) const {
+        const std::int64_t most = std::max<std::int64_t>(1, tile_bytes_ / element_bytes_);
+        const auto multiple = [](std::int64_t wanted, std::int64_t step) {
+            return std::max<std::int64_t>(1, wanted / step) * step;
+        };
+        const std::int64_t width = multiple(most / std::min(grain_.rows, most), grain_.cols);
+        return {multiple(most / std::min({width, cols, most}), grain_.rows), width};
+    }
+
+    /// How far it is from `position` to the next multiple of `step`, or to `end`.
+    static std::int64_t until_edge(std::int64_t position, std::int64_t step, std::int64_t end) {
+        return std::min(step - position % step, end - position);
+    }
+
+    void read_tile(const Block& tile, SharedMemory& shared, std::byte* to, std::int64_t row_bytes) const {
+        const std::int64_t bytes = tile.cols * element_bytes_;
+        try_in_child(
+            source_.path, source_.name, ErrorCode::input, [&] { inner_->read(tile, shared.data(), bytes); },
+            static_cast<std::uint64_t>(tile.rows * bytes) + more_bytes_);
+        for (std::int64_t i = 0; i < tile.rows; ++i)
+            std::memcpy(to + i * row_bytes, shared.data() + i * bytes, static_cast<std::size_t>(bytes));
+    }
+
+    const Source& source_;
+    std::unique_ptr<Storage> inner_;
+    Shape grain_;  ///< of a tile: a chunk
+    std::int64_t element_bytes_;
+    std::uint64_t more_bytes_;
+    std::int64_t tile_bytes_;
 };
 
 /// Throws where HDF5 has no filter that the dataset needs, neither built in nor as a plugin.
@@ -201,11 +231,28 @@ bool all_chunks_are_there(hid_t dataset, hid_t creation, const std::string& what
     return written_chunks(dataset, what) == needed;
 }
 
-std::unique_ptr<Storage> open_library_storage(const Source& source, const Dense& dense) {
+namespace {
+
+/// Whatever the fast storages leave. In a child where filters run, numbers are converted or other files are
+/// read.
+std::unique_ptr<Storage> open_library_storage(const Source& source, const Dense& dense,
+                                              const ReadOptions& options) {
     require_filters(source, dense);
     require_filled(source, dense);
-    return std::make_unique<LibraryStorage>(source, dense);
+    const bool plain = source.element.same_bits || source.element.wide.has_value();
+    if (dense.layout == H5D_CHUNKED && !dense.filters.empty()) {
+        const auto elements = static_cast<std::uint64_t>(dense.chunk.rows * dense.chunk.cols);
+        const std::uint64_t bytes = LibraryUnfilter::memory_bytes(elements * source.element.stored_bytes,
+                                                                  elements * source.element.memory_bytes);
+        return std::make_unique<ChildStorage>(source, dense, open_library_chunks(source, dense), bytes,
+                                              options);
+    }
+    auto storage = std::make_unique<LibraryStorage>(source, dense);
+    if (dense.layout != H5D_VIRTUAL && plain) return storage;
+    return std::make_unique<ChildStorage>(source, dense, std::move(storage), kConversionBytes, options);
 }
+
+}  // namespace
 
 std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, const ReadOptions& options) {
     require_external_pieces(source, dense, options);
@@ -216,7 +263,7 @@ std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, 
     if (plain && dense.layout == H5D_CONTIGUOUS && !external)
         storage = open_contiguous_storage(source, dense, options);
     if (plain && dense.layout == H5D_CHUNKED) storage = open_chunked_storage(source, dense, options);
-    return storage ? std::move(storage) : open_library_storage(source, dense);
+    return storage ? std::move(storage) : open_library_storage(source, dense, options);
 }
 
 }  // namespace gpumat::formats::hdf5

@@ -22,7 +22,8 @@ class Storage {
 
 /// The fastest storage that reads the dataset. `source` and `dense` must outlive it. Throws Error{input}
 /// where the elements are not all there: pieces in other files that are refused or missing, a filter that is
-/// not installed, parts never written that have no fill value, a file that is too short.
+/// not installed, parts never written that have no fill value, a file that is too short; Error{memory} where
+/// a chunk and what decoding it takes pass the memory limit.
 std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, const ReadOptions& options);
 
 /// Whether the file says that what was never written is not filled.
@@ -33,8 +34,5 @@ hsize_t written_chunks(hid_t dataset, const std::string& what);
 
 /// Whether every chunk of a chunked dataset has been written. Visits its whole index.
 bool all_chunks_are_there(hid_t dataset, hid_t creation, const std::string& what);
-
-/// Through H5Dread, for whatever the others leave.
-std::unique_ptr<Storage> open_library_storage(const Source& source, const Dense& dense);
 
 }  // namespace gpumat::formats::hdf5

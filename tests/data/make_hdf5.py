@@ -683,10 +683,26 @@ def damaged(cases):
         words = "cannot be read" if name == "balanced" else "its 4 chunks of 128 bytes take"
         cases.fails(f"chunk_{name}", f"chunk_{name}.h5", 3, words, "/A")
     endless_filters(cases)
+    damaged_filters(cases)
+    damaged_parameters(cases)
+    plugin(cases)
     endless_index(cases)
     with h5py.File(cases.path("huge_chunk.h5"), "w") as out:
         out.create_dataset("A", (1, 1), "f8", chunks=(1 << 15, (1 << 14) - 1), maxshape=(None, None), compression=1)
     cases.fails("huge_chunk", "huge_chunk.h5", 6, "reading chunks of 32768x16383 needs", "-", "limit=1000000000")
+    with h5py.File(cases.path("library_memory.h5"), "w") as out:  # chunks of 4 MiB and 2 MiB
+        numbers = np.arange(1 << 20, dtype=np.int32).reshape(1024, 1024) % 2048
+        out.create_dataset("scale", data=numbers, chunks=(1024, 1024), scaleoffset=True)
+        for name, fill in (("12_bits", lambda creation: None), ("nbit", LIBRARY_FILTERS["nbit"][1])):
+            creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            creation.set_chunk(numbers.shape)
+            fill(creation)
+            space = h5py.h5s.create_simple(numbers.shape)
+            made = h5py.h5d.create(out.id, name.encode(), twelve_bits(), space, dcpl=creation)
+            made.write(h5py.h5s.ALL, h5py.h5s.ALL, numbers)
+    for name, limit in (("scale", 35 << 20), ("12_bits", 5 << 20), ("nbit", 17 << 20)):
+        cases.fails(f"library_memory_{name}", "library_memory.h5", 6, "reading chunks of 1024x1024 needs", "/" + name,
+                    f"limit={limit}")
     with h5py.File(cases.path("huge.h5"), "w") as out:
         out.create_dataset("A", (1 << 30, 1 << 30), "f8", chunks=(64, 64))
         out.create_dataset("B", (1 << 40, 1 << 40), "f8", chunks=(64, 64))
@@ -704,6 +720,108 @@ def damaged(cases):
     with open(cases.path("unknown_filter.h5"), "wb") as out:
         out.write(data.replace(message, struct.pack("<HHHH", 32015, 8, 1, 1) + b"zstd\0\0\0\0"))
     cases.fails("unknown_filter", "unknown_filter.h5", 3, "filter 32015 (zstd)")
+
+
+def filtered(file, name, kind, values, fill, **more):
+    """A dataset in chunks of 4 × 4 whose filters `fill` adds to its properties."""
+    creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    creation.set_chunk((4, 4))
+    fill(creation)
+    made = h5py.h5d.create(file.id, name.encode(), kind, h5py.h5s.create_simple(values.shape), dcpl=creation)
+    made.write(h5py.h5s.ALL, h5py.h5s.ALL, np.ascontiguousarray(values))
+    return made
+
+
+def twelve_bits(order=h5py.h5t.STD_I16LE):
+    kind = order.copy()
+    kind.set_precision(12)
+    return kind
+
+
+LIBRARY_FILTERS = {  # what HDF5 alone undoes: type, filters
+    "scaleoffset": (h5py.h5t.STD_I32LE, lambda creation: creation.set_scaleoffset(h5py.h5z.SO_INT, 0)),
+    "scaleoffset_float": (h5py.h5t.IEEE_F64BE, lambda creation: creation.set_scaleoffset(h5py.h5z.SO_FLOAT_DSCALE, 2)),
+    "nbit": (twelve_bits(), lambda creation: creation.set_filter(h5py.h5z.FILTER_NBIT, 0, ())),
+    "szip": (h5py.h5t.STD_I32LE, lambda creation: creation.set_szip(h5py.h5z.SZIP_NN_OPTION_MASK, 8)),
+    "deflate_12_bits": (twelve_bits(), lambda creation: creation.set_deflate(4)),
+}
+
+
+def damaged_filters(cases):
+    """Chunks that end too early, or say that they are shorter or longer: HDF5 1.10 reads beyond them without a word."""
+    values = (np.arange(64, dtype=np.int32).reshape(8, 8) * 37) % 2048
+    types = {"scaleoffset": "i32", "scaleoffset_float": "f64", "nbit": "i16", "szip": "i32", "deflate_12_bits": "i16"}
+    with h5py.File(cases.path("library_filters.h5"), "w") as out:
+        for name, (kind, fill) in LIBRARY_FILTERS.items():
+            filtered(out, name, kind, values, fill)
+            cases.reads(f"filter_{name}", "library_filters.h5", values.astype(TYPES[types[name]]), types[name], "/" + name)
+            whole = filtered(out, name + "_again", kind, values, fill).read_direct_chunk((4, 4))[1]
+            harm = {"cut": whole[:-1] if name == "szip" else whole[:len(whole) * 3 // 4], "head": whole[:5]}
+            if name == "nbit":
+                harm["last"] = whole[:-2]
+            if name.startswith("scaleoffset"):
+                bits = struct.unpack_from("<I", whole)[0]
+                harm["more_bits"] = struct.pack("<I", bits + 3) + whole[4:]
+                harm["last"] = whole[:21 + 16 * bits // 8 - 1]
+            if name == "szip":
+                harm["less"] = struct.pack("<I", 60) + whole[4:]
+                harm["nothing"] = struct.pack("<I", 64)
+            if name == "deflate_12_bits":
+                harm["short"] = zlib.compress(bytes(30))
+                harm["long"] = zlib.compress(bytes(34))
+            for how, chunk in harm.items():
+                made = filtered(out, f"{name}_{how}", kind, values, fill)
+                made.write_direct_chunk((4, 4), bytes(chunk), filter_mask=0)
+                cases.fails(f"{name}_{how}", "library_filters.h5", 3, "the chunk at row 5, column 5", f"/{name}_{how}")
+        # Edges that are stored without filters, and a chunk that skips one of two.
+        made = filtered(out, "skips", h5py.h5t.STD_I32LE, values,
+                        lambda creation: (creation.set_scaleoffset(h5py.h5z.SO_INT, 0), creation.set_deflate(1)))
+        made.write_direct_chunk((4, 0), np.ascontiguousarray(values[4:, :4]).tobytes(), filter_mask=3)
+        packed = made.read_direct_chunk((0, 0))[1]
+        made.write_direct_chunk((0, 0), zlib.decompress(packed), filter_mask=2)
+    cases.reads("filter_skips", "library_filters.h5", values, "i32", "/skips")
+
+
+def damaged_parameters(cases):
+    """Filters whose parameters in the file are not those that fit the dataset: how many elements a chunk has."""
+    values = np.arange(64, dtype=np.int32).reshape(8, 8) % 7
+    for name, counts in (("scaleoffset", (2, 0, 16, 0)), ("nbit", (8, 0, 16))):
+        kind, fill = LIBRARY_FILTERS[name]
+        file = f"parameters_{name}.h5"
+        with h5py.File(cases.path(file), "w", libver="earliest") as out:
+            filtered(out, "A", kind, values, fill)
+        with open(cases.path(file), "rb") as found:
+            data = found.read()
+        stored = struct.pack(f"<{len(counts)}I", *counts)
+        assert data.count(stored) == 1, name
+        with open(cases.path(file), "wb") as out:
+            out.write(data.replace(stored, struct.pack(f"<{len(counts)}I", *counts[:2], 12, *counts[3:])))
+        cases.fails(f"parameters_{name}", file, 3, f"the parameters of its filter {name} are not those", "/A")
+
+
+def plugin(cases):
+    """The plugin of the tests, which says with what a chunk starts; not there when seeds are made for fuzzing."""
+    if not h5py.h5z.filter_avail(300):
+        return
+    values = np.arange(64, dtype=np.int32).reshape(8, 8)
+    packed = bytes(byte ^ 0x5c for byte in np.ascontiguousarray(values[4:, 4:]).tobytes())
+    with h5py.File(cases.path("plugin.h5"), "w") as out:
+        creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        creation.set_chunk((4, 4))
+        creation.set_filter(300, h5py.h5z.FLAG_OPTIONAL, (0x5c,))
+        for name in ("c", "s", "o", "u", "t"):
+            made = h5py.h5d.create(out.id, name.encode(), h5py.h5t.STD_I32LE, h5py.h5s.create_simple((8, 8)), dcpl=creation)
+            assert made.get_create_plist().get_filter(0)[2] == (1, 0x5c)
+            for row, col in ((0, 0), (0, 4), (4, 0)):
+                part = np.ascontiguousarray(values[row:row + 4, col:col + 4]).tobytes()
+                made.write_direct_chunk((row, col), part, filter_mask=1)
+            content = {"o": packed[:-8], "u": packed[:32]}.get(name, packed)
+            made.write_direct_chunk((4, 4), name.encode() + content, filter_mask=0)
+    cases.reads("plugin", "plugin.h5", values, "i32", "/c")
+    cases.fails("plugin_short", "plugin.h5", 3, "the chunk at row 5, column 5 holds 63 bytes, expected 64", "/s")
+    cases.fails("plugin_overrun", "plugin.h5", 3, "the chunk at row 5, column 5 is damaged", "/o")
+    cases.fails("plugin_unwritten", "plugin.h5", 3, "the chunk at row 5, column 5 is damaged", "/u")
+    cases.fails("plugin_endless", "plugin.h5", 3, "it takes endless time", "/t")
 
 
 def endless_filters(cases):

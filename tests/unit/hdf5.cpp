@@ -24,6 +24,9 @@ namespace {
 
 const std::string kMaker = std::string(GPUMAT_SOURCE_DIR) + "/tests/data/make_hdf5.py";
 
+/// HDF5 looks where its plugins are once, here and in the Python processes that the tests start.
+[[maybe_unused]] const int kPluginsAreKnown = setenv("HDF5_PLUGIN_PATH", GPUMAT_TEST_PLUGINS, 1);
+
 /// NumPy and h5py are the oracle of these tests.
 int run_python(const std::string& arguments) {
     const int status = std::system((std::string(GPUMAT_TEST_PYTHON) + " " + arguments).c_str());
