@@ -51,9 +51,10 @@ std::span<const Format> all_formats() {
     static constexpr std::array<std::string_view, 2> kHdf5Extensions = {".h5", ".hdf5"};
     static constexpr std::array<std::string_view, 2> kMatrixMarketExtensions = {".mtx", ".mm"};
     static const std::array kFormats = {
-        Format{"hdf5", kHdf5Extensions, true, hdf5::recognises, hdf5::list, hdf5::open, hdf5::create},
+        Format{"hdf5", kHdf5Extensions, true, hdf5::recognises, hdf5::list, hdf5::open, hdf5::create,
+               hdf5::require_writable},
         Format{"matrix-market", kMatrixMarketExtensions, false, matrix_market::recognises,
-               matrix_market::list, matrix_market::open, matrix_market::create},
+               matrix_market::list, matrix_market::open, matrix_market::create, nullptr},
     };
     return kFormats;
 }

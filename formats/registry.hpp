@@ -23,6 +23,10 @@ struct Format {
     std::unique_ptr<Reader> (*open)(const Reference& reference, const ReadOptions& options);
     std::unique_ptr<Writer> (*create)(const WriteTarget& target, const Shape& shape, Type type,
                                       const WriteOptions& options);
+    /// Throws what `create` would throw for what the file at `target` holds and for the options, and writes
+    /// nothing; null where neither can stand in its way.
+    void (*require_writable)(const WriteTarget& target, const Shape& shape, Type type,
+                             const WriteOptions& options);
 };
 
 std::span<const Format> all_formats();

@@ -150,6 +150,20 @@ std::string resolve(const std::string& target) {
     fail(target, "cannot create a file in the folder " + folder + ": " + reason(error_number));
 }
 
+/// Locks a file as HDF5 locks those that it writes. Returns what to close to unlock it, or -1 where locking
+/// is turned off. Throws where another process has the file open.
+int lock(const std::string& target) {
+    const char* const wanted = std::getenv("HDF5_USE_FILE_LOCKING");
+    if (wanted != nullptr && (std::strcmp(wanted, "FALSE") == 0 || std::strcmp(wanted, "0") == 0)) return -1;
+    const int descriptor = open(target.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) fail(target, reason(errno));
+    if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return descriptor;
+    close(descriptor);
+    fail(target,
+         "another process has the file open, and what that writes would be lost "
+         "(HDF5_USE_FILE_LOCKING=FALSE in the environment turns locking off)");
+}
+
 /// Flushes a file, or a folder with its names, to disk. Returns errno, or 0.
 int flush(const std::string& path, int flags) {
     const int descriptor = open(path.c_str(), flags | O_RDONLY | O_CLOEXEC);
@@ -192,6 +206,8 @@ void require_output_possible(const std::string& target, OutputMode mode,
     if (present && !S_ISREG(present->st_mode)) return;
     const std::string folder = folder_of(resolve(target));
     if (access(folder.c_str(), W_OK | X_OK) != 0) fail_in_folder(target, folder, errno);
+    if (!present || mode != OutputMode::extend) return;
+    if (const int descriptor = lock(target); descriptor >= 0) close(descriptor);
 }
 
 AtomicOutput::AtomicOutput(const std::string& target, OutputMode mode, std::span<const std::string> inputs)
@@ -216,7 +232,7 @@ AtomicOutput::AtomicOutput(const std::string& target, OutputMode mode, std::span
     if (present && mode == OutputMode::extend) {
         copied_ = present;
         try {
-            lock_target();
+            lock_ = lock(target_);
             copy_target();
         } catch (...) {  // the destructor of a half-made object does not run
             unlink(path_.c_str());
@@ -225,17 +241,6 @@ AtomicOutput::AtomicOutput(const std::string& target, OutputMode mode, std::span
             throw;
         }
     }
-}
-
-void AtomicOutput::lock_target() {
-    const char* const wanted = std::getenv("HDF5_USE_FILE_LOCKING");
-    if (wanted != nullptr && (std::strcmp(wanted, "FALSE") == 0 || std::strcmp(wanted, "0") == 0)) return;
-    lock_ = open(target_.c_str(), O_RDONLY | O_CLOEXEC);
-    if (lock_ < 0) fail(target_, reason(errno));
-    if (flock(lock_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
-    fail(target_,
-         "another process has the file open, and what that writes would be lost "
-         "(HDF5_USE_FILE_LOCKING=FALSE in the environment turns locking off)");
 }
 
 void AtomicOutput::copy_target() {

@@ -60,7 +60,6 @@ class AtomicOutput {
     void commit();
 
   private:
-    void lock_target();
     void copy_target();
 
     std::string target_;  ///< with symbolic links followed

@@ -91,6 +91,24 @@ std::vector<std::string> input_files(const Plan& plan) {
     return files;
 }
 
+/// What is written into the file at `path`: the output, or its temporary file. `extends`: it holds what the
+/// output held.
+formats::WriteTarget write_target(const RunOptions& options, const Plan& plan, const std::string& path,
+                                  bool extends) {
+    return {.path = path,
+            .shown = plan.output.path,
+            .dataset = plan.output.dataset,
+            .append = extends,
+            .replace = options.force};
+}
+
+/// What the output's file holds already, and how it is to be stored, does not stand in the way of the result.
+void require_writable(const RunOptions& options, const Plan& plan, const std::string& path, bool extends) {
+    if (plan.output_format->require_writable == nullptr) return;
+    plan.output_format->require_writable(write_target(options, plan, path, extends), plan.result,
+                                         plan.problem.type, options.write);
+}
+
 /// The output's temporary file, made before anything is computed, so that an output that cannot be written
 /// costs no time. Empty where nothing is written, or where it goes to standard output.
 std::optional<AtomicOutput> open_output(const RunOptions& options, const Plan& plan) {
@@ -241,11 +259,8 @@ void write_result(const Plan& plan, const Matrix& result, const RunOptions& opti
     how.threads = options.threads;
     if (plan.output_format->has_datasets) how.attributes = provenance(record);
     if (plan.problem.operation == Operation::transpose) how.attributes_of = plan.inputs.front().reader.get();
-    const formats::WriteTarget target = {.path = atomic ? atomic->path() : plan.output.path,
-                                         .shown = plan.output.path,
-                                         .dataset = plan.output.dataset,
-                                         .append = atomic && atomic->extends(),
-                                         .replace = options.force};
+    const formats::WriteTarget target =
+        write_target(options, plan, atomic ? atomic->path() : plan.output.path, atomic && atomic->extends());
     {
         const auto writer = plan.output_format->create(target, result.shape(), result.type(), how);
         for (const std::string& attribute : writer->left_out())
@@ -283,8 +298,11 @@ void tell_bound(const Roofline& bound, const Ceilings& ceilings) {
 /// A dry run: refuses an output that could not be written, and tells the plan, how the level would run, and
 /// the least time that it could take.
 void foretell(const RunOptions& options, const Plan& plan, const Registry& registry, RunRecord& record) {
-    if (writes_file(plan))
-        require_output_possible(plan.output.path, output_mode(options, plan), input_files(plan));
+    if (writes_file(plan)) {
+        const OutputMode mode = output_mode(options, plan);
+        require_output_possible(plan.output.path, mode, input_files(plan));
+        require_writable(options, plan, plan.output.path, mode == OutputMode::extend);
+    }
     explain_plan(plan, spdlog::level::info);
     record.dry_run = true;
     record.level = plan.level->name;
@@ -311,6 +329,7 @@ int run(const RunOptions& options, const Registry& registry, RunRecord& record) 
     explain_plan(plan, spdlog::level::debug);
 
     std::optional<AtomicOutput> atomic = open_output(options, plan);
+    if (atomic) require_writable(options, plan, atomic->path(), atomic->extends());
     Inputs inputs = read_inputs(plan, options, record);
     Matrix kept = plan.keeps_input ? copy_of(inputs.a) : Matrix();
     const Execution execution = execute(plan, inputs, options.warmup, options.repeat);

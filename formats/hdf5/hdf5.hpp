@@ -14,6 +14,10 @@ std::vector<Header> list(const std::string& path, const ReadOptions& options);
 /// Error{input} that lists the matrices where there are several, or says what the dataset is instead.
 std::unique_ptr<Reader> open(const Reference& reference, const ReadOptions& options);
 
+/// Throws what `create` would throw for a file that exists as `target` says, of what it holds and of the
+/// options. Writes nothing.
+void require_writable(const WriteTarget& target, const Shape& shape, Type type, const WriteOptions& options);
+
 /// Creates the dataset `target.dataset` ("/A" where empty) in a new file or, with `target.append`, in one
 /// that exists. Throws Error{output}; Error{usage} for options that do not fit the matrix.
 std::unique_ptr<Writer> create(const WriteTarget& target, const Shape& shape, Type type,

@@ -53,6 +53,81 @@ std::optional<Shape> chunk_for(const Shape& shape, Type type, const WriteOptions
                  std::min(shape.cols, shape.rows < kDefaultChunkEdge ? wide : kDefaultChunkEdge)};
 }
 
+std::string absolute(const std::string& dataset) {
+    if (dataset.empty()) return kDefaultDataset;
+    if (dataset.ends_with('/')) throw Error(ErrorCode::usage, "'" + dataset + "' names no dataset to write");
+    return dataset.starts_with('/') ? dataset : "/" + dataset;
+}
+
+/// The dataset that `target` means, for messages.
+std::string shown(const WriteTarget& target) {
+    return (target.shown.empty() ? target.path : target.shown) + ":" + absolute(target.dataset);
+}
+
+Handle open_existing(const WriteTarget& target, unsigned flags) {
+    return take(H5Fopen(target.path.c_str(), flags, H5P_DEFAULT), ErrorCode::output,
+                shown(target) + ": cannot be opened");
+}
+
+/// Where a soft or external link leads, in words.
+std::string link_target(hid_t file, const std::string& name, const H5L_info_t& link) {
+    if (link.type != H5L_TYPE_SOFT && link.type != H5L_TYPE_EXTERNAL)
+        return "a place that HDF5 does not know";
+    std::vector<char> value(link.u.val_size + 1, '\0');
+    if (H5Lget_val(file, name.c_str(), value.data(), link.u.val_size, H5P_DEFAULT) < 0) return "nowhere";
+    if (link.type == H5L_TYPE_SOFT) return value.data();
+    const char* other = "";
+    const char* object = "";
+    H5Lunpack_elink_val(value.data(), link.u.val_size, nullptr, &other, &object);
+    return std::string(other) + ":" + object;
+}
+
+/// What bears the name may go, and is a dataset of this file. A link is not replaced: the dataset behind it
+/// would stay, and keep its old values.
+void require_replaceable(hid_t file, const std::string& name, const WriteTarget& target) {
+    const std::string what = shown(target);
+    H5L_info_t link{};
+    H5O_info_t object{};
+    require(H5Lget_info(file, name.c_str(), &link, H5P_DEFAULT), ErrorCode::output, what);
+    if (link.type != H5L_TYPE_HARD) {
+        throw Error(ErrorCode::output,
+                    what + ": is a link to " + link_target(file, name, link) +
+                        ", and is not replaced; name the dataset that is meant, or another one");
+    }
+    if (!target.replace)
+        throw Error(ErrorCode::output, what + ": the dataset exists already; --force replaces it");
+    require(H5Oget_info_by_name2(file, name.c_str(), &object, H5O_INFO_BASIC, H5P_DEFAULT), ErrorCode::output,
+            what);
+    if (object.type != H5O_TYPE_DATASET)
+        throw Error(ErrorCode::output, what + ": is no dataset, and is not replaced");
+}
+
+/// Whether something in a file that exists bears the dataset's name, and may be replaced. Throws where it
+/// may not, and where the way to it does not lead through groups of this file.
+bool is_taken(hid_t file, const WriteTarget& target) {
+    const std::string what = shown(target);
+    const std::string name = absolute(target.dataset);
+    for (std::size_t end = 0; end != std::string::npos;) {
+        end = name.find('/', end + 1);
+        const std::string prefix = name.substr(0, end);
+        const htri_t exists = H5Lexists(file, prefix.c_str(), H5P_DEFAULT);
+        if (exists < 0) fail(ErrorCode::output, what + ": cannot be written");
+        if (exists == 0) return false;
+        if (end == std::string::npos) break;
+        H5L_info_t link{};
+        H5O_info_t object{};
+        require(H5Lget_info(file, prefix.c_str(), &link, H5P_DEFAULT), ErrorCode::output, what);
+        if (link.type != H5L_TYPE_HARD)
+            throw Error(ErrorCode::output, what + ": '" + prefix + "' is a link, expected a group");
+        require(H5Oget_info_by_name2(file, prefix.c_str(), &object, H5O_INFO_BASIC, H5P_DEFAULT),
+                ErrorCode::output, what);
+        if (object.type != H5O_TYPE_GROUP)
+            throw Error(ErrorCode::output, what + ": '" + prefix + "' is no group");
+    }
+    require_replaceable(file, name, target);
+    return true;
+}
+
 class Hdf5Writer : public Writer {
   public:
     Hdf5Writer(const WriteTarget& target, const Shape& shape, Type type, const WriteOptions& options)
@@ -62,19 +137,13 @@ class Hdf5Writer : public Writer {
           type_(type),
           element_bytes_(static_cast<std::int64_t>(size_of(type))),
           dataset_name_(absolute(target.dataset)),
-          shown_((target.shown.empty() ? target.path : target.shown) + ":" + dataset_name_),
+          shown_(shown(target)),
           coverage_(shape) {
-        dense_bytes(shape, type, shown_);  // throws where the size passes what can be computed with
+        require_writable(target, shape, type, options);
         const std::optional<Shape> chunk = chunk_for(shape, type, options);
         const Session session;
-        if (target.append) {
-            try_in_child(target.path, shown_, ErrorCode::output, [&] {
-                file_ = open_existing(H5F_ACC_RDONLY);
-                static_cast<void>(is_taken());
-            });
-        }
         open_file();
-        if (target.append && is_taken())
+        if (target.append && is_taken(file_.id(), target))
             require(H5Ldelete(file_.id(), dataset_name_.c_str(), H5P_DEFAULT), ErrorCode::output, shown_);
         create_dataset(chunk);
         for (const auto& [name, value] : options.attributes) write_attribute(name, value);
@@ -118,71 +187,20 @@ class Hdf5Writer : public Writer {
     }
 
   private:
-    static std::string absolute(const std::string& dataset) {
-        if (dataset.empty()) return kDefaultDataset;
-        if (dataset.ends_with('/'))
-            throw Error(ErrorCode::usage, "'" + dataset + "' names no dataset to write");
-        return dataset.starts_with('/') ? dataset : "/" + dataset;
-    }
-
     [[noreturn]] void failed() const { fail(ErrorCode::output, shown_ + ": cannot be written"); }
 
     [[noreturn]] void failed_with_errno() const {
         throw Error(ErrorCode::output, shown_ + ": cannot be written: " + std::strerror(errno));
     }
 
-    [[nodiscard]] Handle open_existing(unsigned flags) const {
-        return take(H5Fopen(target_.path.c_str(), flags, H5P_DEFAULT), ErrorCode::output,
-                    shown_ + ": cannot be opened");
-    }
-
     void open_file() {
         file_ = target_.append
-                    ? open_existing(H5F_ACC_RDWR)
+                    ? open_existing(target_, H5F_ACC_RDWR)
                     : take(H5Fcreate(target_.path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
                            ErrorCode::output, shown_ + ": cannot be created");
         void* handle = nullptr;
         require(H5Fget_vfd_handle(file_.id(), H5P_DEFAULT, &handle), ErrorCode::output, shown_);
         descriptor_ = *static_cast<int*>(handle);
-    }
-
-    /// Whether something in a file that exists bears the dataset's name, and may be replaced. Throws where it
-    /// may not, and where the way to it does not lead through groups of this file.
-    [[nodiscard]] bool is_taken() const {
-        for (std::size_t end = 0; end != std::string::npos;) {
-            end = dataset_name_.find('/', end + 1);
-            const std::string prefix = dataset_name_.substr(0, end);
-            const htri_t exists = H5Lexists(file_.id(), prefix.c_str(), H5P_DEFAULT);
-            if (exists < 0) failed();
-            if (exists == 0) return false;
-            if (end == std::string::npos) break;
-            H5L_info_t link{};
-            H5O_info_t object{};
-            require(H5Lget_info(file_.id(), prefix.c_str(), &link, H5P_DEFAULT), ErrorCode::output, shown_);
-            if (link.type != H5L_TYPE_HARD)
-                throw Error(ErrorCode::output, shown_ + ": '" + prefix + "' is a link, expected a group");
-            require(H5Oget_info_by_name2(file_.id(), prefix.c_str(), &object, H5O_INFO_BASIC, H5P_DEFAULT),
-                    ErrorCode::output, shown_);
-            if (object.type != H5O_TYPE_GROUP)
-                throw Error(ErrorCode::output, shown_ + ": '" + prefix + "' is no group");
-        }
-        require_replaceable();
-        return true;
-    }
-
-    /// What bears the dataset's name may go, and is a dataset.
-    void require_replaceable() const {
-        if (!target_.replace)
-            throw Error(ErrorCode::output, shown_ + ": the dataset exists already; --force replaces it");
-        H5L_info_t link{};
-        H5O_info_t object{};
-        const char* name = dataset_name_.c_str();
-        require(H5Lget_info(file_.id(), name, &link, H5P_DEFAULT), ErrorCode::output, shown_);
-        if (link.type != H5L_TYPE_HARD) return;
-        require(H5Oget_info_by_name2(file_.id(), name, &object, H5O_INFO_BASIC, H5P_DEFAULT),
-                ErrorCode::output, shown_);
-        if (object.type != H5O_TYPE_DATASET)
-            throw Error(ErrorCode::output, shown_ + ": is no dataset, and is not replaced");
     }
 
     void create_dataset(const std::optional<Shape>& chunk) {
@@ -390,6 +408,18 @@ class Hdf5Writer : public Writer {
 };
 
 }  // namespace
+
+void require_writable(const WriteTarget& target, const Shape& shape, Type type, const WriteOptions& options) {
+    const std::string what = shown(target);
+    dense_bytes(shape, type, what);  // throws where the size passes what can be computed with
+    chunk_for(shape, type, options);
+    if (!target.append) return;
+    const Session session;
+    try_in_child(target.path, what, ErrorCode::output, [&] {
+        const Handle file = open_existing(target, H5F_ACC_RDONLY);
+        static_cast<void>(is_taken(file.id(), target));
+    });
+}
 
 std::unique_ptr<Writer> create(const WriteTarget& target, const Shape& shape, Type type,
                                const WriteOptions& options) {

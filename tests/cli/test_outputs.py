@@ -3,6 +3,7 @@
 Nothing may be left half written: after a failure the folder is as it was before the run.
 """
 
+import fcntl
 import gzip
 import json
 import os
@@ -11,6 +12,7 @@ import subprocess
 import time
 import unittest
 
+import h5py
 import numpy as np
 import scipy.io
 
@@ -396,6 +398,43 @@ class Odds(OutputCase):
         before = snapshot(self.folder)
         self.run_tool("transpose", "a.h5", "-o", "more.h5:/new", "--dry-run")
         self.assertEqual(snapshot(self.folder), before)
+
+    def test_dry_run_refuses_what_the_file_or_its_storage_does_not_allow(self):
+        write_h5(self.path("more.h5"), self.matrix)
+        with h5py.File(self.path("more.h5"), "a") as file:
+            file["group/x"] = self.matrix
+            file["soft"] = h5py.SoftLink("/A")
+            file["far"] = h5py.ExternalLink("a.h5", "/A")
+            file["lost"] = h5py.SoftLink("/nowhere")
+        write_h5(self.path("big.h5"), self.matrix)
+        for arguments, code, words in (
+                (["-o", "more.h5:/A"], 4, ["more.h5:/A", "exists already", "--force"]),
+                (["-o", "more.h5:/group", "--force"], 4, ["more.h5:/group", "is no dataset"]),
+                (["-o", "more.h5:/A/b"], 4, ["'/A' is no group"]),
+                (["-o", "more.h5:/soft/b"], 4, ["'/soft' is a link"]),
+                (["-o", "more.h5:/soft"], 4, ["more.h5:/soft", "is a link to /A"]),
+                (["-o", "more.h5:/soft", "--force"], 4, ["more.h5:/soft", "is a link to /A", "not replaced"]),
+                (["-o", "more.h5:/far", "--force"], 4, ["is a link to a.h5:/A"]),
+                (["-o", "more.h5:/lost", "--force"], 4, ["is a link to /nowhere"]),
+                (["-o", "more.h5:/new", "--chunk", "1000x1"], 2, ["1000x1", "larger than the matrix"]),
+                (["-o", "new.h5", "--chunk", "1000x1"], 2, ["1000x1", "larger than the matrix"])):
+            for dry in ([], ["--dry-run"]):
+                with self.subTest(arguments=arguments, dry=dry):
+                    self.check_refused(code, words, "transpose", "a.h5", *arguments, *dry)
+        self.run_tool("transpose", "a.h5", "-o", "more.h5:/A", "--force", "--dry-run")
+
+    def test_dry_run_finds_a_lock(self):
+        write_h5(self.path("more.h5"), self.matrix)
+        for how in (fcntl.LOCK_SH, fcntl.LOCK_EX):
+            with open(self.path("more.h5"), "rb") as file:
+                fcntl.flock(file, how)
+                for dry in ([], ["--dry-run"]):
+                    self.check_refused(4, ["more.h5", "another process"], "transpose", "a.h5", "-o", "more.h5:/new", *dry)
+
+    def test_an_output_that_is_refused_is_not_computed(self):
+        write_h5(self.path("more.h5"), self.matrix)
+        record = self.record("transpose", "a.h5", "-o", "more.h5:/A", code=4)
+        self.assertEqual((record["exit_code"], record["kernel_ms"]["samples"]), (4, []))
 
     def test_fifo_as_output(self):
         os.mkfifo(self.path("fifo.mtx"))
