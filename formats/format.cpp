@@ -17,7 +17,11 @@ Reference parse_reference(const std::string& text) {
         if (std::filesystem::exists(text.substr(0, colon), ignored))
             return {text.substr(0, colon), text.substr(colon + 1)};
     }
-    return {text.substr(0, first), text.substr(first + 1)};
+    for (auto colon = first; colon != std::string::npos; colon = text.find(":/", colon + 1)) {
+        const bool ends_a_folder = std::filesystem::is_directory(text.substr(0, colon + 1), ignored);
+        if (!ends_a_folder) return {text.substr(0, colon), text.substr(colon + 1)};
+    }
+    return {text, ""};
 }
 
 std::string to_string(const Reference& reference) {

@@ -20,7 +20,7 @@ struct Reference {
 };
 
 /// Splits "FILE" or "FILE:/DATASET". Where names contain ":/" themselves, what exists decides: the whole text
-/// or its folder, else the shortest file before a ":/".
+/// or its folder, else the shortest file before a ":/", else the first ":/" that is not in a folder's name.
 Reference parse_reference(const std::string& text);
 
 /// "FILE" or "FILE:/DATASET", for messages.

@@ -461,6 +461,10 @@ class Odds(OutputCase):
         write_h5(self.path("q:/a.h5"), self.matrix + 1, dataset="B", mode="a")
         self.run_tool("transpose", "q:/a.h5:/B", "-o", "q:/out.h5")
         self.assert_same_bits(read_h5(self.path("q:/out.h5"))[1], (self.matrix + 1).T.copy())
+        self.run_tool("transpose", "a.h5", "-o", "q:/new.h5:/deep/A")
+        self.assert_same_bits(read_h5(self.path("q:/new.h5"), "deep/A")[1], self.matrix.T.copy())
+        self.run_tool("transpose", "q:/a.h5:/A", "-o", "new.h5:/q:/A")
+        self.assert_same_bits(read_h5(self.path("new.h5"), "q:/A")[1], self.matrix.T.copy())
 
     def test_name_that_is_no_utf8(self):
         name = b"a\xff.h5"
