@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "formats/hdf5/chunk_check.hpp"
 #include "formats/hdf5/element.hpp"
 #include "formats/hdf5/storage.hpp"
 
@@ -177,7 +178,30 @@ void require_pieces(hid_t dataset, hid_t creation, const std::string& what, int 
     }
 }
 
+void check_pieces_of(hid_t dataset, hid_t creation, const std::string& what, int depth) {
+    if (H5Pget_layout(creation) != H5D_VIRTUAL || depth > kMostNested) return;
+    std::size_t count = 0;
+    require(H5Pget_virtual_count(creation, &count), ErrorCode::input, what);
+    for (std::size_t i = 0; i < count; ++i) {
+        std::array<char, kMostName> file_name{};
+        std::array<char, kMostName> piece_name{};
+        H5Pget_virtual_filename(creation, i, file_name.data(), file_name.size());
+        H5Pget_virtual_dsetname(creation, i, piece_name.data(), piece_name.size());
+        const std::string name = what + ": its piece " + file_name.data() + ":" + piece_name.data();
+        const Handle file = open_piece_file(dataset, file_name.data(), what);
+        const Handle piece =
+            take(H5Dopen2(file.id(), piece_name.data(), H5P_DEFAULT), ErrorCode::input, name);
+        const Handle own = take(H5Dget_create_plist(piece.id()), ErrorCode::input, name);
+        check_chunks(piece.id(), name);
+        check_pieces_of(piece.id(), own.id(), what, depth + 1);
+    }
+}
+
 }  // namespace
+
+void check_pieces(const Source& source, const Dense& dense) {
+    check_pieces_of(dense.dataset.id(), dense.creation.id(), source.name, 0);
+}
 
 void require_external_pieces(const Source& source, const Dense& dense, const ReadOptions& options) {
     const bool is_virtual = dense.layout == H5D_VIRTUAL;

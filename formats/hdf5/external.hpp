@@ -9,4 +9,7 @@ namespace gpumat::formats::hdf5 {
 /// deliver zeros or fill values in its place.
 void require_external_pieces(const Source& source, const Dense& dense, const ReadOptions& options);
 
+/// Throws Error{input} where a chunk of a virtual dataset's pieces is damaged. To be called in a child.
+void check_pieces(const Source& source, const Dense& dense);
+
 }  // namespace gpumat::formats::hdf5

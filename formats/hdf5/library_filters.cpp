@@ -147,13 +147,14 @@ void LibraryUnfilter::prepare(std::uint32_t mask) {
     require(H5Pset_chunk_opts(creation.id(), 0), ErrorCode::input, name_);
     require(H5Pset_alloc_time(creation.id(), H5D_ALLOC_TIME_INCR), ErrorCode::input, name_);
     require(H5Pset_fill_time(creation.id(), H5D_FILL_TIME_NEVER), ErrorCode::input, name_);
+    const std::array<hsize_t, 2> extents = {static_cast<hsize_t>(dense_.chunk.rows),
+                                            static_cast<hsize_t>(dense_.chunk.cols)};
+    require(H5Pset_chunk(creation.id(), dense_.rank, extents.data()), ErrorCode::input, name_);
     append(creation.id(), kCheck, {}, name_);
     for (const Filter& filter : kept) {
         append(creation.id(), filter.id, filter.values, name_);
         append(creation.id(), kGuard, {}, name_);
     }
-    const std::array<hsize_t, 2> extents = {static_cast<hsize_t>(dense_.chunk.rows),
-                                            static_cast<hsize_t>(dense_.chunk.cols)};
     const Handle space =
         take(H5Screate_simple(dense_.rank, extents.data(), nullptr), ErrorCode::input, name_);
     const Handle uncached = take(H5Pcreate(H5P_DATASET_ACCESS), ErrorCode::input, name_);

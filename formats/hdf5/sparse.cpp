@@ -5,6 +5,7 @@
 #include <cstring>
 #include <span>
 
+#include "formats/hdf5/chunk_check.hpp"
 #include "formats/hdf5/probe.hpp"
 #include "formats/hdf5/shared_memory.hpp"
 
@@ -72,8 +73,11 @@ class SparseStorage : public Storage {
   private:
     /// In a child: filters may run.
     void read_parts(const Sparse& sparse) {
+        check_chunks(sparse.starts.id(), source_.name);
         read_integers(sparse.starts.id(), start_memory_, source_.name);
         if (!sparse.values) return;
+        check_chunks(sparse.rows.id(), source_.name);
+        check_chunks(sparse.values->id(), source_.name);
         read_integers(sparse.rows.id(), row_memory_, source_.name);
         require(H5Dread(sparse.values->id(), source_.element.memory.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT,
                         values_.data()),

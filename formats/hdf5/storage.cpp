@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 
 #include "formats/hdf5/external.hpp"
 #include "formats/hdf5/library_filters.hpp"
@@ -60,11 +61,12 @@ class LibraryStorage : public Storage {
 /// so can the conversion of a damaged type, and nothing has tried the pieces of a virtual dataset.
 class ChildStorage : public Storage {
   public:
-    /// `more_bytes`: the memory that `inner` takes beside a tile.
+    /// `more_bytes`: the memory that `inner` takes beside a tile. `check` is called in the first child.
     ChildStorage(const Source& source, const Dense& dense, std::unique_ptr<Storage> inner,
-                 std::uint64_t more_bytes, const ReadOptions& options)
+                 std::uint64_t more_bytes, const ReadOptions& options, std::function<void()> check = {})
         : source_(source),
           inner_(std::move(inner)),
+          check_(std::move(check)),
           grain_(dense.layout == H5D_CHUNKED ? dense.chunk : Shape{1, 1}),
           element_bytes_(static_cast<std::int64_t>(source.element.memory_bytes)),
           more_bytes_(more_bytes),
@@ -118,18 +120,24 @@ class ChildStorage : public Storage {
         return std::min(step - position % step, end - position);
     }
 
-    void read_tile(const Block& tile, SharedMemory& shared, std::byte* to, std::int64_t row_bytes) const {
+    void read_tile(const Block& tile, SharedMemory& shared, std::byte* to, std::int64_t row_bytes) {
         const std::int64_t bytes = tile.cols * element_bytes_;
         try_in_child(
-            source_.path, source_.name, ErrorCode::input, [&] { inner_->read(tile, shared.data(), bytes); },
+            source_.path, source_.name, ErrorCode::input,
+            [&] {
+                if (check_) check_();
+                inner_->read(tile, shared.data(), bytes);
+            },
             static_cast<std::uint64_t>(tile.rows * bytes) + more_bytes_);
+        check_ = nullptr;
         for (std::int64_t i = 0; i < tile.rows; ++i)
             std::memcpy(to + i * row_bytes, shared.data() + i * bytes, static_cast<std::size_t>(bytes));
     }
 
     const Source& source_;
     std::unique_ptr<Storage> inner_;
-    Shape grain_;  ///< of a tile: a chunk
+    std::function<void()> check_;  ///< what is still to be done once
+    Shape grain_;                  ///< of a tile: a chunk
     std::int64_t element_bytes_;
     std::uint64_t more_bytes_;
     std::int64_t tile_bytes_;
@@ -154,19 +162,6 @@ void require_filled(const Source& source, const Dense& dense) {
         return;
     throw Error(ErrorCode::input,
                 source.name + ": parts of it were never written, and the dataset defines no fill value");
-}
-
-/// Throws where the index gives chunks without filters other sizes than they have, which HDF5 does not check.
-void require_whole_chunks(const Source& source, const Dense& dense) {
-    const auto chunk_bytes =
-        static_cast<hsize_t>(dense.chunk.rows * dense.chunk.cols) *
-        H5Tget_size(take(H5Dget_type(dense.dataset.id()), ErrorCode::input, source.name).id());
-    const hsize_t chunks = written_chunks(dense.dataset.id(), source.name);
-    const hsize_t bytes = H5Dget_storage_size(dense.dataset.id());
-    if (bytes / chunk_bytes == chunks && bytes % chunk_bytes == 0) return;
-    throw Error(ErrorCode::input, source.name + ": its " + std::to_string(chunks) + " chunks of " +
-                                      std::to_string(chunk_bytes) + " bytes take " + std::to_string(bytes) +
-                                      " bytes in the file");
 }
 
 }  // namespace
@@ -249,16 +244,30 @@ std::unique_ptr<Storage> open_library_storage(const Source& source, const Dense&
     }
     auto storage = std::make_unique<LibraryStorage>(source, dense);
     if (dense.layout != H5D_VIRTUAL && plain) return storage;
-    return std::make_unique<ChildStorage>(source, dense, std::move(storage), kConversionBytes, options);
+    return std::make_unique<ChildStorage>(source, dense, std::move(storage), kConversionBytes, options,
+                                          [&source, &dense] { check_pieces(source, dense); });
 }
 
 }  // namespace
+
+void require_whole_chunks(hid_t dataset, hsize_t chunk_bytes, const std::string& what) {
+    const hsize_t chunks = written_chunks(dataset, what);
+    const hsize_t bytes = H5Dget_storage_size(dataset);
+    if (bytes / chunk_bytes == chunks && bytes % chunk_bytes == 0) return;
+    throw Error(ErrorCode::input, what + ": its " + std::to_string(chunks) + " chunks of " +
+                                      std::to_string(chunk_bytes) + " bytes take " + std::to_string(bytes) +
+                                      " bytes in the file");
+}
 
 std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, const ReadOptions& options) {
     require_external_pieces(source, dense, options);
     const bool plain = source.element.same_bits || source.element.wide.has_value();
     const bool external = H5Pget_external_count(dense.creation.id()) > 0;
-    if (dense.layout == H5D_CHUNKED && dense.filters.empty()) require_whole_chunks(source, dense);
+    if (dense.layout == H5D_CHUNKED && dense.filters.empty()) {
+        const Handle type = take(H5Dget_type(dense.dataset.id()), ErrorCode::input, source.name);
+        const auto elements = static_cast<hsize_t>(dense.chunk.rows * dense.chunk.cols);
+        require_whole_chunks(dense.dataset.id(), elements * H5Tget_size(type.id()), source.name);
+    }
     std::unique_ptr<Storage> storage;
     if (plain && dense.layout == H5D_CONTIGUOUS && !external)
         storage = open_contiguous_storage(source, dense, options);

@@ -32,6 +32,9 @@ bool never_filled(hid_t creation, const std::string& what);
 /// How many chunks of a chunked dataset have been written. Visits its whole index.
 hsize_t written_chunks(hid_t dataset, const std::string& what);
 
+/// Throws where the index gives chunks without filters other sizes than they have, which HDF5 does not check.
+void require_whole_chunks(hid_t dataset, hsize_t chunk_bytes, const std::string& what);
+
 /// Whether every chunk of a chunked dataset has been written. Visits its whole index.
 bool all_chunks_are_there(hid_t dataset, hid_t creation, const std::string& what);
 

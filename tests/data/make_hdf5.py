@@ -684,6 +684,7 @@ def damaged(cases):
         cases.fails(f"chunk_{name}", f"chunk_{name}.h5", 3, words, "/A")
     endless_filters(cases)
     damaged_filters(cases)
+    damaged_parts(cases)
     damaged_parameters(cases)
     plugin(cases)
     endless_index(cases)
@@ -780,6 +781,38 @@ def damaged_filters(cases):
         packed = made.read_direct_chunk((0, 0))[1]
         made.write_direct_chunk((0, 0), zlib.decompress(packed), filter_mask=2)
     cases.reads("filter_skips", "library_filters.h5", values, "i32", "/skips")
+
+
+def damaged_parts(cases):
+    """Damaged chunks that H5Dread reads: of a sparse matrix in compressed columns, and behind a virtual dataset."""
+    short = zlib.compress(bytes(20), 9)  # of 32 or more
+    with h5py.File(cases.path("parts.h5"), "w") as out:
+        for name, part in (("starts", "jc"), ("rows", "ir"), ("values", "data"), ("good", None)):
+            group = out.create_group(name)
+            group.attrs["MATLAB_sparse"] = np.uint64(4)
+            group.attrs["MATLAB_class"] = np.bytes_("double")
+            for key, values in (("jc", np.arange(5, dtype="u8")), ("ir", np.arange(4, dtype="u8")), ("data", np.ones(4))):
+                made = group.create_dataset(key, data=values, chunks=(4,), compression=4, shuffle=True)
+                if key == part:
+                    made.id.write_direct_chunk((0,), short, filter_mask=0)
+            if part:
+                cases.fails(f"part_{name}", "parts.h5", 3, "holds 20 bytes, expected 32", "/" + name)
+        cube = (np.arange(64, dtype=np.int32) % 5).reshape(4, 4, 4)
+        for name in ("cube", "bad_cube"):
+            made = out.create_dataset(name, data=cube, chunks=(2, 2, 4), scaleoffset=True)
+        whole = made.id.read_direct_chunk((2, 0, 0))[1]
+        made.id.write_direct_chunk((2, 0, 0), whole[:-2], filter_mask=0)
+        made = out.create_dataset("bad_flat", data=cube[0], chunks=(2, 2), compression=1)
+        made.id.write_direct_chunk((2, 0), zlib.compress(bytes(12)), filter_mask=0)
+        for name, flat in (("cube", False), ("bad_cube", False), ("bad_flat", True)):
+            layout = h5py.VirtualLayout((4, 4), np.int32)
+            piece = h5py.VirtualSource(out[name])
+            layout[...] = piece if flat else piece[1]
+            out.create_virtual_dataset("virtual_" + name, layout)
+    cases.reads("part_good", "parts.h5", np.eye(4), "f64", "/good")
+    cases.reads("virtual_filtered", "parts.h5", cube[1], "i32", "/virtual_cube", "external")
+    cases.fails("virtual_overrun", "parts.h5", 3, "chunk at 2, 0, 0 is damaged", "/virtual_bad_cube", "external")
+    cases.fails("virtual_short", "parts.h5", 3, "chunk at 2, 0 holds 12 bytes, expected 16", "/virtual_bad_flat", "external")
 
 
 def damaged_parameters(cases):
