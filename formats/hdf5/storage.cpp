@@ -265,7 +265,7 @@ std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, 
     const bool external = H5Pget_external_count(dense.creation.id()) > 0;
     if (dense.layout == H5D_CHUNKED && dense.filters.empty()) {
         const Handle type = take(H5Dget_type(dense.dataset.id()), ErrorCode::input, source.name);
-        const auto elements = static_cast<hsize_t>(dense.chunk.rows * dense.chunk.cols);
+        const auto elements = static_cast<hsize_t>(dense.chunk.rows) * static_cast<hsize_t>(dense.chunk.cols);
         require_whole_chunks(dense.dataset.id(), elements * H5Tget_size(type.id()), source.name);
     }
     std::unique_ptr<Storage> storage;

@@ -97,7 +97,9 @@ void check_read(const std::vector<std::string>& words, const TemporaryFolder& fo
         CHECK(name_of(reader->header().type) == words[5]);
         CHECK(to_string(reader->header().shape) == words[6] + "x" + words[7]);
         CHECK((text_of(read_whole(*reader, options)) == expected));
-        for (const Shape step : {Shape{1, 1}, Shape{3, 1000}, Shape{1000, 5}, Shape{11, 13}})
+        if (threads == 1)
+            CHECK((read_in_blocks(*reader, {1, 1}) == expected));  // many a child for some files
+        for (const Shape step : {Shape{3, 1000}, Shape{1000, 5}, Shape{11, 13}})
             CHECK((read_in_blocks(*reader, step) == expected));
     }
 }
