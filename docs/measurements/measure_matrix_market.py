@@ -4,7 +4,8 @@
 Usage: measure_matrix_market.py GPUMAT FOLDER [ROUNDS]   (FOLDER in memory, such as one in /dev/shm; 1 GB of it is used)
 
 Needs NumPy, SciPy and fast_matrix_market (all three from PyPI). The contenders take turns, round by round, so that
-other work on the machine meets all of them. GB/s are 10^9 bytes of text in a second: median, and best in brackets.
+other work on the machine meets all of them. Before each, memory is taken and given back, so that none of them waits
+for the host of a virtual machine to find some. GB/s are 10^9 bytes of text in a second: median, and best in brackets.
 """
 import json
 import os
@@ -31,14 +32,20 @@ def note(what, who, path, seconds):
     rates.setdefault(what, {}).setdefault(who, []).append(os.path.getsize(path) / seconds / 1e9)
 
 
+def find_memory():
+    np.ones(700 << 20, dtype=np.uint8)
+
+
 def stages(path, threads, *more):
     """The seconds that a run of the tool took to read and to write, from its own record."""
+    find_memory()
     command = [gpumat, "transpose", path, "--device", "cpu", "--verify", "none", "--threads", str(threads), "--json", "-q", *more]
     stages_ms = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["stages_ms"]
     return stages_ms["read"] / 1e3, (stages_ms["write"] or 0) / 1e3
 
 
 def timed(action):
+    find_memory()
     start = time.perf_counter()
     result = action()
     return time.perf_counter() - start, result

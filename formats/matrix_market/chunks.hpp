@@ -54,7 +54,9 @@ class Batches {
         : source_(source), header_(header), name_(name), threads_(std::max(1, threads)) {}
 
     [[nodiscard]] std::uint64_t most_bytes() const {
-        return kChunkBytes * kChunksPerThread * static_cast<std::uint64_t>(threads_);
+        // One thread alone has no others to wait for, and finds what it parsed in the cache.
+        return threads_ == 1 ? kChunkBytes
+                             : kChunkBytes * kChunksPerThread * static_cast<std::uint64_t>(threads_);
     }
 
     /// Parses about `want` bytes at `cursor` with `parse(chunk)`, which sets lines and count and may throw

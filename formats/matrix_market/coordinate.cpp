@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "formats/matrix_market/body.hpp"
 #include "formats/matrix_market/chunks.hpp"
@@ -10,10 +12,37 @@
 namespace gpumat::formats::matrix_market {
 namespace {
 
+/// Entries in the order in which they came, in memory that is kept for the next chunk.
+template <class T>
+class EntryList {
+  public:
+    void clear() { count_ = 0; }
+    [[gnu::always_inline]] void push(const Entry<T>& entry) {
+        if (count_ == room_) grow();
+        data()[count_++] = entry;
+    }
+    [[nodiscard]] std::span<const Entry<T>> entries() const {
+        return {reinterpret_cast<const Entry<T>*>(memory_.data()), count_};
+    }
+
+  private:
+    Entry<T>* data() { return reinterpret_cast<Entry<T>*>(memory_.data()); }
+    [[gnu::noinline]] void grow() {
+        room_ = std::max<std::size_t>(1024, 2 * room_);
+        Buffer larger(room_ * sizeof(Entry<T>));
+        if (count_ != 0) std::memcpy(larger.data(), memory_.data(), count_ * sizeof(Entry<T>));
+        memory_ = std::move(larger);
+    }
+
+    Buffer memory_;
+    std::size_t count_ = 0;
+    std::size_t room_ = 0;
+};
+
 template <class T>
 struct CoordinateChunk : Chunk {
     /// The elements that each owner of rows has to add, relative to the block.
-    std::vector<std::vector<Entry<T>>> owned;
+    std::vector<EntryList<T>> owned;
 };
 
 /// Splits the rows of a block among owners, each of which adds its elements in the order of the file.
@@ -49,7 +78,7 @@ std::int64_t parse_long_index(const char*& p, std::int64_t most, const char* wha
 }
 
 /// An index from 1 to `most`, delivered from 0.
-inline std::int64_t parse_index(const char*& p, std::int64_t most, const char* what) {
+[[gnu::noinline]] inline std::int64_t parse_index(const char*& p, std::int64_t most, const char* what) {
     std::uint64_t bytes = 0;
     std::memcpy(&bytes, p, sizeof bytes);
     const std::uint64_t marks = mark_non_digits(bytes);
@@ -63,6 +92,28 @@ inline std::int64_t parse_index(const char*& p, std::int64_t most, const char* w
         }
     }
     return parse_long_index(p, most, what);
+}
+
+/// Row and column, from 0.
+struct Place {
+    std::int64_t row;
+    std::int64_t col;
+};
+
+/// Two indices, and the blanks between them. Stops after the second.
+[[gnu::always_inline]] inline Place parse_place(const char*& p, const Shape& shape) {
+    IndexPair pair;
+    if (const char* const end = parse_short_indices(p, pair); end != nullptr) {
+        const std::uint64_t row = pair.first - 1;
+        const std::uint64_t col = pair.second - 1;
+        if (row < static_cast<std::uint64_t>(shape.rows) && col < static_cast<std::uint64_t>(shape.cols)) {
+            p = end;
+            return {static_cast<std::int64_t>(row), static_cast<std::int64_t>(col)};
+        }
+    }
+    const std::int64_t row = parse_index(p, shape.rows, "a row index");
+    p = skip_blanks(p);
+    return {row, parse_index(p, shape.cols, "a column index")};
 }
 
 template <Field F, class T>
@@ -92,9 +143,7 @@ class EntryParser {
         const Shape& shape = context_.header.shape;
         const Symmetry symmetry = context_.header.symmetry;
         const char* const start = p;
-        const std::int64_t i = parse_index(p, shape.rows, "a row index");
-        p = skip_blanks(p);
-        const std::int64_t j = parse_index(p, shape.cols, "a column index");
+        const auto [i, j] = parse_place(p, shape);
         p = skip_blanks(p);
         const char* const token = p;
         T value(1);
@@ -117,7 +166,7 @@ class EntryParser {
         i -= block_.row;
         j -= block_.col;
         if (i < 0 || i >= block_.rows || j < 0 || j >= block_.cols) return;
-        chunk.owned[owners_.of(i)].push_back({i, j, value});
+        chunk.owned[owners_.of(i)].push({i, j, value});
     }
 
     [[noreturn]] static void refuse_rest(const char* p) {
@@ -149,12 +198,10 @@ bool accumulate(T& sum, const T& value) {
         sum = T(real, imaginary);
         return held;
     } else {
-        // An element that nothing was added to takes the value's bits, so that −0 stays −0.
-        const double before = static_cast<double>(sum);
-        if (before == 0 && !std::signbit(before)) {
-            sum = value;
-            return true;
-        }
+        // Zero becomes −0, to which every value adds as it is, so that −0 stays −0 where nothing was added
+        // before.
+        const auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(sum));
+        const auto before = std::bit_cast<double>(bits | static_cast<std::uint64_t>(bits == 0) << 63);
         const double added = static_cast<double>(value);
         sum = T(before + added);
         return std::isfinite(static_cast<double>(sum)) || !std::isfinite(before) || !std::isfinite(added);
@@ -188,7 +235,7 @@ class CoordinateText final : public CoordinateBody {
         const Owners one(context_.header.shape.rows, 1);
         parse_all(Block::whole(context_.header.shape), one, [&](std::span<const CoordinateChunk<T>> chunks) {
             for (const CoordinateChunk<T>& chunk : chunks) {
-                const std::vector<Entry<T>>& entries = chunk.owned.front();
+                const std::span<const Entry<T>> entries = chunk.owned.front().entries();
                 if (!entries.empty()) take({context_.type, std::ssize(entries), entries.data()});
             }
         });
@@ -222,12 +269,20 @@ class CoordinateText final : public CoordinateBody {
         parallel_for(static_cast<std::int64_t>(owners.count), 1, context_.threads,
                      [&](std::int64_t owner, std::int64_t) {
                          for (const CoordinateChunk<T>& chunk : chunks) {
-                             for (const Entry<T>& entry : chunk.owned[static_cast<std::size_t>(owner)]) {
-                                 if (accumulate(out.row<T>(entry.row)[entry.col], entry.value)) continue;
-                                 refuse_sum(entry.row + block.row, entry.col + block.col);
-                             }
+                             add(chunk.owned[static_cast<std::size_t>(owner)].entries(), block, out);
                          }
                      });
+    }
+
+    void add(std::span<const Entry<T>> entries, const Block& block, const MutableMatrixView& out) const {
+        constexpr std::size_t kAhead = 16;  // entries lie anywhere in the matrix: fetch theirs in time
+        for (std::size_t n = 0; n < entries.size(); ++n) {
+            const Entry<T>& later = entries[std::min(n + kAhead, entries.size() - 1)];
+            __builtin_prefetch(&out.row<T>(later.row)[later.col], 1);
+            const Entry<T>& entry = entries[n];
+            if (accumulate(out.row<T>(entry.row)[entry.col], entry.value)) continue;
+            refuse_sum(entry.row + block.row, entry.col + block.col);
+        }
     }
 
     [[noreturn]] void refuse_sum(std::int64_t row, std::int64_t col) const {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cmath>
 #include <complex>
@@ -10,12 +9,10 @@
 #include <limits>
 #include <type_traits>
 
-#include "formats/matrix_market/powers.hpp"
+#include "formats/matrix_market/short_number.hpp"
 #include "lib/core/half.hpp"
 
 namespace gpumat::formats::matrix_market {
-
-static_assert(std::endian::native == std::endian::little, "eight digits are read as one little-endian word");
 
 /// Why a token is no value of the type that is asked for.
 enum class Fault : std::uint8_t {
@@ -41,46 +38,6 @@ struct Decimal {
     const char* point = nullptr;        ///< where the point is or would be
     const char* digits_end = nullptr;   ///< past the last digit or the point
 };
-
-inline bool is_digit(char c) {
-    return static_cast<unsigned char>(c - '0') < 10;
-}
-
-/// Eight bytes with the highest bit set in the first that is no digit, and perhaps in later ones.
-inline std::uint64_t mark_non_digits(std::uint64_t bytes) {
-    return ((bytes + 0x4646'4646'4646'4646ULL) | (bytes - 0x3030'3030'3030'3030ULL)) &
-           0x8080'8080'8080'8080ULL;
-}
-
-/// The number that eight digits from 0 to 9 make, the first of them in the lowest byte: pairs, then fours,
-/// then all.
-inline std::uint64_t join_digits(std::uint64_t digits) {
-    digits = digits * 10 + (digits >> 8);
-    const std::uint64_t even = (digits & 0x0000'00ff'0000'00ffULL) * (100 + (1'000'000ULL << 32));
-    const std::uint64_t odd = ((digits >> 16) & 0x0000'00ff'0000'00ffULL) * (1 + (10'000ULL << 32));
-    return (even + odd) >> 32;
-}
-
-/// Reads digits into `value`, modulo 2⁶⁴, and returns where they end. 8 bytes past the end are readable.
-[[gnu::always_inline]] inline const char* take_digits(const char* p, std::uint64_t& value) {
-    constexpr std::array<std::uint64_t, 8> kPowersOfTen = {1,      10,      100,       1'000,
-                                                           10'000, 100'000, 1'000'000, 10'000'000};
-    for (;;) {
-        std::uint64_t bytes = 0;
-        std::memcpy(&bytes, p, sizeof bytes);
-        const std::uint64_t marks = mark_non_digits(bytes);
-        bytes -= 0x3030'3030'3030'3030ULL;
-        if (marks == 0) {
-            value = value * 100'000'000 + join_digits(bytes);
-            p += 8;
-            continue;
-        }
-        // Fewer than eight: zeros go before them, so that no branch depends on how many there are.
-        const auto count = static_cast<unsigned>(std::countr_zero(marks)) / 8;
-        value = value * kPowersOfTen[count] + join_digits((bytes << (8 * (7 - count))) << 8);
-        return p + count;
-    }
-}
 
 /// Takes the number at `p` apart: [sign] digits [. digits] [e [sign] digits] with at least one digit before
 /// or after the point, or [sign] inf, infinity or nan in any case. Returns where it ends, or null where
@@ -118,96 +75,6 @@ Fault to_value(const Decimal& decimal, T& value) {
     }
 }
 
-/// The double nearest to w · 10^q from the leading bits of w · 5^q: the method of Eisel and Lemire ("Number
-/// Parsing at a Gigabyte per Second", 2021). False where the bits do not decide, or the value is too large.
-inline bool multiply_by_power(std::uint64_t w, std::int64_t q, double& value) {
-    constexpr int kMantissaBits = 52;
-    constexpr int kSmallestExponent = -1023;
-    constexpr std::uint64_t kImplicitBit = std::uint64_t{1} << kMantissaBits;
-    if (q < PowersOfFive::kLeast || w == 0) {
-        value = 0;
-        return true;
-    }
-    if (q > PowersOfFive::kMost) return false;
-
-    const int leading_zeros = std::countl_zero(w);
-    w <<= leading_zeros;
-    const Significand& power = PowersOfFive::get()[q];
-    const auto product = static_cast<unsigned __int128>(w) * power.high;
-    auto upper = static_cast<std::uint64_t>(product >> 64);
-    auto lower = static_cast<std::uint64_t>(product);
-    constexpr std::uint64_t kSpareBits = 0x1ff;  // 64 − 52 − 3 bits below the rounding bit
-    if ((upper & kSpareBits) == kSpareBits) {
-        const auto more = static_cast<std::uint64_t>((static_cast<unsigned __int128>(w) * power.low) >> 64);
-        lower += more;
-        if (lower < more) ++upper;
-        if (lower == ~std::uint64_t{0} && (q < -27 || q > 55)) return false;
-    }
-
-    // One bit more than the mantissa, for rounding.
-    const int top_bit = static_cast<int>(upper >> 63);
-    std::uint64_t mantissa = upper >> (top_bit + 9);
-    // floor(q · log2(10)) + 63, by a multiple of 2⁻¹⁶ that is exact in this range.
-    int exponent = static_cast<int>((217706 * q) >> 16) + 63 + top_bit - leading_zeros - kSmallestExponent;
-    if (exponent <= 0) {  // subnormal, or zero; a carry makes it the smallest normal number
-        const int shift = 1 - exponent;
-        mantissa = shift >= 64 ? 0 : mantissa >> shift;
-        value = std::bit_cast<double>((mantissa + (mantissa & 1)) >> 1);
-        return true;
-    }
-    // Only these powers allow a product that lies exactly between two doubles; it goes to the even one.
-    if (lower <= 1 && q >= -4 && q <= 23 && (mantissa & 3) == 1 && mantissa << (top_bit + 9) == upper) {
-        mantissa &= ~std::uint64_t{1};
-    }
-    mantissa = (mantissa + (mantissa & 1)) >> 1;
-    if (mantissa == 2 * kImplicitBit) {
-        mantissa = kImplicitBit;
-        ++exponent;
-    }
-    if (exponent >= 0x7ff) return false;
-    value = std::bit_cast<double>((mantissa & (kImplicitBit - 1)) | static_cast<std::uint64_t>(exponent)
-                                                                        << kMantissaBits);
-    return true;
-}
-
-/// The short way that nearly every number takes: at most 19 digits, an exponent of few digits, and a double
-/// that 128 bits decide. Returns where the number ends, or null where the long way has to be taken, also for
-/// what is no number.
-inline const char* parse_short(const char* p, double& value) {
-    const bool negative = *p == '-';
-    if (negative || *p == '+') ++p;
-    const char* const start = p;
-    std::uint64_t mantissa = 0;
-    if (is_digit(p[0]) && p[1] == '.') {  // the usual form of many digits
-        mantissa = static_cast<std::uint64_t>(*p++ - '0');
-    } else {
-        p = take_digits(p, mantissa);
-    }
-    std::int64_t digits = p - start;
-    std::int64_t exponent = 0;
-    if (*p == '.') {
-        const char* const fraction = ++p;
-        p = take_digits(p, mantissa);
-        exponent = fraction - p;
-        digits -= exponent;
-    }
-    if (digits == 0 || digits > 19) return nullptr;
-    if (*p == 'e' || *p == 'E') {
-        ++p;
-        const bool below = *p == '-';
-        if (below || *p == '+') ++p;
-        std::int64_t written = 0;
-        const char* const first = p;
-        for (; is_digit(*p) && p - first <= 5; ++p) written = written * 10 + (*p - '0');
-        if (p == first || p - first > 5) return nullptr;
-        exponent += below ? -written : written;
-    }
-    double magnitude = 0;
-    if (!multiply_by_power(mantissa, exponent, magnitude)) return nullptr;
-    value = negative ? -magnitude : magnitude;
-    return p;
-}
-
 /// A double that rounds to a T as every number whose nearest double it is does: not a tie, and in range.
 template <class T>
 bool rounds_surely(double value, T& rounded) {
@@ -220,9 +87,18 @@ bool rounds_surely(double value, T& rounded) {
     return std::memcmp(&below, &above, sizeof below) == 0 && std::isfinite(static_cast<float>(rounded));
 }
 
+/// The long way, for any number. Returns where it ends, or `p` where it is none.
+template <class T>
+[[gnu::noinline]] const char* parse_long(const char* p, T& value, Fault& fault) {
+    Decimal decimal;
+    const char* const end = scan(p, decimal);
+    fault = end == nullptr ? Fault::malformed : to_value(decimal, value);
+    return end == nullptr ? p : end;
+}
+
 /// Parses the number at `p` and moves `p` past it. The character after it is not looked at.
 template <class T>
-Fault parse_real(const char*& p, T& value) {
+[[gnu::always_inline]] inline Fault parse_real(const char*& p, T& value) {
     if constexpr (!std::integral<T>) {
         double wide = 0;
         if (const char* const end = parse_short(p, wide); end != nullptr) {
@@ -236,11 +112,18 @@ Fault parse_real(const char*& p, T& value) {
             }
         }
     }
-    Decimal decimal;
-    const char* const end = scan(p, decimal);
-    if (end == nullptr) return Fault::malformed;
-    p = end;
-    return to_value(decimal, value);
+    Fault fault = Fault::none;
+    T found{};
+    p = parse_long(p, found, fault);
+    value = found;
+    return fault;
+}
+
+/// The same, and no copy of it in the caller. Returns where the number ends.
+template <class T>
+[[gnu::noinline]] const char* parse_real_apart(const char* p, T& value, Fault& fault) {
+    fault = parse_real(p, value);
+    return p;
 }
 
 /// Parses digits with a sign at `p` and moves `p` past them. Integers never pass through a double.

@@ -21,20 +21,17 @@ class PowersOfFive {
         324;  // 10^309 · w is beyond any double; writing the smallest needs 324
     static constexpr std::int64_t kLeastRoundedUp = -27;
 
-    PowersOfFive();
+    constexpr PowersOfFive();
 
     [[nodiscard]] const Significand& operator[](std::int64_t power) const {
         return table_[static_cast<std::size_t>(power - kLeast)];
     }
 
-    /// Built once, when first asked for.
-    static const PowersOfFive& get() {
-        static const PowersOfFive kPowers;
-        return kPowers;
-    }
+    /// Made by the compiler.
+    static const PowersOfFive kTable;
 
   private:
-    std::array<Significand, kMost - kLeast + 1> table_;
+    std::array<Significand, kMost - kLeast + 1> table_{};
 };
 
 }  // namespace gpumat::formats::matrix_market

@@ -26,7 +26,7 @@ class PowersAbove {
 
     PowersAbove() {
         for (int k = kLeast; k <= kMost; ++k) {
-            Significand power = PowersOfFive::get()[k];
+            Significand power = PowersOfFive::kTable[k];
             const bool above = PowersOfFive::kLeastRoundedUp <= k && k < 0;
             if (!above && ++power.low == 0) ++power.high;
             table_[static_cast<std::size_t>(k - kLeast)] = power;

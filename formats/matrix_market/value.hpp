@@ -26,14 +26,19 @@ template <class T>
 constexpr bool kIsComplexType =
     std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
 
+/// Most characters that are asked about are none of these.
+inline bool above_blank(char c) {
+    return static_cast<unsigned char>(c) > ' ';
+}
+
 inline const char* skip_blanks(const char* p) {
-    while (*p == ' ' || *p == '\t') ++p;
+    while (!above_blank(*p) && (*p == ' ' || *p == '\t')) ++p;
     return p;
 }
 
 /// Text from TextSource ends with a line feed, so that looking one character ahead is safe.
 inline bool at_line_end(const char* p) {
-    return *p == '\n' || (*p == '\r' && p[1] == '\n');
+    return !above_blank(*p) && (*p == '\n' || (*p == '\r' && p[1] == '\n'));
 }
 
 inline const char* past_line_end(const char* p) {
@@ -46,21 +51,26 @@ inline const char* past_line_end(const char* p) {
 
 /// One real or integer number, ended by a blank or the end of the line.
 template <Field F, class T>
-void parse_number(const char*& p, T& value, Type type) {
+[[gnu::always_inline]] inline void parse_number(const char*& p, T& value, Type type) {
     const char* const token = p;
     Fault fault = Fault::none;
     if constexpr (F == Field::integer || F == Field::unsigned_integer) {
         fault = F == Field::unsigned_integer && *p == '-' ? Fault::malformed : parse_integer(p, value);
+    } else if constexpr (F == Field::real && std::is_same_v<T, double>) {
+        fault = parse_real(p, value);  // the usual case; a copy for each type would take long to compile
     } else {
-        fault = parse_real(p, value);
+        T found{};
+        p = parse_real_apart(p, found, fault);
+        value = found;
     }
+    if (fault == Fault::none && *p == '\n') return;
     const bool ended = *p == '\n' || *p == ' ' || *p == '\t' || *p == '\r';
     if (fault != Fault::none || !ended) refuse_value(token, ended ? fault : Fault::malformed, F, type);
 }
 
 /// One value of a field other than pattern: one number, or two where the field is complex.
 template <Field F, class T>
-void parse_value(const char*& p, T& value, Type type) {
+[[gnu::always_inline]] inline void parse_value(const char*& p, T& value, Type type) {
     if constexpr (F != Field::complex) {
         if constexpr (kIsComplexType<T>) {
             typename T::value_type real{};

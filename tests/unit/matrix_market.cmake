@@ -1,4 +1,6 @@
-gpumat_test(test_matrix_market SOURCES matrix_market.cpp matrix_market_corpus.cpp matrix_market_shortest.cpp LINK gpumat::formats)
+gpumat_test(test_matrix_market
+  SOURCES matrix_market.cpp matrix_market_corpus.cpp matrix_market_numbers.cpp matrix_market_shortest.cpp
+  LINK gpumat::formats)
 target_compile_definitions(test_matrix_market PRIVATE GPUMAT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 
 # SciPy, Python's numbers and exact fractions as oracles.
@@ -11,9 +13,9 @@ if(GPUMAT_TEST_PYTHON)
   set_tests_properties(matrix_market_oracle PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 
-# The same tests with chunks of a few bytes: numbers and lines across every boundary.
+# The same tests with chunks of a few bytes: numbers and lines across every boundary; and without SSE2.
 file(GLOB matrix_market_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/formats/matrix_market/*.cpp)
 gpumat_test(test_matrix_market_small_chunks
-  SOURCES matrix_market_corpus.cpp ${matrix_market_sources} LINK gpumat::formats ZLIB::ZLIB)
+  SOURCES matrix_market_corpus.cpp matrix_market_numbers.cpp ${matrix_market_sources} LINK gpumat::formats ZLIB::ZLIB)
 target_compile_definitions(test_matrix_market_small_chunks PRIVATE
-  GPUMAT_SOURCE_DIR="${PROJECT_SOURCE_DIR}" GPUMAT_MATRIX_MARKET_CHUNK_BYTES=16)
+  GPUMAT_SOURCE_DIR="${PROJECT_SOURCE_DIR}" GPUMAT_MATRIX_MARKET_CHUNK_BYTES=16 GPUMAT_MATRIX_MARKET_PORTABLE)
