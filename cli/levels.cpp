@@ -129,7 +129,7 @@ Subject subject_of(const Request& request, const Registry& registry) {
     problem.k = sizes.front().k;
     const std::string device = request.device.empty() ? "auto" : request.device;
     subject.choice = choose_device(device, problem.operation, "auto", hardware_threads(), registry);
-    subject.ceilings = ceilings_of(problem.type, subject.choice.device, registry);
+    subject.ceilings = ceilings_of(problem.type, subject.choice.device, registry, {});
     return subject;
 }
 
@@ -153,7 +153,7 @@ Answer ask(const Level& level, const Subject& subject) {
     } catch (const std::length_error&) {
         answer.reasons.emplace_back("its working memory is more than memory can hold");
     }
-    answer.bound = roofline(level, subject.problem, subject.ceilings);
+    if (answer.reasons.empty()) answer.bound = roofline(level, subject.problem, subject.ceilings);
     return answer;
 }
 
@@ -181,10 +181,10 @@ void print_explained(const Registry& registry, const Request& request) {
     Table table({"no.", "level", "bound ms", "limited by", "how it runs"});
     for (const Level* level : registry.levels(subject.problem.operation, subject.choice.device.kind)) {
         const Answer answer = ask(*level, subject);
-        const bool runs = answer.reasons.empty();
+        const auto bound_ms = answer.bound.bound_ms();
         table.add({std::to_string(level->number), std::string(level->name),
-                   runs ? fmt::format("{:.4g}", answer.bound.bound_ms()) : "-",
-                   runs ? std::string(answer.bound.limit()) : "-", text_of(answer)});
+                   bound_ms ? fmt::format("{:.4g}", *bound_ms) : "-",
+                   bound_ms ? std::string(answer.bound.limit()) : "-", text_of(answer)});
     }
     std::fputs(table.text({0, 2}).c_str(), stdout);
 }
@@ -199,8 +199,9 @@ void print_explained_json(const Registry& registry, const Request& request) {
         row["reasons"] = answer.reasons;
         row["launch"] = nlohmann::ordered_json::object();
         for (const auto& [name, value] : answer.facts) row["launch"][name] = value;
-        row["bound_ms"] = answer.reasons.empty() ? nlohmann::ordered_json(answer.bound.bound_ms()) : nullptr;
-        row["limited_by"] = answer.reasons.empty() ? nlohmann::ordered_json(answer.bound.limit()) : nullptr;
+        const auto bound_ms = answer.bound.bound_ms();
+        row["bound_ms"] = bound_ms ? nlohmann::ordered_json(*bound_ms) : nullptr;
+        row["limited_by"] = bound_ms ? nlohmann::ordered_json(answer.bound.limit()) : nullptr;
         list.push_back(std::move(row));
     }
     const nlohmann::ordered_json asked = {{"op", request.operation},

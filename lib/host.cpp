@@ -3,12 +3,20 @@
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
+#include <filesystem>
 #include <fstream>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "lib/core/parallel.hpp"
 
 namespace gpumat {
 namespace {
+
+namespace fs = std::filesystem;
 
 std::string processor_name() {
     std::ifstream stream("/proc/cpuinfo");
@@ -28,7 +36,46 @@ std::string best_vector_instructions() {
     return "plain";
 }
 
+/// The first word of a file; empty where there is none.
+std::string word_in(const fs::path& file) {
+    std::ifstream stream(file);
+    std::string word;
+    stream >> word;
+    return word;
+}
+
+std::uint64_t bytes_of(const std::string& size) {  // "2048K"
+    std::uint64_t number = 0;
+    const auto [end, failure] = std::from_chars(size.data(), size.data() + size.size(), number);
+    const std::string_view unit(end, static_cast<std::size_t>(size.data() + size.size() - end));
+    if (failure != std::errc{}) return 0;
+    return number << (unit == "K" ? 10U : unit == "M" ? 20U : 0U);
+}
+
+/// The entries of a folder; none where it cannot be read.
+std::vector<fs::path> entries_of(const fs::path& folder) {
+    std::error_code error;
+    std::vector<fs::path> paths;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+        paths.push_back(entry->path());
+    return paths;
+}
+
 }  // namespace
+
+std::uint64_t cache_bytes() {
+    std::uint64_t sum = 0;
+    std::set<std::string> counted;  // a cache shows up at each processor that shares it
+    for (const fs::path& processor : entries_of("/sys/devices/system/cpu")) {
+        for (const fs::path& cache : entries_of(processor / "cache")) {
+            const std::string level = word_in(cache / "level");
+            if (level < "2" || word_in(cache / "type") == "Instruction") continue;
+            if (counted.insert(level + " " + word_in(cache / "shared_cpu_list")).second)
+                sum += bytes_of(word_in(cache / "size"));
+        }
+    }
+    return sum;
+}
 
 HostInfo describe_host() {
     std::array<char, 256> name{};

@@ -16,4 +16,8 @@ struct HostInfo {
 
 HostInfo describe_host();
 
+/// What all caches of the processors from the second level up can hold together; 0 where the system does not
+/// say.
+std::uint64_t cache_bytes();
+
 }  // namespace gpumat

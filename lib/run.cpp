@@ -158,8 +158,8 @@ void record_bound(const Plan& plan, const Execution& execution, const Registry& 
         record.bound_ms = plan.problem.bytes() / execution.copy_bandwidth_gbps / 1e6;
     } else if (plan.gpu && plan.problem.operation == Operation::multiply) {
         const Roofline bound =
-            roofline(*plan.level, plan.problem, ceilings_of(plan.problem.type, plan.device, registry));
-        if (!bound.arithmetic_ms) return;
+            roofline(*plan.level, plan.problem, ceilings_of(plan.problem.type, plan.device, registry, {}));
+        if (!bound.arithmetic_ms || !bound.bound_ms()) return;
         record.bound = "roofline";
         record.bound_ms = bound.bound_ms();
     }
@@ -288,13 +288,6 @@ void explain_plan(const Plan& plan, spdlog::level::level_enum severity) {
                 format_bytes(plan.device_bytes));
 }
 
-void tell_bound(const Roofline& bound, const Ceilings& ceilings) {
-    spdlog::info("bound: {:.4g} ms by {} (memory {:.4g} ms{}); {}", bound.bound_ms(), bound.limit(),
-                 bound.memory_ms,
-                 bound.arithmetic_ms ? fmt::format(", arithmetic {:.4g} ms", *bound.arithmetic_ms) : "",
-                 ceilings.basis);
-}
-
 /// A dry run: refuses an output that could not be written, and tells the plan, how the level would run, and
 /// the least time that it could take.
 void foretell(const RunOptions& options, const Plan& plan, const Registry& registry, RunRecord& record) {
@@ -308,11 +301,11 @@ void foretell(const RunOptions& options, const Plan& plan, const Registry& regis
     record.level = plan.level->name;
     record.parameters = launch_facts(*plan.level, plan.problem, plan.device);
     tell_facts(record.parameters, spdlog::level::info);
-    const Ceilings ceilings = ceilings_of(plan.problem.type, plan.device, registry);
+    const Ceilings ceilings = ceilings_of(plan.problem.type, plan.device, registry, options.memory_limit);
     const Roofline bound = roofline(*plan.level, plan.problem, ceilings);
-    record.bound = "roofline";
     record.bound_ms = bound.bound_ms();
-    tell_bound(bound, ceilings);
+    if (record.bound_ms) record.bound = "roofline";
+    spdlog::info("bound: {}; {}", to_string(bound), ceilings.basis);
 }
 
 }  // namespace

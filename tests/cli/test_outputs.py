@@ -4,9 +4,11 @@ Nothing may be left half written: after a failure the folder is as it was before
 """
 
 import fcntl
+import glob
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -381,6 +383,22 @@ class Signals(OutputCase):
         self.assertEqual(sorted(os.listdir(self.folder)), ["a.h5", "a.mtx", "new.h5"])
 
 
+def word_in(path):
+    with open(path, encoding="ascii") as file:
+        return file.read().strip()
+
+
+def cache_bytes():
+    """What the caches from the second level up hold, each counted once."""
+    found = {}
+    for folder in glob.glob("/sys/devices/system/cpu/cpu[0-9]*/cache/index*"):
+        level, kind, size, shared = map(word_in, (os.path.join(folder, name) for name in
+                                                  ("level", "type", "size", "shared_cpu_list")))
+        if int(level) > 1 and kind != "Instruction":
+            found[level, shared] = int(size[:-1]) * {"K": 2**10, "M": 2**20}[size[-1]]
+    return sum(found.values())
+
+
 class Odds(OutputCase):
     def test_dry_run_touches_nothing(self):
         self.write_old()
@@ -388,10 +406,36 @@ class Odds(OutputCase):
         result = self.run_tool("transpose", "a.h5", "-o", "out.h5", "--force", "--dry-run", "--json", "-l", "tiled")
         record = result.json()
         self.assertEqual((snapshot(self.folder), record["output"]), (before, None))
-        self.assertEqual((record["dry_run"], record["bound"], record["kernel_ms"]["samples"]), (True, "roofline", []))
-        self.assertGreater(record["bound_ms"], 0)
+        self.assertEqual((record["dry_run"], record["kernel_ms"]["samples"]), (True, []))
         self.assertEqual(record["parameters"]["tile"], "32x32")
-        self.assert_says(result, "level 'tiled'", "tile: ", "memory: ", "bound: ", "by memory")
+        self.assert_says(result, "level 'tiled'", "tile: ", "memory: ", "bound: ")
+
+    def test_dry_run_calls_nothing_a_bound_that_caches_can_beat(self):
+        caches = cache_bytes()
+        for size in (100, caches / 4, caches):  # u8: input and result are twice that
+            rows = 1000
+            cols = int(size) // rows + 1
+            with h5py.File(self.path("in.h5"), "w") as file:  # never written: there are only headers to read
+                file.create_dataset("A", (rows, cols), np.uint8)
+            result = self.run_tool("transpose", "in.h5", "--dry-run", "--json", "-d", "cpu", "--memory-limit", "1TB")
+            record = result.json()
+            if 2 * rows * cols <= caches:
+                self.assertEqual((record["bound"], record["bound_ms"]), (None, None))
+                self.assert_says(result, "bound: none, for the caches may hold everything")
+            else:
+                self.assertEqual(record["bound"], "roofline")
+                speed = float(re.search(r"copies at (\S+) GB/s", result.err)[1])
+                np.testing.assert_allclose(record["bound_ms"], (2 * rows * cols - caches) / speed / 1e6, rtol=1e-3)
+
+    def test_the_bound_is_measured_within_the_memory_limit(self):
+        result = self.run_tool("transpose", "a.h5", "--dry-run", "--json", "-d", "cpu", "--memory-limit", "100MiB")
+        self.assertIsNone(result.json()["bound_ms"])
+        self.assert_says(result, "bound: none, for the memory's speed is not known", "100.00 MiB may be taken")
+        write_h5(self.path("b.h5"), self.matrix)
+        result = self.run_tool("multiply", "a.h5", "b.h5", "--transpose-b", "-t", "f64", "--dry-run", "--json", "-d",
+                               "cpu", "--memory-limit", "100MiB")
+        self.assertGreater(result.json()["bound_ms"], 0)  # by arithmetic, which needs no memory
+        self.assert_says(result, "by arithmetic (arithmetic")
 
     def test_dry_run_adding_to_a_file_copies_nothing(self):
         write_h5(self.path("more.h5"), self.matrix)
