@@ -27,12 +27,15 @@ constexpr std::array kMultiprocessors = {
 constexpr int kChains = 12;
 constexpr std::int64_t kSteps = 1'000'000;
 
-/// kSteps multiply-adds on each of kChains vectors of `kLanes` elements; returns what came out, so that
-/// nothing can be left out. x and y are such that the sums stay finite.
-template <class T>
-T run_plain(T x, T y) {
-    typedef T Vector __attribute__((vector_size(16)));  // NOLINT: `using` drops the attribute
-    Vector sums[kChains] = {};
+/// kSteps multiply-adds on each of kChains vectors of `kBytes` bytes; returns what came out, so that nothing
+/// can be left out. x and y are such that the sums stay finite. Compiled into each of the functions below for
+/// its instructions.
+template <int kBytes, class T>
+[[gnu::always_inline]] inline T run_chains(T x, T y) {
+    typedef T Vector __attribute__((vector_size(kBytes)));  // NOLINT: `using` drops the attribute
+    Vector sums[kChains];
+    // All different, or the compiler would find that one chain is all of them.
+    for (int i = 0; i < kChains; ++i) sums[i] = Vector{} + static_cast<T>(i);
     for (std::int64_t step = 0; step < kSteps; ++step) {
 #pragma GCC unroll 12
         for (int i = 0; i < kChains; ++i) sums[i] = sums[i] * x + y;
@@ -42,67 +45,35 @@ T run_plain(T x, T y) {
 }
 
 template <class T>
-struct Peak {
-    T (*run)(T x, T y);
-    int lanes;
-};
-
-template <class T>
-constexpr Peak<T> kPlain = {run_plain<T>, 16 / static_cast<int>(sizeof(T))};
-
+T run_plain(T x, T y) {
+    return run_chains<16>(x, y);
+}
 #ifdef __x86_64__
-GPUMAT_AVX2 float run_avx2(float x, float y) {
-    __m256 sums[kChains] = {};
-    for (std::int64_t step = 0; step < kSteps; ++step) {
-#pragma GCC unroll 12
-        for (int i = 0; i < kChains; ++i)
-            sums[i] = _mm256_fmadd_ps(sums[i], _mm256_set1_ps(x), _mm256_set1_ps(y));
-    }
-    for (int i = 1; i < kChains; ++i) sums[0] = _mm256_add_ps(sums[0], sums[i]);
-    return _mm256_cvtss_f32(sums[0]);
+template <class T>
+GPUMAT_AVX2 T run_avx2(T x, T y) {
+    return run_chains<32>(x, y);
 }
-GPUMAT_AVX2 double run_avx2(double x, double y) {
-    __m256d sums[kChains] = {};
-    for (std::int64_t step = 0; step < kSteps; ++step) {
-#pragma GCC unroll 12
-        for (int i = 0; i < kChains; ++i)
-            sums[i] = _mm256_fmadd_pd(sums[i], _mm256_set1_pd(x), _mm256_set1_pd(y));
-    }
-    for (int i = 1; i < kChains; ++i) sums[0] = _mm256_add_pd(sums[0], sums[i]);
-    return _mm256_cvtsd_f64(sums[0]);
-}
-GPUMAT_AVX512 float run_avx512(float x, float y) {
-    __m512 sums[kChains] = {};
-    for (std::int64_t step = 0; step < kSteps; ++step) {
-#pragma GCC unroll 12
-        for (int i = 0; i < kChains; ++i)
-            sums[i] = _mm512_fmadd_ps(sums[i], _mm512_set1_ps(x), _mm512_set1_ps(y));
-    }
-    for (int i = 1; i < kChains; ++i) sums[0] = _mm512_add_ps(sums[0], sums[i]);
-    return _mm512_cvtss_f32(sums[0]);
-}
-GPUMAT_AVX512 double run_avx512(double x, double y) {
-    __m512d sums[kChains] = {};
-    for (std::int64_t step = 0; step < kSteps; ++step) {
-#pragma GCC unroll 12
-        for (int i = 0; i < kChains; ++i)
-            sums[i] = _mm512_fmadd_pd(sums[i], _mm512_set1_pd(x), _mm512_set1_pd(y));
-    }
-    for (int i = 1; i < kChains; ++i) sums[0] = _mm512_add_pd(sums[0], sums[i]);
-    return _mm512_cvtsd_f64(sums[0]);
+template <class T>
+GPUMAT_AVX512 T run_avx512(T x, T y) {
+    return run_chains<64>(x, y);
 }
 #endif
+
+template <class T>
+struct Peak {
+    T (*run)(T x, T y);
+    int bytes;  ///< of a vector
+};
 
 template <class T>
 Peak<T> peak_for(VectorWidth width) {
 #ifdef __x86_64__
-    constexpr int kBits = 8 * static_cast<int>(sizeof(T));
-    if (width == VectorWidth::avx512) return {run_avx512, 512 / kBits};
-    if (width == VectorWidth::avx2) return {run_avx2, 256 / kBits};
+    if (width == VectorWidth::avx512) return {run_avx512<T>, 64};
+    if (width == VectorWidth::avx2) return {run_avx2<T>, 32};
 #else
     static_cast<void>(width);
 #endif
-    return kPlain<T>;
+    return {run_plain<T>, 16};
 }
 
 template <class T>
@@ -122,7 +93,8 @@ double measure(int threads) {
         const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
         best_s = i == 0 ? seconds : std::min(best_s, seconds);
     }
-    return 2.0 * peak.lanes * kChains * kSteps * threads / best_s;
+    const double lanes = static_cast<double>(peak.bytes) / sizeof(T);
+    return 2.0 * lanes * kChains * kSteps * threads / best_s;
 }
 
 }  // namespace
