@@ -102,7 +102,7 @@ class ChunkedStorage : public Storage {
         throw Error(ErrorCode::input, name_of_chunk(chunk) + " cannot be found");
     }
 
-    /// Fetches chunks [first, end) until they are enough bytes for now. How many it were.
+    /// Fetches chunks from `first` on, up to `end`, until they fill one round of work. Returns how many.
     template <class ChunkAt>
     std::size_t fetch_some(std::int64_t first, std::int64_t end, const ChunkAt& chunk_at,
                            std::vector<Stored>& fetched) const {
