@@ -1,28 +1,23 @@
 #include "lib/bench.hpp"
 
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <utility>
 
+#include "cli/common_options.hpp"
 #include "cli/context.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/progress.hpp"
 #include "cli/run_options.hpp"
 #include "lib/atomic_output.hpp"
 #include "lib/bench_export.hpp"
 #include "lib/core/error.hpp"
-#include "lib/core/parallel.hpp"
 #include "lib/plot.hpp"
 
 namespace gpumat::cli {
 namespace {
-
-constexpr int kMostThreads = 1024;
-constexpr double kMostSeconds = 3600;
-constexpr const char* kClearLine = "\r\x1b[K";
 
 struct Request {
     BenchOptions bench;
@@ -40,9 +35,7 @@ struct Request {
 class Reporter {
   public:
     Reporter(const Request& request, const Style& style)
-        : request_(request),
-          json_(style.json),
-          progress_(!style.quiet && isatty(STDERR_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr) {}
+        : request_(request), json_(style.json), progress_(shows_progress(style)) {}
 
     void head(const BenchHead& head) {
         head_ = head;
@@ -224,16 +217,12 @@ void add_what(CLI::App& command, Request& request) {
 void add_how(CLI::App& command, Request& request) {
     BenchOptions& bench = request.bench;
     command.add_flag("--hot", bench.hot, "keep one set of matrices, in the cache if it fits");
-    command.add_option("--time-limit", bench.time_limit_s, "most seconds of samples for a row")
-        ->check(CLI::Range(0.001, kMostSeconds))
-        ->capture_default_str();
+    add_time_limit(command, bench.time_limit_s, "most seconds of samples for a row");
     command
         .add_option("--verify", request.verify, "check of the first result: auto, full, freivalds or none")
         ->check(CLI::IsMember({"auto", "full", "freivalds", "none"}))
         ->capture_default_str();
-    command.add_option("--threads", bench.threads, "CPU threads")
-        ->check(CLI::Range(1, kMostThreads))
-        ->default_val(hardware_threads());
+    add_threads(command, bench.threads, "CPU threads");
     add_seed(command, bench.seed, "seed of the random matrices");
     add_memory_limit(command, bench.memory_limit, "most host memory, such as 4GiB");
 }

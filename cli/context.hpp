@@ -1,8 +1,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,15 +29,6 @@ int report_failure();
 /// Throws where something that was printed did not get there: Error{closed_pipe} where nobody reads it any
 /// more, else Error{output}.
 void flush_standard_output();
-
-/// Adds --memory-limit to a command: bytes, or a number with a unit such as 4GiB.
-void add_memory_limit(CLI::App& command, std::optional<std::uint64_t>& limit, const std::string& help);
-
-/// Adds --seed to a command: a number without a sign.
-void add_seed(CLI::App& command, std::uint64_t& seed, const std::string& help);
-
-/// Adds --json, -q and -v to a command.
-void add_style_options(CLI::App& command, Style& style);
 
 // One function a command, each in the file of its name.
 void add_transpose(CLI::App& app, Context& context);

@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/common_options.hpp"
 #include "cli/context.hpp"
 #include "cli/table.hpp"
 #include "lib/core/memory.hpp"

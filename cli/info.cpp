@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "cli/common_options.hpp"
 #include "cli/context.hpp"
 #include "cli/run_options.hpp"
 #include "cli/table.hpp"

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "cli/common_options.hpp"
 #include "cli/context.hpp"
 #include "cli/run_options.hpp"
 #include "cli/table.hpp"

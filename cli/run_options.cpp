@@ -11,15 +11,14 @@
 #include <new>
 #include <stdexcept>
 
+#include "cli/common_options.hpp"
 #include "lib/core/error.hpp"
-#include "lib/core/parallel.hpp"
 #include "lib/record.hpp"
 #include "lib/run.hpp"
 
 namespace gpumat::cli {
 namespace {
 
-constexpr int kMostThreads = 1024;
 constexpr int kMostRepeats = 1'000'000;
 
 void add_parameter(CLI::App& command, SharedOptions& shared, const std::string& name,
@@ -36,9 +35,7 @@ void add_level_options(CLI::App& command, SharedOptions& shared) {
     add_parameter(command, shared, "tile", "tile of a level that has one");
     add_parameter(command, shared, "block", "rows of threads of a level that has them");
     add_parameter(command, shared, "vector", "bits of the vector registers of a level that uses them");
-    command.add_option("--threads", run.threads, "CPU threads")
-        ->check(CLI::Range(1, kMostThreads))
-        ->default_val(hardware_threads());
+    add_threads(command, run.threads, "CPU threads");
 }
 
 void add_output_options(CLI::App& command, SharedOptions& shared) {

@@ -2,26 +2,21 @@
 
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "cli/common_options.hpp"
 #include "cli/context.hpp"
+#include "cli/progress.hpp"
 #include "cli/run_options.hpp"
 #include "cli/table.hpp"
 #include "lib/bench_export.hpp"
 #include "lib/core/error.hpp"
-#include "lib/core/parallel.hpp"
 
 namespace gpumat::cli {
 namespace {
-
-constexpr int kMostThreads = 1024;
-constexpr double kMostSeconds = 3600;
-constexpr const char* kClearLine = "\r\x1b[K";
 
 struct Request {
     TuneOptions tune;
@@ -34,7 +29,7 @@ struct Request {
 
 /// Shows what is being measured and, with -v, each winner at once; the table comes at the end.
 TuneListener make_listener(Operation operation, const Style& style) {
-    const bool progress = !style.quiet && isatty(STDERR_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+    const bool progress = shows_progress(style);
     const auto clear = [progress] {
         if (progress) std::fputs(kClearLine, stderr);
     };
@@ -171,12 +166,8 @@ void add_tune(CLI::App& app, Context& context) {
              "element types (default: one of each size, multiply all of them)");
     add_list(*command, "-s,--size", request->sizes,
              "N, MxN or MxNxK, each to stand for its class (default: one of every class)");
-    command->add_option("--time-limit", tune.time_limit_s, "most seconds of samples for a level")
-        ->check(CLI::Range(0.001, kMostSeconds))
-        ->capture_default_str();
-    command->add_option("--threads", tune.threads, "CPU threads that the measurements are for")
-        ->check(CLI::Range(1, kMostThreads))
-        ->default_val(hardware_threads());
+    add_time_limit(*command, tune.time_limit_s, "most seconds of samples for a level");
+    add_threads(*command, tune.threads, "CPU threads that the measurements are for");
     add_seed(*command, tune.seed, "seed of the random matrices");
     add_memory_limit(*command, tune.memory_limit, "most host memory, such as 4GiB");
     CLI::Option* show = command->add_flag("--show", request->show, "measure nothing, print what is stored");

@@ -1,0 +1,66 @@
+#include "cli/common_options.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <charconv>
+
+#include "lib/core/parallel.hpp"
+
+namespace gpumat::cli {
+namespace {
+
+constexpr int kMostThreads = 1024;
+constexpr double kLeastSeconds = 0.001;
+constexpr double kMostSeconds = 3600;
+
+}  // namespace
+
+void add_threads(CLI::App& command, int& threads, const std::string& help) {
+    command.add_option("--threads", threads, help)
+        ->check(CLI::Range(1, kMostThreads))
+        ->default_val(hardware_threads());
+}
+
+void add_time_limit(CLI::App& command, double& seconds, const std::string& help) {
+    command.add_option("--time-limit", seconds, help)
+        ->check(CLI::Range(kLeastSeconds, kMostSeconds))
+        ->capture_default_str();
+}
+
+void add_memory_limit(CLI::App& command, std::optional<std::uint64_t>& limit, const std::string& help) {
+    // CLI11 wraps negative sizes; the transform that was added last runs first.
+    const auto refuse_sign = [](std::string text) {
+        if (text.find_first_of("+-") != std::string::npos)
+            throw CLI::ValidationError("is '" + text + "'; expected a size, such as 4GiB");
+        return text;
+    };
+    command.add_option("--memory-limit", limit, help)
+        ->transform(CLI::AsSizeValue(false))
+        ->transform(refuse_sign);
+}
+
+void add_seed(CLI::App& command, std::uint64_t& seed, const std::string& help) {
+    // CLI11 wraps what has a sign and clamps what is too large.
+    const auto refuse_no_seed = [](const std::string& text) {
+        std::uint64_t value = 0;
+        const char* end = text.data() + text.size();
+        const auto [last, failure] = std::from_chars(text.data(), end, value);
+        if (failure == std::errc{} && last == end) return std::string();
+        return "is '" + text + "'; expected a number from 0 to 2^64 - 1 without a sign";
+    };
+    command.add_option("--seed", seed, help)->check(refuse_no_seed)->capture_default_str();
+}
+
+void add_style_options(CLI::App& command, Style& style) {
+    command.add_flag("--json", style.json, "print the result as one JSON object on standard output");
+    command.add_flag("-q,--quiet", style.quiet, "print errors only");
+    command.add_flag("-v,--verbose", style.verbose, "explain each stage");
+    command.parse_complete_callback([&style] {
+        if (style.quiet && style.verbose) throw CLI::ValidationError("--quiet excludes --verbose");
+        spdlog::set_level(style.verbose ? spdlog::level::debug
+                          : style.quiet ? spdlog::level::err
+                                        : spdlog::level::info);
+    });
+}
+
+}  // namespace gpumat::cli

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/context.hpp"
+
+// The options that several commands have.
+
+namespace gpumat::cli {
+
+/// Adds --threads to a command: as many as there are processors unless it is given.
+void add_threads(CLI::App& command, int& threads, const std::string& help);
+
+/// Adds --time-limit to a command: seconds.
+void add_time_limit(CLI::App& command, double& seconds, const std::string& help);
+
+/// Adds --memory-limit to a command: bytes, or a number with a unit such as 4GiB.
+void add_memory_limit(CLI::App& command, std::optional<std::uint64_t>& limit, const std::string& help);
+
+/// Adds --seed to a command: a number without a sign.
+void add_seed(CLI::App& command, std::uint64_t& seed, const std::string& help);
+
+/// Adds --json, -q and -v to a command.
+void add_style_options(CLI::App& command, Style& style);
+
+}  // namespace gpumat::cli
