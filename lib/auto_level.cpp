@@ -13,11 +13,10 @@ namespace {
 std::optional<TunedLevel> tuned_level(const Problem& problem, const Device& device) {
     const auto size_class = size_class_of(problem);
     if (!size_class) return std::nullopt;
-    const std::string device_id = tuned_device_id(device);
-    const auto path = tuning_path(problem.operation, device_id);
+    const auto path = tuning_path(problem.operation, tuned_device_id(device));
     if (!path) return std::nullopt;
     std::string why_not;
-    const auto tuning = load_tuning(*path, problem.operation, device_id, why_not);
+    const auto tuning = load_tuning(*path, problem.operation, device, why_not);
     if (!why_not.empty()) spdlog::debug("ignored {}: {}", *path, why_not);
     if (!tuning) return std::nullopt;
     const TunedLevel* entry = tuning->find(element_kind(problem.operation, problem.type), *size_class);

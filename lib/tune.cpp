@@ -1,5 +1,7 @@
 #include "lib/tune.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -91,7 +93,7 @@ class Tuner {
     /// The winner of every class; of none where no level takes the type.
     void tune(Type type, Tuning& tuning) {
         const auto sizes = sizes_for(options_, type, device_);
-        const Names close = close_levels(type);
+        Names close = close_levels(type);
         if (close.empty()) return;
         for (const auto& [size_class, size] : sizes) {
             const auto winner = fastest_that_fits(type, size_class, size, close);
@@ -158,10 +160,28 @@ class Tuner {
         return close;
     }
 
+    /// Leaves out of what follows the levels that are far behind on a problem of some size, where each run of
+    /// them costs more than it may tell.
+    void drop_hopeless(const std::vector<BenchRow>& rows, Names& levels) const {
+        const double best = best_ms(rows);
+        for (const BenchRow& row : rows) {
+            const bool slow = *row.median_ms > options_.time_limit_s * 1e3;
+            if (*row.median_ms <= (slow ? kFarBehindWhereSlow : kFarBehind) * best) continue;
+            spdlog::debug("{} {} is {:.3g} times slower than the fastest on {}, and left out from here on",
+                          row.level, name_of(row.type), *row.median_ms / best, to_string(row.size));
+            std::erase(levels, row.level);
+        }
+    }
+
+    /// Where the problem is of medium size or large, `levels` loses those that are far behind.
     std::optional<BenchRow> fastest_that_fits(Type type, SizeClass size_class, const BenchSize& size,
-                                              const Names& levels) {
+                                              Names& levels) {
         try {
-            return fastest(type, size, levels);
+            const auto rows = measure(type, size, levels, {}, options_.time_limit_s);
+            if (rows.empty()) return std::nullopt;
+            if (size_class == SizeClass::medium || size_class == SizeClass::large)
+                drop_hopeless(rows, levels);
+            return with_best_parameters(type, size, rows);
         } catch (const Error& error) {
             if (error.code() != ErrorCode::memory) throw;
             if (listener_.skipped) listener_.skipped(size_class, size, error.what());
@@ -169,9 +189,7 @@ class Tuner {
         }
     }
 
-    std::optional<BenchRow> fastest(Type type, const BenchSize& size, const Names& levels) {
-        auto rows = measure(type, size, levels, {}, options_.time_limit_s);
-        if (rows.empty()) return std::nullopt;
+    BenchRow with_best_parameters(Type type, const BenchSize& size, std::vector<BenchRow> rows) {
         const auto by_time = [](const BenchRow& row) { return *row.median_ms; };
         BenchRow best = *std::ranges::min_element(rows, {}, by_time);
         const Level& level = *registry_.find(options_.operation, device_, best.level);
@@ -208,8 +226,9 @@ TuningFile open_tuning(Operation operation, const Device& device) {
     file.tuning = {.operation = operation,
                    .device_id = device_id,
                    .device_name = recorded_device(device).name,
+                   .software = tuned_software(device),
                    .entries = {}};
-    if (auto tuning = load_tuning(file.path, operation, device_id, file.why_not))
+    if (auto tuning = load_tuning(file.path, operation, device, file.why_not))
         file.tuning = *std::move(tuning);
     return file;
 }

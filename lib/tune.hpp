@@ -12,8 +12,11 @@
 
 namespace gpumat {
 
-/// A level this many times slower than the fastest on a small problem is left out of the rest.
+/// A level this many times slower than the fastest on a small problem is left out of the rest; on a problem
+/// of medium size or a large one, of what follows.
 inline constexpr double kFarBehind = 4;
+/// The same on those two for a level of which one run takes longer than the time limit.
+inline constexpr double kFarBehindWhereSlow = 2;
 
 struct TuneOptions {
     Operation operation = Operation::transpose;

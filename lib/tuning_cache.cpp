@@ -68,7 +68,7 @@ TunedLevel entry_of(const Json& json) {
     return entry;
 }
 
-Tuning tuning_of(const Json& json, Operation operation, const std::string& device_id) {
+Tuning tuning_of(const Json& json, Operation operation, const Device& device) {
     require(json.at("schema").get<std::string>() == kSchema, "it is no " + std::string(kSchema));
     require(json.at("version").get<std::string>() == version(), "another version of gpumat wrote it");
     require(json.at("op").get<std::string>() == name_of(operation), "it is for another operation");
@@ -76,7 +76,11 @@ Tuning tuning_of(const Json& json, Operation operation, const std::string& devic
     tuning.operation = operation;
     tuning.device_id = json.at("device").at("id").get<std::string>();
     tuning.device_name = json.at("device").at("name").get<std::string>();
-    require(tuning.device_id == device_id, "it is for another device");
+    require(tuning.device_id == tuned_device_id(device), "it is for another device");
+    tuning.software = json.at("software").get<std::string>();
+    const std::string software = tuned_software(device);
+    require(tuning.software == software,
+            "it was measured with '" + tuning.software + "', and this is '" + software + "'");
     for (const Json& entry : json.at("entries")) tuning.put(entry_of(entry));
     return tuning;
 }
@@ -133,19 +137,35 @@ std::string tuned_device_id(const Device& device) {
            std::to_string(device.threads) + "-threads";
 }
 
+std::string tuned_software(const Device& device) {
+    if (device.gpu != nullptr) {
+        const GpuInfo& gpu = device.gpu->info();
+        return "driver " + gpu.driver_version + ", CUDA " + gpu.runtime_version;
+    }
+#ifdef __clang__
+    std::string compiler = "Clang " __clang_version__;
+#else
+    std::string compiler = "GCC " __VERSION__;
+#endif
+#ifndef NDEBUG
+    compiler += ", debug build";
+#endif
+    return compiler;
+}
+
 std::optional<std::string> tuning_path(Operation operation, const std::string& device_id) {
     const std::optional<fs::path> folder = cache_folder();
     if (!folder) return std::nullopt;
     return *folder / ("tuning-" + std::string(name_of(operation)) + "-" + device_id + ".json");
 }
 
-std::optional<Tuning> load_tuning(const std::string& path, Operation operation, const std::string& device_id,
+std::optional<Tuning> load_tuning(const std::string& path, Operation operation, const Device& device,
                                   std::string& why_not) {
     why_not.clear();
     std::error_code error;
     if (!fs::exists(path, error) && !error) return std::nullopt;
     try {
-        return tuning_of(Json::parse(read_text(path)), operation, device_id);
+        return tuning_of(Json::parse(read_text(path)), operation, device);
     } catch (const Foreign& foreign) {
         why_not = foreign.what();
     } catch (const Json::exception&) {
@@ -179,6 +199,7 @@ Json to_json(const Tuning& tuning) {
             {"version", version()},
             {"op", name_of(tuning.operation)},
             {"device", {{"id", tuning.device_id}, {"name", tuning.device_name}}},
+            {"software", tuning.software},
             {"entries", std::move(entries)}};
 }
 

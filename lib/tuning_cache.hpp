@@ -32,6 +32,7 @@ struct Tuning {
     Operation operation = Operation::transpose;
     std::string device_id;  ///< see tuned_device_id
     std::string device_name;
+    std::string software;  ///< see tuned_software
     std::vector<TunedLevel> entries;
 
     [[nodiscard]] const TunedLevel* find(const std::string& element, SizeClass size_class) const;
@@ -43,13 +44,17 @@ struct Tuning {
 /// and the number of threads.
 std::string tuned_device_id(const Device& device);
 
+/// What beside the device and this version decides which level is the fastest: the compiler of the CPU's
+/// levels, a GPU's driver and CUDA runtime.
+std::string tuned_software(const Device& device);
+
 /// The file for an operation and device: in the folder $GPUMAT_CACHE, else $XDG_CACHE_HOME/gpumat, else
 /// ~/.cache/gpumat. Absent where GPUMAT_CACHE is set and empty, or no folder is known.
 std::optional<std::string> tuning_path(Operation operation, const std::string& device_id);
 
 /// Reads the file. Absent where there is none, and where it is damaged, of another version of gpumat, or for
-/// another operation or device: `why_not` then says so. Never throws for what a file holds.
-std::optional<Tuning> load_tuning(const std::string& path, Operation operation, const std::string& device_id,
+/// another operation, device or software: `why_not` then says so. Never throws for what a file holds.
+std::optional<Tuning> load_tuning(const std::string& path, Operation operation, const Device& device,
                                   std::string& why_not);
 
 /// Replaces the file as a whole and makes its folder. Throws Error{output}.

@@ -1,10 +1,14 @@
 // The class of a problem, and the cache file of measurements: what it keeps, and what it refuses.
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "lib/auto_level.hpp"
 #include "lib/size_class.hpp"
+#include "lib/tune.hpp"
 #include "lib/tuning_cache.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
@@ -81,6 +85,55 @@ TEST_CASE("what is measured for a class is of that class") {
     }
 }
 
+namespace {
+
+std::atomic<int> runs_on_large{0};
+
+/// A right transpose that is slow on all but small problems.
+Launch prepare_slow(const Problem& problem, const Operands& operands, const Device& device) {
+    const Registry standard = Registry::standard();
+    const Level* level = standard.find(Operation::transpose, DeviceKind::cpu, "serial");
+    const Launch launch = level->prepare(problem, operands, device);
+    return {"slow",
+            [=] {
+                launch.run();
+                if (size_class_of(problem) == SizeClass::large) ++runs_on_large;
+                if (problem.m > 1000) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+            },
+            {}};
+}
+
+}  // namespace
+
+TEST_CASE("a level that is far behind on a problem of medium size is not run on a large one") {
+    const TemporaryFolder folder;
+    setenv("GPUMAT_CACHE", (folder / "cache").c_str(), 1);
+    const Registry standard = Registry::standard();
+    Level fast = *standard.find(Operation::transpose, DeviceKind::cpu, "vectorized");
+    Level slow = *standard.find(Operation::transpose, DeviceKind::cpu, "serial");
+    fast.number = 1;
+    slow.number = 2;
+    slow.name = "slow";
+    slow.prepare = prepare_slow;
+    const Registry registry({fast, slow});
+    TuneOptions options = {
+        .operation = Operation::transpose, .types = {Type::f32}, .device = "cpu", .threads = 2};
+    options.time_limit_s = 0.01;
+    const BenchSize medium = {1056, 1056, 0};
+    const BenchSize large = {4112, 4112, 0};
+    std::vector<std::string> winners;
+    const TuneListener listener = {.tuned = [&](const TunedLevel& entry) { winners.push_back(entry.level); }};
+
+    options.sizes = {large};
+    CHECK(run_tune(options, registry, listener) == 0);
+    CHECK(runs_on_large > 0);  // nothing is known of it yet
+    runs_on_large = 0;
+    options.sizes = {medium, large};
+    CHECK(run_tune(options, registry, listener) == 0);
+    CHECK(runs_on_large == 0);
+    CHECK(winners == std::vector<std::string>(3, "vectorized"));
+}
+
 TEST_CASE("measurements are read back, and decide auto where they can") {
     const TemporaryFolder folder;
     setenv("GPUMAT_CACHE", (folder / "cache").c_str(), 1);
@@ -89,7 +142,7 @@ TEST_CASE("measurements are read back, and decide auto where they can") {
     const std::string path = *tuning_path(Operation::transpose, id);
     const Problem problem = transpose_of(4096, 4096);
     const Choice shipped = registry.choose(problem, kCpu);
-    Tuning tuning = {Operation::transpose, id, "a processor", {}};
+    Tuning tuning = {Operation::transpose, id, "a processor", tuned_software(kCpu), {}};
     const auto put = [&](const std::string& level,
                          const std::map<std::string, int, std::less<>>& parameters) {
         tuning.put({"4-byte", SizeClass::large, {7056, 7056, 0}, level, parameters, 1.5, "2026-02-03"});
@@ -103,7 +156,7 @@ TEST_CASE("measurements are read back, and decide auto where they can") {
     };
     const auto refused = [&] {
         std::string why_not;
-        CHECK_FALSE(load_tuning(path, Operation::transpose, id, why_not));
+        CHECK_FALSE(load_tuning(path, Operation::transpose, kCpu, why_not));
         CHECK(chosen(problem).level == shipped.level);
         CHECK(chosen(problem).reason == shipped.reason);
         return why_not;
@@ -153,6 +206,12 @@ TEST_CASE("measurements are read back, and decide auto where they can") {
         CHECK(refused() == "it is for another operation");
         replace(id, "GPU-1");
         CHECK(refused() == "it is for another device");
+        const std::string software = tuned_software(kCpu);
+        CHECK_FALSE(software.empty());
+        replace(software, "GCC 1.0");
+        CHECK(refused() == "it was measured with 'GCC 1.0', and this is '" + software + "'");
+        replace("\"software\"", "\"hardware\"");
+        CHECK(refused() == "it is damaged");
         replace("large", "huge");
         CHECK(refused() == "an entry has no class of this version");
         replace("2026-02-03", "\\u001b[31m-03");
