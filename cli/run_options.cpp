@@ -34,6 +34,8 @@ void add_level_options(CLI::App& command, SharedOptions& shared) {
     command.add_option("-d,--device", run.device, "auto, cpu, gpu or gpu:N")->capture_default_str();
     add_parameter(command, shared, "tile", "tile of a level that has one");
     add_parameter(command, shared, "block", "rows of threads of a level that has them");
+    add_parameter(command, shared, "pack",
+                  "how a level that can pack takes its operands (see: gpumat levels -v)");
     add_parameter(command, shared, "vector", "bits of the vector registers of a level that uses them");
     add_threads(command, run.threads, "CPU threads");
 }

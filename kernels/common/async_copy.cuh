@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "kernels/common/shared_address.cuh"
+
 namespace gpumat {
 
 /// Whether this pass of the compiler has copies from global to shared memory that bypass registers.
@@ -12,11 +14,6 @@ namespace gpumat {
 #else
 #define GPUMAT_HAS_ASYNC_COPY 0
 #endif
-
-/// The address of shared memory as the copy instructions take it.
-__device__ inline std::uint32_t shared_address(const void* shared) {
-    return static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
-}
 
 #if GPUMAT_HAS_ASYNC_COPY
 

@@ -9,6 +9,11 @@ struct alignas(2 * sizeof(R)) Complex {
     R im;
 };
 
+template <class T>
+inline constexpr bool kIsComplex = false;
+template <class R>
+inline constexpr bool kIsComplex<Complex<R>> = true;
+
 template <class R>
 __device__ inline Complex<R> operator+(Complex<R> x, Complex<R> y) {
     return {x.re + y.re, x.im + y.im};

@@ -64,8 +64,10 @@ std::vector<std::pair<std::string, std::string>> launch_details(const void* kern
 }
 
 void allow_shared_memory(const void* kernel, std::size_t bytes) {
-    constexpr std::size_t kUsualLimit_bytes = 48 * 1024;
-    if (bytes <= kUsualLimit_bytes) return;
+    constexpr std::size_t kUsualLimit_bytes = 48 * 1024;  // with what the kernel declares itself
+    cudaFuncAttributes attributes{};
+    GPUMAT_CUDA(cudaFuncGetAttributes(&attributes, kernel));
+    if (bytes + attributes.sharedSizeBytes <= kUsualLimit_bytes) return;
     GPUMAT_CUDA(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
 }

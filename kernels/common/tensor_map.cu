@@ -22,26 +22,40 @@ Encode encode_function() {
     return reinterpret_cast<Encode>(function);
 }
 
+struct Extents {
+    std::int64_t rows, row_words, pitch_bytes;
+    int box_words, box_rows;
+};
+
+CUtensorMap encode(const void* data, const Extents& extents, CUtensorMapSwizzle swizzle) {
+    const std::array<cuuint64_t, 2> sizes = {static_cast<cuuint64_t>(extents.row_words),
+                                             static_cast<cuuint64_t>(extents.rows)};
+    const std::array<cuuint64_t, 1> strides = {static_cast<cuuint64_t>(extents.pitch_bytes)};
+    const std::array<cuuint32_t, 2> box = {static_cast<cuuint32_t>(extents.box_words),
+                                           static_cast<cuuint32_t>(extents.box_rows)};
+    const std::array<cuuint32_t, 2> steps = {1, 1};
+    CUtensorMap map{};
+    const CUresult status =
+        encode_function()(&map, CU_TENSOR_MAP_DATA_TYPE_UINT32, 2, const_cast<void*>(data), sizes.data(),
+                          strides.data(), box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+                          CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (status != CUDA_SUCCESS) {
+        throw Error(ErrorCode::device, "cuTensorMapEncodeTiled: error " + std::to_string(status) + " for " +
+                                           std::to_string(extents.rows) + " rows of " +
+                                           std::to_string(extents.row_words) + " words");
+    }
+    return map;
+}
+
 }  // namespace
 
 CUtensorMap swizzled_map(const void* data, std::int64_t rows, std::int64_t row_bytes, int box_rows) {
-    constexpr std::uint32_t kBoxWords = 32;
-    const std::array<cuuint64_t, 2> sizes = {static_cast<cuuint64_t>(row_bytes / 4),
-                                             static_cast<cuuint64_t>(rows)};
-    const std::array<cuuint64_t, 1> strides = {static_cast<cuuint64_t>(row_bytes)};
-    const std::array<cuuint32_t, 2> box = {kBoxWords, static_cast<cuuint32_t>(box_rows)};
-    const std::array<cuuint32_t, 2> steps = {1, 1};
-    CUtensorMap map{};
-    const CUresult status = encode_function()(
-        &map, CU_TENSOR_MAP_DATA_TYPE_UINT32, 2, const_cast<void*>(data), sizes.data(), strides.data(),
-        box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (status != CUDA_SUCCESS) {
-        throw Error(ErrorCode::device, "cuTensorMapEncodeTiled: error " + std::to_string(status) + " for " +
-                                           std::to_string(rows) + " rows of " + std::to_string(row_bytes) +
-                                           " bytes");
-    }
-    return map;
+    return encode(data, {rows, row_bytes / 4, row_bytes, 32, box_rows}, CU_TENSOR_MAP_SWIZZLE_128B);
+}
+
+CUtensorMap plain_map(const void* data, std::int64_t rows, std::int64_t row_words, std::int64_t pitch_bytes,
+                      int box_words, int box_rows) {
+    return encode(data, {rows, row_words, pitch_bytes, box_words, box_rows}, CU_TENSOR_MAP_SWIZZLE_NONE);
 }
 
 }  // namespace gpumat

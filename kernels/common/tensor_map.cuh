@@ -14,4 +14,13 @@ namespace gpumat {
 /// lacks tensor maps or refuses this one.
 CUtensorMap swizzled_map(const void* data, std::int64_t rows, std::int64_t row_bytes, int box_rows);
 
+/// `rows` rows of `row_words` 32-bit words in device memory, `pitch_bytes` apart, cut into boxes of
+/// `box_words` by `box_rows`, which lie in shared memory row by row. What a box has outside of the matrix is
+/// read as zeros.
+///
+/// `data` and `pitch_bytes` are multiples of 16, box_words is a multiple of 4; box_words and box_rows are at
+/// most 256. Throws like swizzled_map.
+CUtensorMap plain_map(const void* data, std::int64_t rows, std::int64_t row_words, std::int64_t pitch_bytes,
+                      int box_words, int box_rows);
+
 }  // namespace gpumat

@@ -401,6 +401,52 @@ TEST_CASE("every GPU multiply level gives the same bits again") {
     }
 }
 
+TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, however it takes its operands") {
+    const auto gpu = Gpu::open(0);
+    const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
+    const Registry registry = Registry::standard();
+    const Level& naive = *registry.find(Operation::multiply, DeviceKind::gpu, "naive");
+    const Level& pipelined = *registry.find(Operation::multiply, DeviceKind::gpu, "pipelined");
+    // Many tiles in every direction, edges that are cut, and waves of blocks that k is split in.
+    constexpr std::array kShapes = {Extents{1030, 2056, 333}, Extents{2051, 1927, 64},
+                                    Extents{130, 250, 9001}};
+    if (small_shapes_only()) return;
+    for (const Type type : kTypes) {
+        multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
+            for (const Extents& e : kShapes) {
+                Problem p{.operation = Operation::multiply, .type = type, .m = e.m, .n = e.n, .k = e.k};
+                std::mt19937 random(7);
+                const auto draw = [&](std::int64_t count) {
+                    std::vector<T> values(static_cast<std::size_t>(count));
+                    for (T& value : values) value = whole_number<T>(random);
+                    DeviceMemory memory = gpu->allocate(values.size() * sizeof(T));
+                    gpu->upload(memory.data(), values.data(), memory.bytes());
+                    return memory;
+                };
+                const DeviceMemory a = draw(p.m * p.k);
+                const DeviceMemory b = draw(p.k * p.n);
+                const DeviceMemory c = gpu->allocate(static_cast<std::size_t>(p.m * p.n) * sizeof(T));
+                const auto result = [&](const Level& level) {
+                    gpu->fill(c.data(), kPoison, c.bytes());
+                    prepare_launch(level, p, {a.data(), b.data(), nullptr, c.data()}, device).run();
+                    gpu->synchronize();
+                    std::vector<std::byte> bytes(c.bytes());
+                    gpu->download(bytes.data(), c.data(), bytes.size());
+                    return bytes;
+                };
+                const std::vector<std::byte> expected = result(naive);
+                for (const int pack : {0, 1, 64, 96, 128}) {
+                    p.parameters = {{"pack", pack}};
+                    INFO(name_of_case(pipelined, p, 0));
+                    if (!unsupported_reasons(pipelined, p, device).empty()) continue;
+                    CHECK(result(pipelined) == expected);
+                }
+                p.parameters.clear();
+            }
+        });
+    }
+}
+
 TEST_CASE("a result of more than 2^31 elements is whole") {
     const auto gpu = Gpu::open(0);
     const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};

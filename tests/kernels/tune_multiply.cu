@@ -1,78 +1,141 @@
-// Measures candidates for `pipelined` in f32 against cuBLAS: a development program, not a test.
+// Measures candidates for `pipelined` against cuBLAS: a development program, not a test. It is compiled for
+// one type, GPUMAT_TUNE_TYPE (float where nothing is said). Only float is compared with cuBLAS.
 //
 // tune_multiply once INDEX M N K launches one candidate twice, or cuBLAS with index -1, for a profiler.
 // tune_multiply [SIZE…]: for each shape, every candidate tile is checked against the naive level on whole
 // numbers, where sums are exact, and then timed on random numbers with a cold L2 cache, unsplit, with the
-// model's split and with fixed ones. Prints the ratio of rates to cuBLAS, and the split that gave it. The
-// last row is what `pipelined` chooses by itself. The figures go into kernels/multiply/gpu/tuning.hpp.
+// model's split and with fixed ones. Prints the rates as ratios to cuBLAS, and the split that gave the best
+// and the rate unsplit. The last row is what `pipelined` chooses by itself. The figures go into
+// kernels/multiply/gpu/tuning.hpp.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "kernels/common/cublas.hpp"
 #include "kernels/multiply/gpu/levels.hpp"
-#include "kernels/multiply/gpu/pipelined.cuh"
+#include "kernels/multiply/gpu/pipelined_choice.cuh"
 #include "kernels/registry.hpp"
 
 using namespace gpumat;
 using namespace gpumat::multiply::gpu;
 
+#ifndef GPUMAT_TUNE_TYPE
+#define GPUMAT_TUNE_TYPE float
+#endif
+
 namespace {
 
-//   bm   bn  bk  tm  tn  lanes_m  stages  resident  rate
-constexpr std::array kCandidates = {
-    Tile{128, 256, 8, 8, 16, 4, 4, 1, 85},   // 0
-    Tile{128, 256, 8, 8, 16, 4, 3, 1, 85},   // 1
-    Tile{256, 128, 8, 16, 8, 4, 4, 1, 85},   // 2
-    Tile{128, 128, 8, 8, 16, 4, 4, 2, 85},   // 3
-    Tile{128, 128, 8, 16, 8, 8, 4, 2, 85},   // 4
-    Tile{64, 256, 8, 8, 16, 4, 4, 2, 85},    // 5
-    Tile{128, 128, 16, 8, 16, 4, 3, 2, 85},  // 6
-    Tile{192, 192, 8, 8, 12, 4, 4, 1, 85},   // 7
-    Tile{128, 128, 8, 8, 8, 4, 4, 2, 85},    // 8
-    Tile{64, 128, 8, 8, 8, 4, 4, 4, 85},     // 9
-    Tile{64, 128, 16, 8, 8, 4, 3, 4, 85},    // 10
-    Tile{64, 64, 16, 8, 4, 4, 4, 4, 85},     // 11
-    Tile{32, 64, 16, 4, 4, 4, 4, 6, 85},     // 12
-    Tile{16, 256, 16, 8, 4, 2, 4, 3, 85},    // 13
-    Tile{16, 128, 16, 4, 4, 2, 4, 4, 85},    // 14
-};
+using T = GPUMAT_TUNE_TYPE;
+static_assert(std::is_same_v<T, Sum<T>>, "types that are their own sums");
+
+template <class S>
+constexpr Type kTypeOf = Type::f32;
+template <>
+constexpr Type kTypeOf<double> = Type::f64;
+template <>
+constexpr Type kTypeOf<Complex<float>> = Type::c64;
+template <>
+constexpr Type kTypeOf<Complex<double>> = Type::c128;
+template <>
+constexpr Type kTypeOf<std::uint32_t> = Type::i32;
+template <>
+constexpr Type kTypeOf<std::uint64_t> = Type::i64;
+
+template <class S>
+constexpr auto candidates() {
+    //   bm   bn  bk  tm  tn  lanes_m  stages  resident  rate
+    if constexpr (sizeof(S) == 4) {
+        return std::array{
+            Tile{128, 128, 16, 8, 16, 4, 3, 2, 78},        // 0
+            Tile{64, 256, 8, 8, 16, 4, 4, 2, 77},          // 1
+            Tile{64, 128, 16, 8, 8, 4, 3, 4, 72},          // 2
+            Tile{16, 256, 16, 8, 4, 2, 4, 3, 60},          // 3
+            Tile{16, 128, 16, 4, 4, 2, 4, 4, 57},          // 4
+            Tile{64, 64, 16, 8, 4, 4, 4, 4, 66},           // 5
+            Tile{32, 64, 16, 4, 4, 4, 4, 6, 57},           // 6
+            Tile{128, 128, 16, 8, 16, 4, 4, 2, 85, true},  // 7
+            Tile{128, 96, 16, 8, 12, 4, 4, 3, 84, true},   // 8
+            Tile{128, 64, 16, 8, 8, 4, 4, 4, 83, true},    // 9
+            Tile{128, 128, 32, 8, 16, 4, 3, 2, 85, true},  // 10
+        };
+    } else if constexpr (sizeof(S) == 8) {
+        return std::array{
+            Tile{128, 128, 8, 8, 8, 4, 4, 1, 85},         // 0
+            Tile{32, 64, 8, 4, 4, 4, 4, 4, 55},           // 1
+            Tile{128, 128, 16, 8, 8, 4, 4, 1, 85, true},  // 2
+            Tile{128, 64, 16, 8, 8, 4, 4, 2, 85, true},   // 3
+        };
+    } else {
+        return std::array{
+            Tile{64, 64, 8, 4, 4, 4, 3, 1, 80},        // 0
+            Tile{64, 64, 8, 8, 4, 4, 4, 1, 85, true},  // 1
+        };
+    }
+}
+constexpr auto kCandidates = candidates<T>();
 
 struct Shape {
     std::int64_t m, n, k;
 };
-constexpr std::array kShapes = {Shape{256, 256, 256},      Shape{512, 512, 512},    Shape{1024, 1024, 1024},
-                                Shape{2048, 2048, 2048},   Shape{4096, 4096, 4096}, Shape{4097, 4097, 4097},
-                                Shape{8191, 8191, 8191},   Shape{8192, 8192, 8192}, Shape{1000, 3000, 5000},
-                                Shape{64, 64, 65536},      Shape{16384, 16384, 32}, Shape{16, 16384, 16384},
-                                Shape{16384, 16384, 16384}};
+constexpr std::array kShapes = {Shape{256, 256, 256},    Shape{512, 512, 512},      Shape{1024, 1024, 1024},
+                                Shape{2048, 2048, 2048}, Shape{4000, 4000, 4000},   Shape{4096, 4096, 4096},
+                                Shape{4097, 4097, 4097}, Shape{8191, 8191, 8191},   Shape{8192, 8192, 8192},
+                                Shape{1000, 3000, 5000}, Shape{64, 64, 65536},      Shape{16384, 16384, 32},
+                                Shape{16, 16384, 16384}, Shape{16384, 16384, 16384}};
+
+/// An element of that value; complex ones have an imaginary part as well.
+template <class S>
+__device__ void set(S& to, float value, float) {
+    if constexpr (std::is_integral_v<S>) {
+        to = static_cast<S>(static_cast<std::int64_t>(value));
+    } else {
+        to = static_cast<S>(value);
+    }
+}
+template <class R>
+__device__ void set(Complex<R>& to, float value, float imaginary) {
+    to = {static_cast<R>(value), static_cast<R>(imaginary)};
+}
 
 /// Uniform in [−1, 1), or whole numbers from −3 to 3.
-__global__ void fill(float* to, std::int64_t count, unsigned seed, bool whole) {
+__global__ void fill(T* to, std::int64_t count, unsigned seed, bool whole) {
     for (std::int64_t i = blockIdx.x * std::int64_t{256} + threadIdx.x; i < count;
          i += std::int64_t{gridDim.x} * 256) {
         auto x = static_cast<unsigned long long>(i) + (static_cast<unsigned long long>(seed) << 40);
         x = (x ^ x >> 31) * 0x7fb5d329728ea185ull;
         x = (x ^ x >> 27) * 0x81dadef4bc2dd44dull;
         x ^= x >> 33;
-        to[i] = whole ? static_cast<float>(static_cast<int>(x % 7) - 3)
-                      : static_cast<float>(static_cast<int>(static_cast<unsigned>(x)) >> 8) * 0x1p-23f;
+        const float value = whole ? static_cast<float>(static_cast<int>(x % 7) - 3)
+                                  : static_cast<float>(static_cast<int>(static_cast<unsigned>(x)) >> 8) *
+                                        (std::is_integral_v<T> ? 1.0f : 0x1p-23f);
+        set(to[i], value, static_cast<float>(x >> 32 & 3));
     }
 }
 
-__global__ void count_different(const float* x, const float* y, std::int64_t count,
+__global__ void count_different(const unsigned* x, const unsigned* y, std::int64_t count,
                                 unsigned long long* different) {
     for (std::int64_t i = blockIdx.x * std::int64_t{256} + threadIdx.x; i < count;
          i += std::int64_t{gridDim.x} * 256) {
-        if (!(x[i] == y[i])) atomicAdd(different, 1ull);
+        if (x[i] != y[i] && (x[i] | y[i]) << 1 != 0) atomicAdd(different, 1ull);
     }
 }
 
 using Prepare = Launch (*)(const Problem&, const Operands&, const Device&, const Schedule&);
 
+template <std::size_t kIndex>
+Launch prepare_candidate(const Problem& problem, const Operands& operands, const Device& device,
+                         const Schedule& schedule) {
+    constexpr Tile kTile = kCandidates[kIndex];
+    if constexpr (kTile.packed) {
+        return prepare_packed_tile<T, kTile>(problem, operands, device, schedule);
+    } else {
+        return prepare_pipelined_tile<T, kTile>(problem, operands, device, schedule);
+    }
+}
+
 template <std::size_t... kIndices>
 constexpr std::array<Prepare, sizeof...(kIndices)> prepare_table(std::index_sequence<kIndices...>) {
-    return {prepare_pipelined_tile<float, kCandidates[kIndices]>...};
+    return {prepare_candidate<kIndices>...};
 }
 
 class Tuner {
@@ -80,7 +143,9 @@ class Tuner {
     Tuner() : gpu_(Gpu::open(0)), device_{.kind = DeviceKind::gpu, .gpu = gpu_.get()} {
         flush_ = gpu_->allocate(std::size_t{256} << 20);
         counter_ = gpu_->allocate(8);
-        if (const std::string why = cublas::why_missing(); why.empty()) {
+        if (!std::is_same_v<T, float>) {
+            std::printf("rates are ratios to 66.9 TFLOP/s\n");
+        } else if (const std::string why = cublas::why_missing(); why.empty()) {
             cublas_ = std::make_unique<cublas::Handle>(stream_of(device_));
         } else {
             std::printf("no cuBLAS (%s): ratios are to 66.9 TFLOP/s\n", why.c_str());
@@ -138,18 +203,20 @@ class Tuner {
             }
             double best = 0;
             Schedule chosen;
-            std::string all;
+            double unsplit = 0;
             for (const Schedule& schedule : schedules[i]) {
                 const Launch launch = kPrepare[i](problem_, operands_, device_, schedule);
                 const double rate = flops / (time_ms(launch.run) * 1e9);
+                if (schedule.splits == 1) unsplit = rate;
                 if (rate > best) {
                     best = rate;
                     chosen = schedule;
                 }
             }
             const std::int64_t tiles = tiles_of(kCandidates[i]);
-            std::printf(" %zu:%.3f%s%d", i, best / vendor, chosen.whole == 0 && chosen.splits > 1 ? "s" : "t",
-                        chosen.whole == tiles ? 1 : chosen.splits);
+            std::printf(" %zu:%.3f%s%d(%.3f)", i, best / vendor,
+                        chosen.whole == 0 && chosen.splits > 1 ? "s" : "t",
+                        chosen.whole == tiles ? 1 : chosen.splits, unsplit / vendor);
         }
         const Launch choice = prepare_pipelined(problem_, operands_, device_);
         std::printf("\n  chosen %s: %.3f", choice_wrong ? "WRONG" : "",
@@ -162,12 +229,14 @@ class Tuner {
     static void legend() {
         for (std::size_t i = 0; i < kCandidates.size(); ++i) {
             const Tile& t = kCandidates[i];
-            std::printf("%zu: %dx%dx%d thread %dx%d lanes_m %d stages %d resident %d\n", i, t.bm, t.bn, t.bk,
-                        t.tm, t.tn, t.lanes_m, t.stages, t.resident);
+            std::printf("%zu: %s %dx%dx%d thread %dx%d lanes_m %d stages %d resident %d\n", i,
+                        t.packed ? "packed" : "as it lies", t.bm, t.bn, t.bk, t.tm, t.tn, t.lanes_m, t.stages,
+                        t.resident);
         }
         std::printf(
-            "INDEX:RATIO, then t (only the tiles of the last wave split) or s (all split), and in how "
-            "many\n");
+            "INDEX:RATIO, then t (only the tiles of the last wave split) or s (all split), and in how many, "
+            "then "
+            "the ratio unsplit\n");
     }
 
   private:
@@ -176,12 +245,13 @@ class Tuner {
     void allocate(const Shape& s) {
         problem_ = Problem{};
         problem_.operation = Operation::multiply;
+        problem_.type = kTypeOf<T>;
         problem_.m = s.m;
         problem_.n = s.n;
         problem_.k = s.k;
-        a_ = gpu_->allocate(static_cast<std::size_t>(s.m * s.k) * 4);
-        b_ = gpu_->allocate(static_cast<std::size_t>(s.k * s.n) * 4);
-        c_ = gpu_->allocate(static_cast<std::size_t>(s.m * s.n) * 4);
+        a_ = gpu_->allocate(static_cast<std::size_t>(s.m * s.k) * sizeof(T));
+        b_ = gpu_->allocate(static_cast<std::size_t>(s.k * s.n) * sizeof(T));
+        c_ = gpu_->allocate(static_cast<std::size_t>(s.m * s.n) * sizeof(T));
         operands_ = {a_.data(), b_.data(), nullptr, c_.data()};
     }
 
@@ -205,9 +275,9 @@ class Tuner {
     }
 
     void generate(bool whole) {
-        fill<<<2048, 256, 0, stream_of(device_)>>>(static_cast<float*>(a_.data()), problem_.m * problem_.k, 1,
+        fill<<<2048, 256, 0, stream_of(device_)>>>(static_cast<T*>(a_.data()), problem_.m * problem_.k, 1,
                                                    whole);
-        fill<<<2048, 256, 0, stream_of(device_)>>>(static_cast<float*>(b_.data()), problem_.k * problem_.n, 2,
+        fill<<<2048, 256, 0, stream_of(device_)>>>(static_cast<T*>(b_.data()), problem_.k * problem_.n, 2,
                                                    whole);
         GPUMAT_CUDA(cudaGetLastError());
     }
@@ -217,7 +287,8 @@ class Tuner {
         gpu_->fill(counter_.data(), 0, 8);
         launch.run();
         count_different<<<2048, 256, 0, stream_of(device_)>>>(
-            static_cast<float*>(c_.data()), static_cast<float*>(reference_.data()), problem_.m * problem_.n,
+            static_cast<unsigned*>(c_.data()), static_cast<unsigned*>(reference_.data()),
+            problem_.m * problem_.n * static_cast<std::int64_t>(sizeof(T) / 4),
             static_cast<unsigned long long*>(counter_.data()));
         GPUMAT_CUDA(cudaGetLastError());
         std::uint64_t different = 0;

@@ -66,7 +66,22 @@ __device__ inline double multiply_add(double a, double b, double c) {
 template <class R>
 __device__ inline Complex<R> multiply_add(Complex<R> a, Complex<R> b, Complex<R> c) {
     return {multiply_add(-a.im, b.im, multiply_add(a.re, b.re, c.re)),
-            multiply_add(a.im, b.re, multiply_add(a.re, b.im, c.im))};
+            multiply_add(a.re, b.im, multiply_add(a.im, b.re, c.im))};
+}
+
+/// The two halves of a·b + c, in this order: the products with the real part of b, then those with its
+/// imaginary part. All of a real product is its first half.
+template <class S>
+__device__ inline S multiply_add_first(S a, S b, S c) {
+    return multiply_add(a, b, c);
+}
+template <class R>
+__device__ inline Complex<R> multiply_add_first(Complex<R> a, Complex<R> b, Complex<R> c) {
+    return {multiply_add(a.re, b.re, c.re), multiply_add(a.im, b.re, c.im)};
+}
+template <class R>
+__device__ inline Complex<R> multiply_add_second(Complex<R> a, Complex<R> b, Complex<R> c) {
+    return {multiply_add(-a.im, b.im, c.re), multiply_add(a.re, b.im, c.im)};
 }
 
 /// α or β as a sum, on the host.

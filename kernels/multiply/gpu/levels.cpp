@@ -12,7 +12,8 @@ constexpr std::array kVendorTypes = {Type::f32, Type::f64, Type::c64, Type::c128
 using Prepare = Launch (*)(const Problem&, const Operands&, const Device&);
 
 constexpr Level rung(int number, std::string_view name, std::string_view summary, std::string_view removes,
-                     Prepare prepare, std::span<const Parameter> parameters = {}) {
+                     Prepare prepare, std::span<const Parameter> parameters = {},
+                     Reasons (*unsupported)(const Problem&, const Device&) = nullptr) {
     return {.operation = Operation::multiply,
             .device = DeviceKind::gpu,
             .number = number,
@@ -21,6 +22,7 @@ constexpr Level rung(int number, std::string_view name, std::string_view summary
             .removes = removes,
             .needs = {.types = kTypes},
             .parameters = parameters,
+            .unsupported = unsupported,
             .prepare = prepare};
 }
 
@@ -53,7 +55,8 @@ std::span<const Level> levels() {
              "the shared load of every multiply-add", GPUMAT_GPU_LEVEL(prepare_register_blocked)),
         rung(12, "pipelined", "register and warp tiles, copies some stages ahead, k split where C is small",
              "the latency of memory, and instructions beside multiply-adds",
-             GPUMAT_GPU_LEVEL(prepare_pipelined)),
+             GPUMAT_GPU_LEVEL(prepare_pipelined), kPipelinedParameters,
+             GPUMAT_GPU_LEVEL(pipelined_unsupported)),
         Level{.operation = Operation::multiply,
               .device = DeviceKind::gpu,
               .number = 13,

@@ -20,6 +20,17 @@ inline constexpr std::array kTiles = {8, 16, 32};
 inline constexpr std::array kTiledParameters = {
     Parameter{"tile", "width and height of the tiles in shared memory", kTiles, 32, true}};
 
+/// The ways of `pipelined` to take its operands; any other value of "pack" is a number of columns.
+inline constexpr int kPackByShape = 0;
+inline constexpr int kPackNever = 1;
+inline constexpr std::array kPacks = {kPackByShape, kPackNever, 64, 96, 128};
+inline constexpr std::array kPipelinedParameters = {
+    Parameter{"pack",
+              "0: what is expected to be faster at this shape; 1: operands as they lie; 64, 96, 128: "
+              "operands packed k by "
+              "k for the copy engine, in tiles of that many columns",
+              kPacks, kPackByShape}};
+
 // One function a level, each in the file of its level.
 Launch prepare_naive_strided(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_naive(const Problem& problem, const Operands& operands, const Device& device);
@@ -33,6 +44,7 @@ Launch prepare_unrolled(const Problem& problem, const Operands& operands, const 
 Launch prepare_prefetch(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_register_blocked(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_pipelined(const Problem& problem, const Operands& operands, const Device& device);
+Reasons pipelined_unsupported(const Problem& problem, const Device& device);
 Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device& device);
 Reasons vendor_unsupported(const Problem& problem, const Device& device);
 

@@ -1,35 +1,17 @@
 #pragma once
 
 // How the level `pipelined` brings tiles of A and B to shared memory.
-#include <cstring>
 #include <type_traits>
 
 #include "kernels/common/async_copy.cuh"
 #include "kernels/multiply/gpu/arguments.cuh"
+#include "kernels/multiply/gpu/vectors.cuh"
 
 namespace gpumat::multiply::gpu {
 
 /// How a thread block loads an operand: element by element, whatever its steps; in 16-byte vectors along the
 /// rows of C (for A) or its columns (for B); or in vectors along k, which are taken apart in registers.
 enum class Load { element, vector, along_k };
-
-/// kCount elements that are loaded and stored at once.
-template <class T, int kCount>
-struct alignas(kCount * sizeof(T)) Vector {
-    T at[kCount];
-};
-
-/// Reads 16 bytes of shared memory. Volatile, so that the compiler keeps the reads where they are written,
-/// ahead of their use: it would move them behind multiply-adds to just before they are needed.
-template <class S, int kCount>
-__device__ inline void read_vector(S (&to)[kCount], const S* from) {
-    static_assert(sizeof(to) == 16);
-    uint4 bits;
-    asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(bits.x), "=r"(bits.y), "=r"(bits.z), "=r"(bits.w)
-                 : "r"(shared_address(from)));
-    memcpy(to, &bits, 16);
-}
 
 /// The k of the tiles that are still to be loaded: whole tiles, and then what is left. Tiles are counted in
 /// 32 bits.
@@ -52,10 +34,6 @@ struct Remaining {
         return k;
     }
 };
-
-/// Elements of one 16-byte access to shared memory, where elements are stored as sums.
-template <class T>
-inline constexpr int kVector = 16 / static_cast<int>(sizeof(Sum<T>));
 
 /// Elements between the k-rows of an operand's tile in shared memory. Copies that turn the operand write
 /// several rows at once, which a shift of four banks a row keeps free of conflicts.

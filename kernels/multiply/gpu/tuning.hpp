@@ -9,12 +9,13 @@ namespace gpumat::multiply::gpu {
 
 /// A block tile of `pipelined` and how its threads share it. Extents are in elements.
 struct Tile {
-    int bm, bn, bk;  ///< tile of C, and the depth of one stage
-    int tm, tn;      ///< tile of C of one thread
-    int lanes_m;     ///< rows of the warp's grid of lanes: lanes_m × (32 / lanes_m)
-    int stages;      ///< stages in shared memory
-    int resident;    ///< blocks that a multiprocessor must hold at once
-    int rate;        ///< measured: percent of the arithmetic peak when the device is full
+    int bm, bn, bk;       ///< tile of C, and the depth of one stage
+    int tm, tn;           ///< tile of C of one thread
+    int lanes_m;          ///< rows of the warp's grid of lanes: lanes_m × (32 / lanes_m)
+    int stages;           ///< stages in shared memory
+    int resident;         ///< blocks that a multiprocessor must hold at once
+    int rate;             ///< measured: percent of the arithmetic peak when the device is full
+    bool packed = false;  ///< for the kernel `packed`
 
     [[nodiscard]] constexpr int threads() const { return bm / tm * (bn / tn); }
     [[nodiscard]] constexpr int warp_m() const { return lanes_m * tm; }
@@ -43,11 +44,25 @@ inline constexpr std::array kTiles32 = {
     Tile{64, 64, 16, 8, 4, 4, 3, 4, 70},
 };
 inline constexpr std::array kTiles64 = {
-    Tile{128, 128, 8, 8, 8, 4, 4, 1, 85},  // f64, c64, i64
+    Tile{128, 128, 8, 8, 8, 4, 4, 1, 75},  // f64, c64, i64
     Tile{32, 64, 8, 4, 4, 4, 4, 4, 55},
 };
 inline constexpr std::array kTiles128 = {
     Tile{64, 64, 8, 4, 4, 4, 3, 1, 80},  // c128
+};
+
+// The same for operands that lie k by k, fed by the copy engine.
+inline constexpr std::array kPacked32 = {
+    Tile{128, 128, 16, 8, 16, 4, 4, 2, 82, true},  // f32, i32, f16, bf16
+    Tile{128, 96, 16, 8, 12, 4, 4, 3, 83, true},   //
+    Tile{128, 64, 16, 8, 8, 4, 4, 4, 82, true},
+};
+inline constexpr std::array kPacked64 = {
+    Tile{128, 128, 16, 8, 8, 4, 4, 1, 79, true},  // f64, c64, i64
+    Tile{128, 64, 16, 8, 8, 4, 4, 2, 78, true},
+};
+inline constexpr std::array kPacked128 = {
+    Tile{64, 64, 8, 8, 4, 4, 4, 1, 85, true},  // c128
 };
 
 /// How the tiles of C are handed to blocks: the first `whole` tiles to one block each, every other tile to
@@ -58,6 +73,16 @@ struct Schedule {
     double clocks = 0;  ///< the estimate that the choice rests on
 };
 
+/// The share of the full rate that so many blocks on a multiprocessor reach. Measured: with the kernel
+/// `packed`, two warps a scheduler come close to it; with the other, a quarter of the blocks reach half of
+/// it.
+constexpr double filled_rate(const Tile& t, std::int64_t blocks) {
+    if (blocks >= t.resident) return 1;
+    if (!t.packed) return 0.35 + 0.65 * static_cast<double>(blocks) / t.resident;
+    const std::int64_t warps = blocks * t.threads() / 128;  // a scheduler
+    return warps >= 3 ? 1 : warps == 2 ? 0.96 : 0.6;
+}
+
 /// Clock cycles that blocks take which each compute `depth` steps of k. The model: blocks run in waves over
 /// the multiprocessors; fewer blocks on one than it can hold do not hide their own latency; every wave pays
 /// for the first loads and last stores of its blocks, which other blocks on the multiprocessor hide in part.
@@ -66,8 +91,7 @@ constexpr double estimate_waves(const Tile& t, std::int64_t blocks, double depth
     constexpr double kStoredPerClock = 5;  // elements of C
     const double area = static_cast<double>(t.bm) * t.bn;
     const auto wave = [&](std::int64_t together) {  // blocks on a multiprocessor
-        // Measured: a quarter of the blocks that a multiprocessor can hold reach half of the full rate.
-        const double filled = 0.35 + 0.65 * static_cast<double>(together) / t.resident;
+        const double filled = filled_rate(t, together);
         const auto blocks_together = static_cast<double>(together);
         const double ends = kStartClocks + blocks_together * area / kStoredPerClock;
         return blocks_together * area * depth / (128.0 * t.rate / 100 * filled) +
@@ -110,6 +134,13 @@ constexpr Schedule best_schedule(const Tile& t, std::int64_t m, std::int64_t n, 
         if (clocks < best.clocks) best = {whole, splits, clocks};
     }
     return best;
+}
+
+/// Clock cycles that packing operands to that many bytes takes, in two launches at most.
+constexpr double pack_clocks(double bytes) {
+    constexpr double kBytesPerClock = 800;  // read once and written once
+    constexpr double kStartClocks = 5000;
+    return bytes == 0 ? 0 : kStartClocks + bytes / kBytesPerClock;
 }
 
 /// A tile of a table, by its index, and its schedule.

@@ -58,18 +58,18 @@ __global__ void __launch_bounds__(PLAN::kThreads)
     const uint2 place = order.tile(blockIdx.x);
     if (threadIdx.x == 0) {
         prefetch_map(&map);
-        init_barrier(&full, 1);
+        init_barrier(shared_address(&full), 1);
         publish_barriers();
-        arrive_expecting(&full, Tile::kTile_bytes);
+        arrive_expecting(shared_address(&full), Tile::kTile_bytes);
 #pragma unroll
         for (int box = 0; box < PLAN::kBoxesX; ++box) {
-            load_box_async(tile + box * Tile::kBox_bytes, &map,
+            load_box_async(shared_address(tile) + box * Tile::kBox_bytes, &map,
                            static_cast<int>((place.x * PLAN::kBoxesX + box) * 32),
-                           static_cast<int>(place.y * Tile::kRows), &full);
+                           static_cast<int>(place.y * Tile::kRows), shared_address(&full));
         }
     }
     __syncthreads();  // the barrier is prepared
-    wait_barrier(&full, 0);
+    wait_barrier(shared_address(&full), 0);
 
     const auto* from = reinterpret_cast<const uint4*>(tile);
     uint4 words[Tile::kSquares][Tile::kPack];
