@@ -24,8 +24,10 @@ namespace {
 
 const std::string kMaker = std::string(GPUMAT_SOURCE_DIR) + "/tests/data/make_hdf5.py";
 
-/// HDF5 looks where its plugins are once, here and in the Python processes that the tests start.
-[[maybe_unused]] const int kPluginsAreKnown = setenv("HDF5_PLUGIN_PATH", GPUMAT_TEST_PLUGINS, 1);
+/// HDF5 looks where its plugins are once, here and in the Python processes that the tests start. Those are told
+/// which HDF5 the plugin belongs to: h5py may bring another one, which cannot run it.
+[[maybe_unused]] const int kPluginsAreKnown = setenv("HDF5_PLUGIN_PATH", GPUMAT_TEST_PLUGINS, 1) +
+                                              setenv("GPUMAT_TEST_HDF5_VERSION", GPUMAT_TEST_HDF5_VERSION, 1);
 
 /// NumPy and h5py are the oracle of these tests.
 int run_python(const std::string& arguments) {
