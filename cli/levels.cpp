@@ -95,6 +95,19 @@ void print_json(const Registry& registry, const Request& request) {
         nlohmann::ordered_json{{"schema", "gpumat.levels/1"}, {"levels", std::move(list)}}.dump(2).c_str());
 }
 
+/// What the values of each level's parameters stand for.
+void print_parameters(const Registry& registry, const Request& request) {
+    for (const Level& level : registry.levels()) {
+        if (!wanted(level, request)) continue;
+        for (const Parameter& parameter : level.parameters) {
+            std::puts(fmt::format("{} {} {} --{}, by default {}: {}", name_of(level.operation),
+                                  name_of(level.device), level.name, parameter.name, parameter.fallback,
+                                  parameter.help)
+                          .c_str());
+        }
+    }
+}
+
 void print_table(const Registry& registry, const Request& request, bool verbose) {
     std::vector<std::string> header = {"op", "device", "no.", "level", "what it is", "bottleneck removed"};
     if (verbose) header.insert(header.end(), {"needs", "parameters"});
@@ -106,6 +119,7 @@ void print_table(const Registry& registry, const Request& request, bool verbose)
                    std::string(level.removes), needs_of(level), parameters_of(level)});
     }
     std::fputs(table.text({2}).c_str(), stdout);
+    if (verbose) print_parameters(registry, request);
 }
 
 // ---- How the levels would run on one problem. ----

@@ -45,6 +45,8 @@ struct Launch {
     std::function<void()> run;
     /// Facts for the log and the record, in order: ("block", "32x8"), ("registers", "40") …
     std::vector<std::pair<std::string, std::string>> details = {};
+    /// Memory of the device that the launch holds beside the operands.
+    std::uint64_t workspace_bytes = 0;
 };
 
 /// A level that `auto` considers, and why, in a clause for the log.

@@ -32,6 +32,7 @@ void run_samples(const Plan& plan, Execution& execution, int warmup, int repeat,
 void note_launch(Execution& execution, const Launch& launch) {
     execution.level = launch.level;
     execution.details = launch.details;
+    execution.workspace_bytes = launch.workspace_bytes;
 }
 
 void execute_on_cpu(const Plan& plan, const Inputs& inputs, int warmup, int repeat, Execution& execution) {

@@ -28,6 +28,7 @@ struct Execution {
     double copy_bandwidth_gbps =
         0;  ///< GPU: a device-to-device copy of the result, read plus written; 0 if unknown
     std::vector<std::pair<std::string, std::string>> details;
+    std::uint64_t workspace_bytes = 0;  ///< of the device, which the level took beside the operands
 };
 
 /// Runs the plan's level on the inputs `warmup` + `repeat` times. On a GPU the samples are times between

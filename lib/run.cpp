@@ -174,7 +174,7 @@ void record_execution(const Plan& plan, const Execution& execution, RunRecord& r
     if (plan.gpu) {
         record.stages_ms.host_to_device = execution.host_to_device_ms;
         record.stages_ms.device_to_host = execution.device_to_host_ms;
-        record.peak_device_bytes = plan.device_bytes;
+        record.peak_device_bytes = plan.device_bytes + execution.workspace_bytes;
     }
     tell_facts(record.parameters, spdlog::level::debug);
 }

@@ -41,7 +41,16 @@ std::string_view occupancy_limit(int threads, int registers, int shared_bytes) {
     return std::ranges::min_element(limits, {}, &std::pair<int, std::string_view>::first)->second;
 }
 
+/// All kernels are compiled for the same architectures; this one is asked for which.
+__global__ void any_kernel() {}
+
 }  // namespace
+
+int code_capability() {
+    cudaFuncAttributes attributes{};
+    GPUMAT_CUDA(cudaFuncGetAttributes(&attributes, any_kernel));
+    return attributes.ptxVersion;
+}
 
 std::vector<std::pair<std::string, std::string>> launch_details(const void* kernel,
                                                                 const Geometry& geometry) {

@@ -21,6 +21,11 @@ struct Geometry {
 /// from taking more.
 std::vector<std::pair<std::string, std::string>> launch_details(const void* kernel, const Geometry& geometry);
 
+/// The compute capability (90 for 9.0) that the code which the current device runs was compiled for. It is
+/// below the device's own where the build left that out and the driver translates older code: instructions
+/// that the device has are not in it then.
+int code_capability();
+
 /// Lets `kernel` have that much dynamic shared memory a block, where it is more than the usual 48 KB.
 void allow_shared_memory(const void* kernel, std::size_t bytes);
 

@@ -12,7 +12,7 @@ namespace gpumat {
 std::optional<int> multiply_adds_per_clock(int compute_capability, Type type);
 
 /// Operations a second (a multiply-add is 2) that `threads` threads of this CPU reach with multiply-adds that
-/// wait for no memory, in the widest vectors there are; measured for some 30 ms. Absent for types but f32
+/// wait for no memory, in the widest vectors there are; measured for some 10 ms. Absent for types but f32
 /// and f64.
 std::optional<double> measure_cpu_flops_per_s(Type type, int threads);
 

@@ -9,13 +9,15 @@
 namespace gpumat {
 
 // Hopper's bulk tensor copies and the barriers they complete on, both by their addresses in shared memory.
-// For compute capability 9.0 and later; in other device code these functions do nothing, and no kernel that
-// calls them is started there.
+// For code that is compiled for compute capability 9.0 or later (code_capability in launch.cuh); in any other
+// they stop the kernel.
 
 /// Prepares a barrier for `arrivals` a phase; `publish_barriers` must follow before anyone else uses it.
 __device__ __forceinline__ void init_barrier(std::uint32_t barrier, unsigned arrivals) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+#else
+    __trap();
 #endif
 }
 
@@ -24,6 +26,8 @@ __device__ __forceinline__ void publish_barriers() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#else
+    __trap();
 #endif
 }
 
@@ -32,6 +36,8 @@ __device__ __forceinline__ void arrive_expecting(std::uint32_t barrier, unsigned
 #if __CUDA_ARCH__ >= 900
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                  : "memory");
+#else
+    __trap();
 #endif
 }
 
@@ -47,6 +53,8 @@ __device__ __forceinline__ void wait_barrier(std::uint32_t barrier, unsigned par
         "}\n" ::"r"(barrier),
         "r"(parity)
         : "memory");
+#else
+    __trap();
 #endif
 }
 
@@ -59,6 +67,8 @@ __device__ __forceinline__ void load_box_async(std::uint32_t shared, const CUten
         "%3}], [%4];" ::"r"(shared),
         "l"(map), "r"(x), "r"(y), "r"(barrier)
         : "memory");
+#else
+    __trap();
 #endif
 }
 
@@ -66,6 +76,8 @@ __device__ __forceinline__ void load_box_async(std::uint32_t shared, const CUten
 __device__ __forceinline__ void publish_shared() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#else
+    __trap();
 #endif
 }
 
@@ -73,6 +85,8 @@ __device__ __forceinline__ void publish_shared() {
 __device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+#else
+    __trap();
 #endif
 }
 

@@ -346,7 +346,7 @@ TEST_CASE("every GPU multiply level is exact on whole numbers") {
         Extents{33, 31, 65},   Extents{63, 65, 64}, Extents{64, 64, 64}, Extents{129, 65, 33},
         Extents{128, 256, 48}, Extents{257, 3, 40}, Extents{3, 259, 40}, Extents{61, 67, 523}};
     constexpr std::array kSmallShapes = {Extents{0, 5, 3},    Extents{1, 1, 1},    Extents{5, 3, 0},
-                                         Extents{15, 16, 17}, Extents{33, 31, 35}, Extents{70, 66, 20}};
+                                         Extents{15, 16, 17}, Extents{33, 31, 35}, Extents{70, 66, 150}};
     constexpr std::array kOffsets = {0, 1};
     const auto shapes =
         small_shapes_only() ? std::span<const Extents>(kSmallShapes) : std::span<const Extents>(kShapes);
@@ -386,17 +386,20 @@ TEST_CASE("every GPU multiply level gives the same bits again") {
     const Problem p{.operation = Operation::multiply, .type = Type::f32, .m = 200, .n = 300, .k = k};
     Case<float> c(*gpu, p, 0, any_number<float>);
     for (const Level* level : levels_under_test(registry)) {
-        INFO(name_of_case(*level, p, 0));
-        if (!unsupported_reasons(*level, p, device).empty()) continue;
-        const Launch launch = prepare_launch(*level, p, c.operands(), device);
-        std::vector<float> first;
-        for (int run = 0; run < 5; ++run) {
-            c.c.poison();
-            launch.run();
-            gpu->synchronize();
-            c.c.download();
-            if (run == 0) first.assign(c.c.host(), c.c.host() + c.c.count());
-            CHECK(std::memcmp(first.data(), c.c.host(), first.size() * sizeof(float)) == 0);
+        for (const auto& parameters : parameter_sets(*level)) {
+            c.problem.parameters = parameters;
+            INFO(name_of_case(*level, c.problem, 0));
+            if (!unsupported_reasons(*level, c.problem, device).empty()) continue;
+            const Launch launch = prepare_launch(*level, c.problem, c.operands(), device);
+            std::vector<float> first;
+            for (int run = 0; run < 5; ++run) {
+                c.c.poison();
+                launch.run();
+                gpu->synchronize();
+                c.c.download();
+                if (run == 0) first.assign(c.c.host(), c.c.host() + c.c.count());
+                CHECK(std::memcmp(first.data(), c.c.host(), first.size() * sizeof(float)) == 0);
+            }
         }
     }
 }
@@ -410,7 +413,9 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
     // Many tiles in every direction, edges that are cut, and waves of blocks that k is split in.
     constexpr std::array kShapes = {Extents{1030, 2056, 333}, Extents{2051, 1927, 64},
                                     Extents{130, 250, 9001}};
+    constexpr int kCopyEngineSince = 90;
     if (small_shapes_only()) return;
+    int packed = 0;
     for (const Type type : kTypes) {
         multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
             for (const Extents& e : kShapes) {
@@ -428,7 +433,11 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
                 const DeviceMemory c = gpu->allocate(static_cast<std::size_t>(p.m * p.n) * sizeof(T));
                 const auto result = [&](const Level& level) {
                     gpu->fill(c.data(), kPoison, c.bytes());
-                    prepare_launch(level, p, {a.data(), b.data(), nullptr, c.data()}, device).run();
+                    const Launch launch =
+                        prepare_launch(level, p, {a.data(), b.data(), nullptr, c.data()}, device);
+                    packed += static_cast<int>(std::ranges::count(
+                        launch.details, std::pair<std::string, std::string>("copies", "tensor maps")));
+                    launch.run();
                     gpu->synchronize();
                     std::vector<std::byte> bytes(c.bytes());
                     gpu->download(bytes.data(), c.data(), bytes.size());
@@ -445,6 +454,9 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
             }
         });
     }
+    // Each type has a tile or more, each shape at least once.
+    if (gpu->info().compute_capability >= kCopyEngineSince)
+        CHECK(packed >= static_cast<int>(kTypes.size() * kShapes.size()));
 }
 
 TEST_CASE("a result of more than 2^31 elements is whole") {

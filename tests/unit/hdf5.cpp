@@ -24,10 +24,18 @@ namespace {
 
 const std::string kMaker = std::string(GPUMAT_SOURCE_DIR) + "/tests/data/make_hdf5.py";
 
-/// HDF5 looks where its plugins are once, here and in the Python processes that the tests start. Those are told
-/// which HDF5 the plugin belongs to: h5py may bring another one, which cannot run it.
+/// HDF5 looks where its plugins are once, here and in the Python processes that the tests start. Those are
+/// told which HDF5 the plugin belongs to: h5py may bring another one, which cannot run it.
 [[maybe_unused]] const int kPluginsAreKnown = setenv("HDF5_PLUGIN_PATH", GPUMAT_TEST_PLUGINS, 1) +
                                               setenv("GPUMAT_TEST_HDF5_VERSION", GPUMAT_TEST_HDF5_VERSION, 1);
+
+/// The address sanitizer has a heap of its own, which cannot be filled as the C library's can: there, what a
+/// plugin leaves unwritten is not found.
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kHeapTakesNoPoison = true;
+#else
+constexpr bool kHeapTakesNoPoison = false;
+#endif
 
 /// NumPy and h5py are the oracle of these tests.
 int run_python(const std::string& arguments) {
@@ -172,6 +180,7 @@ TEST_CASE("HDF5 files that h5py wrote are read bit for bit, or refused with the 
     REQUIRE(cases.size() > 200);
     for (const auto& words : cases) {
         INFO("case " << words[1]);
+        if (kHeapTakesNoPoison && words[1] == "plugin_unwritten") continue;
         try {
             if (words[0] == "read") {
                 check_read(words, folder);

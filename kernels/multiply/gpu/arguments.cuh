@@ -40,6 +40,9 @@ struct Arguments {
           d(p.beta.is_zero(p.type) ? nullptr : static_cast<const T*>(operands.d)),
           c(static_cast<T*>(operands.c)) {}
 
+    /// B by its columns, as A is by its rows.
+    [[nodiscard]] Strided<T> b_by_column() const { return {b.data, b.col, b.row}; }
+
     /// C(i, j) = α·sum + β·D(i, j), for the element at `offset` = i·n + j.
     __device__ void finish(std::int64_t offset, Sum<T> sum) const {
         Sum<T> result = multiply_add(alpha, sum, Sum<T>{});

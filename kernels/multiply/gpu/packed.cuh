@@ -104,6 +104,17 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
     write_sums<T, kTile>(p, work, part, place, sums);
 }
 
+/// Bytes of device memory that packing takes.
+template <class T>
+std::uint64_t pack_bytes(const Problem& problem, const Arguments<T>& arguments) {
+    const auto bytes = [&](const Strided<T>& from, std::int64_t extent) {
+        const auto elements =
+            static_cast<std::uint64_t>(packed_pitch<T>(extent)) * static_cast<std::uint64_t>(problem.k);
+        return is_packed(from) ? 0 : elements * sizeof(Sum<T>);
+    };
+    return bytes(arguments.a, problem.m) + bytes(arguments.b_by_column(), problem.n);
+}
+
 /// Prepares the launch of one tile shape with one schedule, packing what must be. `problem` has at least one
 /// element of C and of k.
 template <class T, Tile kTile>
@@ -112,9 +123,8 @@ Launch prepare_packed_tile(const Problem& problem, const Operands& operands, con
     using Shape = PackedShape<T, kTile>;
     constexpr auto kKernel = packed<T, TypeOf<kTile>>;
     const Arguments<T> arguments(problem, operands);
-    const Strided<T> b_by_column{arguments.b.data, arguments.b.col, arguments.b.row};
     const PackedOperand<T> a(arguments.a, problem.m, problem.k, device);
-    const PackedOperand<T> b(b_by_column, problem.n, problem.k, device);
+    const PackedOperand<T> b(arguments.b_by_column(), problem.n, problem.k, device);
     constexpr auto kSize = static_cast<std::int64_t>(sizeof(Sum<T>));
     const CUtensorMap map_a = plain_map(a.data, problem.k, problem.m * Shape::kWords, a.pitch * kSize,
                                         kTile.bm * Shape::kWords, kTile.bk);
@@ -131,6 +141,7 @@ Launch prepare_packed_tile(const Problem& problem, const Operands& operands, con
                               (b.pack   ? "B"
                                : a.pack ? ""
                                         : "none");
+    launch.workspace_bytes += pack_bytes<T>(problem, arguments);
     launch.details.insert(launch.details.begin(), {{"copies", "tensor maps"}, {"packs", packs}});
     return launch;
 }
@@ -145,18 +156,6 @@ Launch prepare_packed_plan(const Problem& problem, const Operands& operands, con
                                                   true)) ||
                        ...));
     return launch;
-}
-
-/// Bytes of device memory that packing takes.
-template <class T>
-std::uint64_t pack_bytes(const Problem& problem, const Arguments<T>& arguments) {
-    const Strided<T> b_by_column{arguments.b.data, arguments.b.col, arguments.b.row};
-    const auto bytes = [&](const Strided<T>& from, std::int64_t extent) {
-        const auto elements =
-            static_cast<std::uint64_t>(packed_pitch<T>(extent)) * static_cast<std::uint64_t>(problem.k);
-        return is_packed(from) ? 0 : elements * sizeof(Sum<T>);
-    };
-    return bytes(arguments.a, problem.m) + bytes(b_by_column, problem.n);
 }
 
 }  // namespace gpumat::multiply::gpu

@@ -122,7 +122,7 @@ Launch prepare_pipelined_tile(const Problem& problem, const Operands& operands, 
                               const Schedule& schedule) {
     const Arguments<T> arguments(problem, operands);
     const Load a = load_for(arguments.a);
-    const Load b = load_for(Strided<T>{arguments.b.data, arguments.b.col, arguments.b.row});
+    const Load b = load_for(arguments.b_by_column());
     constexpr auto element = Load::element;
     constexpr auto vector = Load::vector;
     constexpr auto along_k = Load::along_k;

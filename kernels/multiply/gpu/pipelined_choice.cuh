@@ -10,24 +10,33 @@
 
 namespace gpumat::multiply::gpu {
 
+/// Whether a packed tile may be taken: one of those that are asked for (any where `columns` is 0) and whose
+/// stages fit in the device's shared memory.
+template <class T>
+bool may_take(const Tile& tile, const Device& device, int columns) {
+    return (columns == 0 || tile.bn == columns) &&
+           tile.shared_bytes(sizeof(Sum<T>)) <= device.gpu->info().shared_bytes_per_block;
+}
+
 /// Why the kernel `packed` cannot run, in any of its tiles or where `columns` is not 0 in one that is so
 /// wide.
 template <class T, const auto& kPackedTiles>
 Reasons packed_unsupported(const Problem& problem, const Device& device, int columns) {
-    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-    constexpr int kCopyEngineSince = 90;
+    constexpr int kCapability = 90;
+    constexpr std::int64_t kBoxWords = 256;  // at most, which may reach beyond a row's end
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - kBoxWords;
     constexpr std::int64_t kWords = sizeof(Sum<T>) / 4;
-    const GpuInfo& gpu = device.gpu->info();
     Reasons reasons;
-    if (gpu.compute_capability < kCopyEngineSince)
+    if (device.gpu->info().compute_capability < kCapability) {
         reasons.emplace_back("packed operands need the copy engine of compute capability 9.0");
-    if (problem.k == 0) reasons.emplace_back("there is nothing to pack where k is 0");
-    if (std::max({problem.m * kWords, problem.n * kWords, problem.k}) > kMost)
-        reasons.emplace_back("tensor maps count to 2^31 words, and a packed operand has more in a row");
-    const bool found = std::any_of(kPackedTiles.begin(), kPackedTiles.end(), [&](const Tile& t) {
-        return (columns == 0 || t.bn == columns) &&
-               t.shared_bytes(sizeof(Sum<T>)) <= gpu.shared_bytes_per_block;
-    });
+    } else if (code_capability() < kCapability) {
+        reasons.emplace_back("this build has no code for compute capability 9.0, which packed operands need");
+    }
+    if (std::max(problem.m, problem.n) > kMost / kWords || problem.k > kMost)
+        reasons.emplace_back(
+            "tensor maps count to 2^31, and a packed operand has more words in a row, or rows");
+    const bool found = std::any_of(kPackedTiles.begin(), kPackedTiles.end(),
+                                   [&](const Tile& tile) { return may_take<T>(tile, device, columns); });
     if (!found) {
         reasons.push_back("there is no packed tile of " + std::to_string(columns) + " columns for " +
                           std::string(name_of(problem.type)) + " on this device");
@@ -35,10 +44,11 @@ Reasons packed_unsupported(const Problem& problem, const Device& device, int col
     return reasons;
 }
 
-/// Whether packing fits beside the operands in device memory. Depends on device, shape and layout alone.
+/// Whether packing leaves half of the device's memory to others, so that it is not what a product fails for.
+/// Free memory is not asked: the bits of a result must not depend on it.
 template <class T>
 bool packing_fits(const Problem& problem, const Device& device, std::uint64_t packs) {
-    constexpr double kMostOfMemory = 0.9;
+    constexpr double kMostOfMemory = 0.5;
     const auto m = static_cast<double>(problem.m);
     const auto n = static_cast<double>(problem.n);
     const auto k = static_cast<double>(problem.k);
@@ -51,14 +61,13 @@ bool packing_fits(const Problem& problem, const Device& device, std::uint64_t pa
 /// can run.
 template <class T, const auto& kPackedTiles>
 Plan plan_packed(const Problem& problem, const Device& device, std::uint64_t packs, int columns) {
-    const GpuInfo& gpu = device.gpu->info();
     Plan best;
     best.schedule.clocks = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < kPackedTiles.size(); ++i) {
         const Tile& tile = kPackedTiles[i];
-        if (columns != 0 && tile.bn != columns) continue;
-        if (tile.shared_bytes(sizeof(Sum<T>)) > gpu.shared_bytes_per_block) continue;
-        const Schedule schedule = best_schedule(tile, problem.m, problem.n, problem.k, gpu.multiprocessors);
+        if (!may_take<T>(tile, device, columns)) continue;
+        const Schedule schedule =
+            best_schedule(tile, problem.m, problem.n, problem.k, device.gpu->info().multiprocessors);
         if (schedule.clocks < best.schedule.clocks) best = {i, schedule};
     }
     best.schedule.clocks += pack_clocks(static_cast<double>(packs));
@@ -75,7 +84,9 @@ Launch prepare_pipelined_as(const Problem& problem, const Operands& operands, co
                                  gpu.shared_bytes_per_block);
     const bool asked = pack != kPackByShape;
     const int columns = asked ? pack : 0;
-    if (pack != kPackNever && packed_unsupported<T, kPackedTiles>(problem, device, columns).empty()) {
+    // Without any k there is nothing to pack, and nothing to add up.
+    if (problem.k != 0 && pack != kPackNever &&
+        packed_unsupported<T, kPackedTiles>(problem, device, columns).empty()) {
         const std::uint64_t packs = pack_bytes<T>(problem, Arguments<T>(problem, operands));
         const Plan packed = plan_packed<T, kPackedTiles>(problem, device, packs, columns);
         if (asked ||

@@ -177,10 +177,10 @@ struct Fragments {
         }
     }
 
-    /// Adds the products of a buffer to the sums. Back and forth along a: each multiply-add but the sum takes
-    /// one new operand, and the other from the register file's reuse cache. Two reads a clock is all that its
-    /// two banks can give. The two halves of complex products come one after the other for the same reason,
-    /// and so that no multiply-add waits for the one before it.
+    /// Adds the products of a buffer to the sums. Back and forth along a, so that a multiply-add reads its
+    /// sum and one new operand, and finds the other in the register file's reuse cache: two reads a clock are
+    /// all that its two banks can give. The two halves of complex products come one after the other for the
+    /// same reason, and so that no multiply-add waits for the one before it.
     __device__ void multiply(int buffer, S (&sums)[kTile.tm][kTile.tn]) const {
 #pragma unroll
         for (int j = 0; j < kTile.tn; ++j) {
@@ -318,6 +318,7 @@ Launch launch_tiles(const Problem& problem, const Arguments<T>& arguments, const
          {"stages", std::to_string(kTile.stages)},
          {"splits", std::to_string(schedule.splits)},
          {"split_tiles", std::to_string(split_tiles)}});
+    launch.workspace_bytes = partial->bytes();
     return launch;
 }
 

@@ -22,6 +22,7 @@ namespace gpumat::transpose::gpu {
 namespace {
 
 constexpr std::int64_t kAlignment_bytes = 16;
+constexpr int kCapability = 90;
 
 template <class T>
 Launch prepare(const Problem& problem, const Operands& operands, const Device& device) {
@@ -40,6 +41,8 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
 
 Reasons tma_unsupported(const Problem& problem, const Device& device) {
     Reasons reasons = not_in_place(problem, device);
+    if (device.gpu->info().compute_capability >= kCapability && code_capability() < kCapability)
+        reasons.emplace_back("this build has no code for compute capability 9.0");
     const auto size = static_cast<std::int64_t>(size_of(problem.type));
     constexpr std::int64_t kMostWords = std::numeric_limits<std::int32_t>::max();
     for (const std::int64_t length : {problem.n, problem.m}) {
