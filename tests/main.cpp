@@ -1,8 +1,5 @@
-#ifndef GPUMAT_CATCH2_V3
-#define CATCH_CONFIG_RUNNER
-#endif
-#include "tests/catch.hpp"
+#include "tests/runner.hpp"
 
 int main(int argc, char** argv) {
-    return Catch::Session().run(argc, argv);
+    return run_tests(argc, argv);
 }

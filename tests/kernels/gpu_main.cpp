@@ -1,13 +1,10 @@
 // The main of tests that need a GPU: without one they are skipped (exit 77), or fail where the environment
 // variable GPUMAT_REQUIRE_GPU says that this machine has one.
-#ifndef GPUMAT_CATCH2_V3
-#define CATCH_CONFIG_RUNNER
-#endif
 #include <cstdio>
 #include <cstdlib>
 
 #include "kernels/gpu.hpp"
-#include "tests/catch.hpp"
+#include "tests/runner.hpp"
 
 int main(int argc, char** argv) {
     const gpumat::GpuList list = gpumat::list_gpus();
@@ -16,5 +13,5 @@ int main(int argc, char** argv) {
         std::fprintf(stderr, "%s: no GPU: %s\n", required ? "failed" : "skipped", list.why_none.c_str());
         return required ? 1 : 77;
     }
-    return Catch::Session().run(argc, argv);
+    return run_tests(argc, argv);
 }
