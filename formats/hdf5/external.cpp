@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <set>
+#include <string>
 
 #include "formats/hdf5/chunk_check.hpp"
 #include "formats/hdf5/element.hpp"
@@ -182,12 +184,14 @@ void check_pieces_of(hid_t dataset, hid_t creation, const std::string& what, int
     if (H5Pget_layout(creation) != H5D_VIRTUAL || depth > kMostNested) return;
     std::size_t count = 0;
     require(H5Pget_virtual_count(creation, &count), ErrorCode::input, what);
+    std::set<std::string> checked;  // many parts of a matrix can be of one piece
     for (std::size_t i = 0; i < count; ++i) {
         std::array<char, kMostName> file_name{};
         std::array<char, kMostName> piece_name{};
         H5Pget_virtual_filename(creation, i, file_name.data(), file_name.size());
         H5Pget_virtual_dsetname(creation, i, piece_name.data(), piece_name.size());
         const std::string name = what + ": its piece " + file_name.data() + ":" + piece_name.data();
+        if (!checked.insert(name).second) continue;
         const Handle file = open_piece_file(dataset, file_name.data(), what);
         const Handle piece =
             take(H5Dopen2(file.id(), piece_name.data(), H5P_DEFAULT), ErrorCode::input, name);

@@ -12,8 +12,8 @@
 namespace gpumat::formats::hdf5 {
 namespace {
 
-// Numbers that HDF5 leaves to programs; nothing that is read has them as its own, because the filters of a
-// dataset are looked up in a file of ours.
+// Of the numbers that HDF5 leaves to tests. A dataset that has one of them itself is refused: ours would take
+// the place of its filter.
 constexpr H5Z_filter_t kCheck = 410;
 constexpr H5Z_filter_t kGuard = 411;
 constexpr std::size_t kMostFilters = 15;  ///< HDF5's 32, with one of ours before each and one more
@@ -123,6 +123,11 @@ LibraryUnfilter::LibraryUnfilter(const Source& source, const Dense& dense)
     }
     const Handle stored = take(H5Dget_type(dense.dataset.id()), ErrorCode::input, name_);
     type_ = take(H5Tcopy(stored.id()), ErrorCode::input, name_);  // bound to no file
+    for (const Filter& filter : dense.filters) {
+        if (filter.id != kCheck && filter.id != kGuard) continue;
+        throw Error(ErrorCode::input, name_ + ": it is stored with the filter " + std::to_string(filter.id) +
+                                          ", a number for tests that gpumat uses itself");
+    }
     for (auto& result : results_) result.resize(elements_ * source.element.memory_bytes);
     register_filter({H5Z_CLASS_T_VERS, kCheck, 1, 1, "check", nullptr, nullptr, check_size}, name_);
     register_filter({H5Z_CLASS_T_VERS, kGuard, 1, 1, "guard", nullptr, nullptr, guard_input}, name_);

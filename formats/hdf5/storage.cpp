@@ -61,7 +61,8 @@ class LibraryStorage : public Storage {
 /// so can the conversion of a damaged type, and nothing has tried the pieces of a virtual dataset.
 class ChildStorage : public Storage {
   public:
-    /// `more_bytes`: the memory that `inner` takes beside a tile. `check` is called in the first child.
+    /// `more_bytes`: the memory that `inner` takes beside a tile. `check` is called once, in a child of its
+    /// own.
     ChildStorage(const Source& source, const Dense& dense, std::unique_ptr<Storage> inner,
                  std::uint64_t more_bytes, const ReadOptions& options, std::function<void()> check = {})
         : source_(source),
@@ -122,17 +123,17 @@ class ChildStorage : public Storage {
 
     void read_tile(const Block& tile, SharedMemory& shared, std::byte* to, std::int64_t row_bytes) {
         const std::int64_t bytes = tile.cols * element_bytes_;
-        try_in_child(
-            source_.path, source_.name, ErrorCode::input,
-            [&] {
-                if (check_) check_();
-                inner_->read(tile, shared.data(), bytes);
-            },
-            static_cast<std::uint64_t>(tile.rows * bytes) + more_bytes_);
+        // What is checked can be much larger than what is read of it, and gets more time.
+        if (check_) try_in_child(source_.path, source_.name, ErrorCode::input, check_, kCheckedBytes);
         check_ = nullptr;
+        try_in_child(
+            source_.path, source_.name, ErrorCode::input, [&] { inner_->read(tile, shared.data(), bytes); },
+            static_cast<std::uint64_t>(tile.rows * bytes) + more_bytes_);
         for (std::int64_t i = 0; i < tile.rows; ++i)
             std::memcpy(to + i * row_bytes, shared.data() + i * bytes, static_cast<std::size_t>(bytes));
     }
+
+    static constexpr std::uint64_t kCheckedBytes = std::uint64_t{512} << 20;  ///< two minutes
 
     const Source& source_;
     std::unique_ptr<Storage> inner_;
