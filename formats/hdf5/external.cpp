@@ -102,8 +102,7 @@ void require_written(hid_t dataset, hid_t creation, const std::string& what) {
         H5Sget_simple_extent_npoints(space.id()) == 0 ||
         (chunked ? all_chunks_are_there(dataset, creation, what) : H5Dget_storage_size(dataset) > 0);
     if (!written)
-        throw Error(ErrorCode::input,
-                    what + ": parts of its pieces were never written, and have no fill value");
+        throw Error(ErrorCode::input, what + ": parts of it were never written, and have no fill value");
 }
 
 /// Whether every value of `from` is one of `to`.
@@ -202,6 +201,14 @@ void check_pieces_of(hid_t dataset, hid_t creation, const std::string& what, int
 }
 
 }  // namespace
+
+void require_stored(hid_t dataset, const std::string& what) {
+    const Handle creation = take(H5Dget_create_plist(dataset), ErrorCode::input, what);
+    if (H5Pget_layout(creation.id()) == H5D_VIRTUAL || H5Pget_external_count(creation.id()) > 0)
+        throw Error(ErrorCode::input,
+                    what + ": a part of it lies in other files, expected all of it in its own");
+    require_written(dataset, creation.id(), what);
+}
 
 void check_pieces(const Source& source, const Dense& dense) {
     check_pieces_of(dense.dataset.id(), dense.creation.id(), source.name, 0);

@@ -9,6 +9,10 @@ namespace gpumat::formats::hdf5 {
 /// deliver zeros or fill values in its place.
 void require_external_pieces(const Source& source, const Dense& dense, const ReadOptions& options);
 
+/// Throws Error{input} where the elements are not all in the dataset's own file, or were never written and
+/// have no fill value: HDF5 would deliver zeros, or whatever is in memory.
+void require_stored(hid_t dataset, const std::string& what);
+
 /// Throws Error{input} where a chunk of a virtual dataset's pieces is damaged. To be called in a child.
 void check_pieces(const Source& source, const Dense& dense);
 

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "formats/hdf5/chunk_check.hpp"
+#include "formats/hdf5/external.hpp"
 #include "formats/hdf5/probe.hpp"
 #include "formats/hdf5/shared_memory.hpp"
 
@@ -73,15 +74,20 @@ class SparseStorage : public Storage {
   private:
     /// In a child: filters may run.
     void read_parts(const Sparse& sparse) {
-        check_chunks(sparse.starts.id(), source_.name);
+        require_sound(sparse.starts);
         read_integers(sparse.starts.id(), start_memory_, source_.name);
         if (!sparse.values) return;
-        check_chunks(sparse.rows.id(), source_.name);
-        check_chunks(sparse.values->id(), source_.name);
+        require_sound(sparse.rows);
+        require_sound(*sparse.values);
         read_integers(sparse.rows.id(), row_memory_, source_.name);
         require(H5Dread(sparse.values->id(), source_.element.memory.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT,
                         values_.data()),
                 ErrorCode::input, source_.name + ": cannot be read");
+    }
+
+    void require_sound(const Handle& part) const {
+        require_stored(part.id(), source_.name);
+        check_chunks(part.id(), source_.name);
     }
 
     [[noreturn]] void malformed(const std::string& why) const {

@@ -797,6 +797,20 @@ def damaged_parts(cases):
                     made.id.write_direct_chunk((0,), short, filter_mask=0)
             if part:
                 cases.fails(f"part_{name}", "parts.h5", 3, "holds 20 bytes, expected 32", "/" + name)
+        for name in ("virtual", "unwritten"):
+            group = out.create_group("sparse_" + name)
+            group.attrs["MATLAB_sparse"] = np.uint64(4)
+            group["jc"], group["ir"] = np.arange(5, dtype="u8"), np.arange(4, dtype="u8")
+            if name == "virtual":
+                layout = h5py.VirtualLayout(shape=(4,), dtype="f8")
+                layout[:] = h5py.VirtualSource("not_there.h5", "d", shape=(4,))
+                group.create_virtual_dataset("data", layout)
+            else:
+                creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+                creation.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+                h5py.h5d.create(group.id, b"data", h5py.h5t.IEEE_F64LE, h5py.h5s.create_simple((4,)), dcpl=creation)
+        cases.fails("sparse_virtual", "parts.h5", 3, "a part of it lies in other files", "/sparse_virtual", "external")
+        cases.fails("sparse_unwritten", "parts.h5", 3, "parts of it were never written", "/sparse_unwritten")
         cube = (np.arange(64, dtype=np.int32) % 5).reshape(4, 4, 4)
         for name in ("cube", "bad_cube"):
             made = out.create_dataset(name, data=cube, chunks=(2, 2, 4), scaleoffset=True)
