@@ -70,6 +70,9 @@ Handle open_piece_file(hid_t dataset, const std::string& name, const std::string
     const std::filesystem::path beside = std::filesystem::path(own.data()).parent_path() / name;
     std::error_code ignored;
     const std::string path = std::filesystem::exists(beside, ignored) ? beside.string() : name;
+    // A pipe would be waited for without an end.
+    if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+        throw Error(ErrorCode::input, what + ": its piece in " + name + " is no regular file");
     return take(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), ErrorCode::input,
                 what + ": its piece in " + name + " is missing");
 }

@@ -1,6 +1,7 @@
 """What HDF5 results say beside their elements, and the options that say how HDF5 files are read."""
 
 import fcntl
+import os
 import unittest
 import zlib
 
@@ -221,6 +222,19 @@ class Reading(Case):
         else:
             self.assertEqual(result.code, 3, str(result))
             self.assert_says(result, "in.h5", "damaged")
+
+
+class PipeAsPiece(Case):
+    """A virtual dataset whose piece is a pipe is refused; nobody writes to the pipe."""
+
+    def test_it_is_refused(self):
+        os.mkfifo(self.path("pipe.h5"))
+        layout = h5py.VirtualLayout(shape=(2, 3), dtype="f8")
+        layout[:] = h5py.VirtualSource("pipe.h5", "A", shape=(2, 3))
+        with h5py.File(self.path("virtual.h5"), "w") as file:
+            file.create_virtual_dataset("V", layout)
+        result = self.run_tool("transpose", "virtual.h5", "--allow-external", "-o", "out.h5", code=3)
+        self.assert_says(result, "pipe.h5", "no regular file")
 
 
 if __name__ == "__main__":
