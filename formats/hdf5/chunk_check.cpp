@@ -32,10 +32,13 @@ Chunked describe(hid_t dataset, Handle creation, const std::string& what) {
     if (rank < 1 || H5Pget_chunk(creation.id(), rank, found.edges.data()) != rank)
         fail(ErrorCode::input, what);
     found.rank = static_cast<std::size_t>(rank);
-    hsize_t elements = 1;
-    for (std::size_t i = 0; i < found.rank; ++i) elements *= found.edges[i];
     const Handle type = take(H5Dget_type(dataset), ErrorCode::input, what);
-    found.chunk_bytes = static_cast<std::size_t>(elements) * H5Tget_size(type.id());
+    hsize_t elements = 1;
+    bool too_large = false;
+    for (std::size_t i = 0; i < found.rank; ++i)
+        too_large |= __builtin_mul_overflow(elements, found.edges[i], &elements);
+    too_large |= __builtin_mul_overflow(elements, H5Tget_size(type.id()), &found.chunk_bytes);
+    if (too_large) throw Error(ErrorCode::input, what + ": its chunks are larger than any file");
     found.source.name = what;
     found.source.element.memory = take(H5Tcopy(type.id()), ErrorCode::input, what);
     found.source.element.memory_bytes = H5Tget_size(type.id());
