@@ -9,8 +9,11 @@
 #include <cstdlib>
 #include <new>
 #include <stdexcept>
+#include <string>
+#include <system_error>
 
 #include "cli/context.hpp"
+#include "formats/registry.hpp"
 #include "lib/atomic_output.hpp"
 #include "lib/core/error.hpp"
 #include "lib/version.hpp"
@@ -18,7 +21,7 @@
 namespace gpumat::cli {
 namespace {
 
-constexpr int kInternalError = static_cast<int>(ErrorCode::device);
+constexpr ErrorCode kInternalError = ErrorCode::device;
 
 constexpr const char* kFooter = R"(Examples:
   gpumat transpose A.h5 -o At.h5
@@ -28,7 +31,7 @@ constexpr const char* kFooter = R"(Examples:
   gpumat info *.mtx
 
 Exit codes: 0 done and verified, 1 verified and differs, 2 usage, 3 input, 4 output,
-5 level or device cannot serve, 6 memory, 7 device failure, 8 not comparable,
+5 level or device cannot serve, 6 memory or threads, 7 device failure, 8 not comparable,
 128+n ended by signal n (141: the reader of a pipe closed it early).)";
 
 /// Messages go to standard error: plain lines, coloured by severity on a terminal.
@@ -42,11 +45,17 @@ void set_up_logging() {
     spdlog::set_default_logger(std::move(logger));
 }
 
+/// CLI11 takes "-:/A" for an option that it does not know. It means what recognise refuses.
+void refuse_dataset_of_stream(const std::string& argument) {
+    if (argument.starts_with("-:/")) formats::recognise(formats::parse_reference(argument));
+}
+
 /// CLI11 reports help and version as exceptions too; those are no errors.
 int report_parse_result(const CLI::App& app, const CLI::ParseError& result) {
     if (result.get_exit_code() == 0) return app.exit(result);
     const CLI::App* command = &app;
     if (const auto chosen = app.get_subcommands(); !chosen.empty()) command = chosen.front();
+    for (const std::string& argument : command->remaining()) refuse_dataset_of_stream(argument);
     spdlog::error("{} (see: {} --help)", result.what(),
                   command == &app ? std::string("gpumat") : "gpumat " + command->get_name());
     return static_cast<int>(ErrorCode::usage);
@@ -73,23 +82,29 @@ int run_parsed(CLI::App& app, int argc, char** argv, const Context& context) {
 
 }  // namespace
 
-int report_failure() {
+Error failure_in_flight() {
     try {
         throw;
     } catch (const Error& error) {
-        // Who closed the pipe wants no more, and no message either.
-        if (error.code() != ErrorCode::closed_pipe) spdlog::error("{}", error.what());
-        return static_cast<int>(error.code());
+        return error;
     } catch (const std::bad_alloc&) {
-        spdlog::error("the system refused more memory");
-        return static_cast<int>(ErrorCode::memory);
+        return {ErrorCode::memory, "the system refused more memory"};
     } catch (const std::length_error&) {
-        spdlog::error("this is more than memory can hold");
-        return static_cast<int>(ErrorCode::memory);
+        return {ErrorCode::memory, "this is more than memory can hold"};
+    } catch (const std::system_error& error) {
+        if (error.code() == std::errc::resource_unavailable_try_again)  // as std::thread says it
+            return {ErrorCode::memory, "the system refused another thread; --threads takes fewer"};
+        return {kInternalError, std::string("unexpected: ") + error.what()};
     } catch (const std::exception& error) {
-        spdlog::error("unexpected: {}", error.what());
-        return kInternalError;
+        return {kInternalError, std::string("unexpected: ") + error.what()};
     }
+}
+
+int report_failure() {
+    const Error error = failure_in_flight();
+    // Who closed the pipe wants no more, and no message either.
+    if (error.code() != ErrorCode::closed_pipe) spdlog::error("{}", error.what());
+    return static_cast<int>(error.code());
 }
 
 void flush_standard_output() {

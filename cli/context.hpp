@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/registry.hpp"
+#include "lib/core/error.hpp"
 
 namespace gpumat::cli {
 
@@ -22,6 +23,9 @@ struct Context {
     Style style;
     int exit_code = 0;
 };
+
+/// For a catch block: what was caught, with the exit code that it means.
+Error failure_in_flight();
 
 /// For a catch block: reports what was caught on standard error, and returns its exit code.
 int report_failure();

@@ -8,8 +8,6 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <new>
-#include <stdexcept>
 
 #include "cli/common_options.hpp"
 #include "lib/core/error.hpp"
@@ -210,9 +208,9 @@ void run_operation(SharedOptions& shared, Context& context) {
         if (!shared.log.empty()) append_record(shared.log, record);
     };
     // The error of the run is the one to end with, even where it cannot be logged.
-    const auto finish_failed = [&](ErrorCode code, const std::string& error) {
+    const auto finish_failed = [&](const Error& error) {
         try {
-            finish(static_cast<int>(code), error);
+            finish(static_cast<int>(error.code()), error.what());
         } catch (const Error& log_error) {
             spdlog::error("{}", log_error.what());
         }
@@ -220,17 +218,8 @@ void run_operation(SharedOptions& shared, Context& context) {
     finish_options(shared, context);
     try {
         context.exit_code = gpumat::run(shared.run, context.registry, record);
-    } catch (const Error& error) {
-        finish_failed(error.code(), error.what());
-        throw;
-    } catch (const std::bad_alloc&) {
-        finish_failed(ErrorCode::memory, "the system refused more memory");
-        throw;
-    } catch (const std::length_error&) {
-        finish_failed(ErrorCode::memory, "this is more than memory can hold");
-        throw;
-    } catch (const std::exception& error) {
-        finish_failed(ErrorCode::device, error.what());
+    } catch (...) {
+        finish_failed(failure_in_flight());
         throw;
     }
     print_summary(record, shared.run.dry_run);

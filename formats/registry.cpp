@@ -66,7 +66,15 @@ bool is_stream(const std::string& path) {
 }
 
 const Format& recognise(const Reference& reference) {
-    if (is_stream(reference.path)) return *find("matrix-market");
+    if (is_stream(reference.path)) {
+        if (reference.dataset.empty()) return *find("matrix-market");
+        throw Error(
+            ErrorCode::usage,
+            to_string(reference) + ": a dataset cannot be read from " +
+                (reference.path == "-" ? "standard input" : "a pipe") +
+                ": HDF5 is read from files only, so name the file; what comes through a pipe is Matrix "
+                "Market, which has no datasets");
+    }
     const std::string head = head_of(reference.path);
     for (const Format& format : all_formats()) {
         if (format.recognises(head, reference.path)) return format;

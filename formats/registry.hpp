@@ -35,7 +35,8 @@ std::span<const Format> all_formats();
 bool is_stream(const std::string& path);
 
 /// The format that the content shows; a stream is Matrix Market text. Throws Error{input} for a missing file,
-/// a directory, an empty file or content that no format recognises.
+/// a directory, an empty file or content that no format recognises, and Error{usage} for a dataset of a
+/// stream.
 const Format& recognise(const Reference& reference);
 
 /// Whether there is a regular file at `path` whose content is of this format.

@@ -12,7 +12,7 @@ enum class ErrorCode : int {
     input = 3,           ///< an input is missing, malformed or refused
     output = 4,          ///< the output cannot be written
     unsupported = 5,     ///< this level or device cannot serve this problem
-    memory = 6,          ///< not enough memory within the limit
+    memory = 6,          ///< not enough memory within the limit, or no more threads
     device = 7,          ///< the device failed
     not_comparable = 8,  ///< two matrices cannot be compared (shape, type)
     closed_pipe =

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -104,6 +105,17 @@ Launch memory_error(const Problem& problem, const Operands& operands, const Devi
                    [](const auto&) { throw std::bad_alloc(); });
 }
 
+Launch thread_error(const Problem& problem, const Operands& operands, const Device& device) {
+    return spoiled("broken-thread-error", problem, operands, device, [](const auto&) {
+        throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+    });
+}
+
+Launch system_failure(const Problem& problem, const Operands& operands, const Device& device) {
+    return spoiled("broken-system-failure", problem, operands, device,
+                   [](const auto&) { throw std::system_error(std::make_error_code(std::errc::io_error)); });
+}
+
 Reasons never(const Problem&, const Device&) {
     return {"it never works", "not even on Sundays"};
 }
@@ -126,6 +138,8 @@ void add_broken(std::vector<Level>& levels, Operation operation) {
     add("broken-other-name", other_name, nullptr);
     add("broken-device-error", device_error, nullptr);
     add("broken-memory-error", memory_error, nullptr);
+    add("broken-thread-error", thread_error, nullptr);
+    add("broken-system-failure", system_failure, nullptr);
     add("broken-refusal", sound, never);
 }
 

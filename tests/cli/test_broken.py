@@ -90,6 +90,8 @@ FAILING = [
     ("device_error", 7, ["the device caught fire"]),
     ("refusal", 5, ["broken-refusal", "it never works", "not even on Sundays"]),
     ("memory_error", 6, ["memory"]),
+    ("thread_error", 6, ["refused another thread", "--threads"]),
+    ("system_failure", 7, ["unexpected", "Input/output error"]),
 ]
 
 
@@ -104,6 +106,7 @@ class Failing(BrokenCase):
         result = self.run_tool(*self.arguments(operation, level), "-o", "out.h5", "--json", code=code)
         self.assert_says(result, *words)
         self.assertEqual((result.json()["exit_code"], result.json()["output"]), (code, None))
+        self.assertIn(result.json()["error"], result.err)
         self.assertEqual(sorted(os.listdir(self.folder)), sorted(before))
 
 

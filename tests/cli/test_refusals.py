@@ -139,6 +139,12 @@ CASES = [
     ("no_matrix_market", 3, ["image.mtx", "%%MatrixMarket"], "transpose image.mtx"),
     ("device_as_input", 3, ["/dev/null"], "transpose /dev/null"),
     ("no_standard_input", 3, ["end of the file"], "transpose -"),
+    ("dataset_of_standard_input", 2, ["-:/f4/A: a dataset", "from standard input", "files only"], "transpose -:/f4/A"),
+    ("dataset_of_standard_input_after_dashes", 2, ["from standard input"], "transpose -o out.h5 --force -- -:/f4/A"),
+    ("dataset_of_standard_input_as_b", 2, ["from standard input"], "multiply a.h5 -:/A"),
+    ("dataset_of_standard_input_in_info", 2, ["from standard input"], "info -:/A"),
+    ("dataset_of_standard_input_as_d", 2, ["from standard input"], "multiply a.h5 b.h5 --beta 1 --add -:/A"),
+    ("dataset_of_a_device", 2, ["/dev/null:/A: a dataset", "from a pipe"], "transpose /dev/null:/A"),
     # Truncated and malformed files
     ("truncated_hdf5", 3, ["cut.h5"], "transpose cut.h5"),
     ("truncated_hdf5_header", 3, ["cut_header.h5"], "transpose cut_header.h5"),
