@@ -82,8 +82,8 @@ std::string link_target(hid_t file, const std::string& name, const H5L_info_t& l
     return std::string(other) + ":" + object;
 }
 
-/// What bears the name may go, and is a dataset of this file. A link is not replaced: the dataset behind it
-/// would stay, and keep its old values.
+/// What bears the name may go, and is a dataset of this file that has no other name. A link is not replaced,
+/// nor one of several names: the dataset behind it would stay, and keep its old values.
 void require_replaceable(hid_t file, const std::string& name, const WriteTarget& target) {
     const std::string what = shown(target);
     H5L_info_t link{};
@@ -94,10 +94,15 @@ void require_replaceable(hid_t file, const std::string& name, const WriteTarget&
                     what + ": is a link to " + link_target(file, name, link) +
                         ", and is not replaced; name the dataset that is meant, or another one");
     }
-    if (!target.replace)
-        throw Error(ErrorCode::output, what + ": the dataset exists already; --force replaces it");
     require(H5Oget_info_by_name2(file, name.c_str(), &object, H5O_INFO_BASIC, H5P_DEFAULT), ErrorCode::output,
             what);
+    if (object.type == H5O_TYPE_DATASET && object.rc > 1) {
+        throw Error(ErrorCode::output, what + ": the dataset has " + std::to_string(object.rc) +
+                                           " names in the file (hard links), and is not replaced: the others "
+                                           "would keep the old values; name another dataset");
+    }
+    if (!target.replace)
+        throw Error(ErrorCode::output, what + ": the dataset exists already; --force replaces it");
     if (object.type != H5O_TYPE_DATASET)
         throw Error(ErrorCode::output, what + ": is no dataset, and is not replaced");
 }

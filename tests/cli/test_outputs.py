@@ -450,6 +450,8 @@ class Odds(OutputCase):
             file["soft"] = h5py.SoftLink("/A")
             file["far"] = h5py.ExternalLink("a.h5", "/A")
             file["lost"] = h5py.SoftLink("/nowhere")
+            file["one"] = self.matrix
+            file["group/other"] = file["one"]
         write_h5(self.path("big.h5"), self.matrix)
         for arguments, code, words in (
                 (["-o", "more.h5:/A"], 4, ["more.h5:/A", "exists already", "--force"]),
@@ -460,12 +462,19 @@ class Odds(OutputCase):
                 (["-o", "more.h5:/soft", "--force"], 4, ["more.h5:/soft", "is a link to /A", "not replaced"]),
                 (["-o", "more.h5:/far", "--force"], 4, ["is a link to a.h5:/A"]),
                 (["-o", "more.h5:/lost", "--force"], 4, ["is a link to /nowhere"]),
+                (["-o", "more.h5:/one"], 4, ["more.h5:/one", "2 names in the file (hard links)"]),
+                (["-o", "more.h5:/one", "--force"], 4, ["2 names in the file (hard links)", "not replaced"]),
+                (["-o", "more.h5:/group/other", "--force"], 4, ["2 names in the file (hard links)"]),
                 (["-o", "more.h5:/new", "--chunk", "1000x1"], 2, ["1000x1", "larger than the matrix"]),
                 (["-o", "new.h5", "--chunk", "1000x1"], 2, ["1000x1", "larger than the matrix"])):
             for dry in ([], ["--dry-run"]):
                 with self.subTest(arguments=arguments, dry=dry):
                     self.check_refused(code, words, "transpose", "a.h5", *arguments, *dry)
         self.run_tool("transpose", "a.h5", "-o", "more.h5:/A", "--force", "--dry-run")
+        with h5py.File(self.path("more.h5"), "a") as file:
+            del file["one"]
+        self.run_tool("transpose", "a.h5", "-o", "more.h5:/group/other", "--force")
+        self.assert_same_bits(read_h5(self.path("more.h5"), "group/other")[1], self.matrix.T.copy())
 
     def test_dry_run_finds_a_lock(self):
         write_h5(self.path("more.h5"), self.matrix)
