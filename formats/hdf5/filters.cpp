@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "formats/hdf5/lzf.hpp"
+
 namespace gpumat::formats::hdf5 {
 namespace {
 
@@ -90,38 +92,6 @@ std::span<const std::byte> checked(std::span<const std::byte> data, const std::s
     return content;
 }
 
-/// LZF: a control byte below 32 announces that many literals and one more; any other one a copy of 3 and
-/// more bytes from a distance of up to 8192 bytes back in the output.
-std::span<const std::byte> unpack_lzf(std::span<const std::byte> data, std::vector<std::byte>& to,
-                                      std::size_t most, const std::string& what) {
-    const auto malformed = [&]() -> Error { return {ErrorCode::input, what + " is no valid lzf stream"}; };
-    to.resize(most);
-    std::size_t in = 0;
-    std::size_t out = 0;
-    const auto next = [&] {
-        if (in == data.size()) throw malformed();
-        return std::to_integer<std::size_t>(data[in++]);
-    };
-    while (in < data.size()) {
-        const std::size_t control = next();
-        if (control < 32) {
-            const std::size_t count = control + 1;
-            if (count > data.size() - in || count > most - out) throw malformed();
-            std::memcpy(to.data() + out, data.data() + in, count);
-            in += count;
-            out += count;
-            continue;
-        }
-        std::size_t count = control >> 5;
-        if (count == 7) count += next();
-        count += 2;
-        const std::size_t distance = ((control & 0x1f) << 8 | next()) + 1;
-        if (distance > out || count > most - out) throw malformed();
-        for (std::size_t i = 0; i < count; ++i, ++out) to[out] = to[out - distance];  // may overlap itself
-    }
-    return {to.data(), out};
-}
-
 }  // namespace
 
 void shuffle(const std::byte* from, std::byte* to, std::size_t bytes, std::size_t element_bytes) {
@@ -204,7 +174,10 @@ std::span<const std::byte> Unfilter::apply(std::span<const std::byte> data, std:
         if (filter.id == H5Z_FILTER_DEFLATE) {
             data = inflater_.inflate(data, to, most, what);
         } else if (filter.id == kLzfFilter) {
-            data = unpack_lzf(data, to, most, what);
+            to.resize(most);
+            const auto bytes = unpack_lzf(data, to);
+            if (!bytes) throw Error(ErrorCode::input, what + " is no valid lzf stream");
+            data = {to.data(), *bytes};
         } else if (filter.id == H5Z_FILTER_FLETCHER32) {
             data = checked(data, what);
             --turn;  // nothing was written

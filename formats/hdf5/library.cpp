@@ -3,6 +3,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "formats/hdf5/lzf.hpp"
+
 namespace gpumat::formats::hdf5 {
 namespace {
 
@@ -33,6 +35,7 @@ Session::Session() {
     ++sessions;
     // Files are closed here. What HDF5 does at exit crashes where closing a file failed (a full disk).
     [[maybe_unused]] static const herr_t kWithoutExitHandler = H5dont_atexit();
+    [[maybe_unused]] static const bool kDecodesLzf = (register_lzf(), true);
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // a setting of the thread where HDF5 is thread-safe
 }
 

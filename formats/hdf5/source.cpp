@@ -89,6 +89,15 @@ bool describe_layout(Dense& dense) {
     return dense.chunk.rows > 0 && dense.chunk.cols > 0;
 }
 
+/// Whether chunks of that many elements are smaller than the 4 GiB that HDF5 allows. It checks that itself,
+/// but on what is left of the product in 64 bits.
+bool chunks_fit(const Shape& chunk, std::size_t element_bytes) {
+    std::uint64_t bytes = 0;
+    return !__builtin_mul_overflow(static_cast<std::uint64_t>(chunk.rows),
+                                   static_cast<std::uint64_t>(chunk.cols), &bytes) &&
+           !__builtin_mul_overflow(bytes, element_bytes, &bytes) && bytes >> 32 == 0;
+}
+
 /// The matrix in a dataset of numbers; `source` already says what its surroundings tell.
 Found describe_numbers(Source source, Handle dataset, const ReadOptions& options, bool convention_reverses,
                        std::string_view convention) {
@@ -122,6 +131,8 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
                (dense.rank == 1 ? " (--as-column takes it as a matrix of one column)" : "");
     }
     if (!describe_layout(dense)) return "has a layout that cannot be read: " + reason();
+    if (dense.layout == H5D_CHUNKED && !chunks_fit(dense.chunk, H5Tget_size(type.id())))
+        return "has chunks of " + to_string(dense.chunk) + " elements, expected less than 4 GiB each";
     source.storage = layout_words(dense) +
                      (source.element.name == name_of(source.element.type) ? "" : ", " + source.element.name) +
                      (source.reversed ? ", dimensions reversed" + std::string(convention) : "");

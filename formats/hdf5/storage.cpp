@@ -190,6 +190,11 @@ bool never_filled(hid_t creation, const std::string& what) {
     unsigned stored = 0;  // a damaged file has other numbers than those of the enumeration
     static_assert(sizeof stored == sizeof time);
     std::memcpy(&stored, &time, sizeof stored);
+    if (stored >
+        static_cast<unsigned>(H5D_FILL_TIME_IFSET)) {  // HDF5 would leave some elements as they are in memory
+        throw Error(ErrorCode::input, what + ": it is damaged: the time at which it is filled is " +
+                                          std::to_string(stored) + ", expected 0, 1 or 2");
+    }
     return stored == static_cast<unsigned>(H5D_FILL_TIME_NEVER);
 }
 

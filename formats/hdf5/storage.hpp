@@ -26,7 +26,8 @@ class Storage {
 /// a chunk and what decoding it takes pass the memory limit.
 std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, const ReadOptions& options);
 
-/// Whether the file says that what was never written is not filled.
+/// Whether the file says that what was never written is not filled. Throws where it says no such thing at
+/// all.
 bool never_filled(hid_t creation, const std::string& what);
 
 /// How many chunks of a chunked dataset have been written. Visits its whole index.

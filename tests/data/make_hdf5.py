@@ -11,6 +11,7 @@ or
 OPTIONS are words such as column, external, matlab, row, type=f32, limit=1024 (bytes of memory); a dash stands for nothing.
 """
 import os
+import shutil
 import struct
 import sys
 import zlib
@@ -25,6 +26,16 @@ TYPES = {
     "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
     "f16": np.float16, "f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128,
 }
+
+
+def patch(path, old, new):
+    """Replaces the only place where `old` is in a file."""
+    assert len(old) == len(new)
+    with open(path, "r+b") as file:
+        data = file.read()
+        assert data.count(old) == 1, f"{path}: {data.count(old)} places"
+        file.seek(data.index(old))
+        file.write(new)
 
 
 class Cases:
@@ -686,6 +697,10 @@ def damaged(cases):
     damaged_filters(cases)
     damaged_parts(cases)
     damaged_parameters(cases)
+    reserved_filters(cases)
+    endless_chunks(cases)
+    fill_times(cases)
+    lzf_in_the_library(cases)
     plugin(cases)
     endless_index(cases)
     with h5py.File(cases.path("huge_chunk.h5"), "w") as out:
@@ -827,6 +842,109 @@ def damaged_parts(cases):
     cases.reads("virtual_filtered", "parts.h5", cube[1], "i32", "/virtual_cube", "external")
     cases.fails("virtual_overrun", "parts.h5", 3, "chunk at 2, 0, 0 is damaged", "/virtual_bad_cube", "external")
     cases.fails("virtual_short", "parts.h5", 3, "chunk at 2, 0 holds 12 bytes, expected 16", "/virtual_bad_flat", "external")
+
+
+def reserved_filters(cases):
+    """Filters that have the numbers of those with which gpumat checks chunks: as parts of a sparse matrix."""
+    for number in (410, 411):
+        file = f"reserved_{number}.h5"
+        with h5py.File(cases.path(file), "w") as out:
+            group = out.create_group("S")
+            group.attrs["MATLAB_sparse"] = np.uint64(4)
+            group.attrs["MATLAB_class"] = np.bytes_("double")
+            group["jc"], group["ir"] = np.arange(5, dtype="u8"), np.arange(4, dtype="u8")
+            made = group.create_dataset("data", (4,), "f8", chunks=(4,), compression=4)
+            made.id.write_direct_chunk((0,), np.ones(4).tobytes())
+        patch(cases.path(file), struct.pack("<HHHH", 1, 8, 1, 1) + b"deflate\0",
+              struct.pack("<HHHH", number, 8, 1, 1) + b"deflate\0")
+        cases.fails(f"reserved_{number}", file, 3, f"filter {number}, a number for tests that gpumat uses itself", "/S")
+
+
+def endless_chunks(cases):
+    """Chunks of 2^64 + 64 bytes, of which 64 bits count 64: of a dataset, and of a piece of a virtual one."""
+    edges = (4 * 536838145, 4 * 536903681)
+    assert edges[0] * edges[1] * 4 == 2 ** 64 + 64
+    for name, storage in (("plain", {}), ("deflate", {"compression": 1})):
+        file = f"endless_chunks_{name}.h5"
+        with h5py.File(cases.path(file), "w", libver="earliest") as out:
+            out.create_dataset("A", data=np.ones((8, 8), "i4"), chunks=(4, 4), **storage)
+        patch(cases.path(file), struct.pack("<3I", 4, 4, 4), struct.pack("<3I", *edges, 4))
+        cases.fails(f"endless_chunks_{name}", file, 3, "has chunks of 2147352580x2147614724 elements", "/A")
+        file = f"endless_chunks_of_piece_{name}.h5"
+        with h5py.File(cases.path(file), "w", libver="earliest") as out:
+            made = out.create_dataset("cube", data=np.ones((4, 4, 4), "i4"), chunks=(2, 2, 4), **storage)
+            layout = h5py.VirtualLayout((4, 4), "i4")
+            layout[...] = h5py.VirtualSource(made)[1]
+            out.create_virtual_dataset("A", layout)
+        patch(cases.path(file), struct.pack("<4I", 2, 2, 4, 4), struct.pack("<4I", edges[0], edges[1] // 4, 4, 4))
+        cases.fails(f"endless_chunks_of_piece_{name}", file, 3, "its chunks are larger than any file", "/A", "external")
+
+
+def fill_times(cases):
+    """Parts that were never written: filled where the file says so, and never what memory happens to hold. The time at
+    which they are filled has two bits, of which a damaged file can have the fourth value."""
+    shape, edge = (8, 8), 4
+    kinds = {"plain": (h5py.h5t.STD_I16LE, lambda creation: None),
+             "contiguous": (h5py.h5t.STD_I16LE, None),
+             "deflate": (h5py.h5t.STD_I16LE, lambda creation: creation.set_deflate(1)),
+             "12_bits": (twelve_bits(), lambda creation: None),
+             "scaleoffset": (h5py.h5t.STD_I16LE, lambda creation: creation.set_scaleoffset(h5py.h5z.SO_INT, 0))}
+    for name, (kind, fill) in kinds.items():
+        creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        creation.set_fill_value(np.array(5, "i2"))
+        creation.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        expected = np.full(shape, 5, "i2")
+        if fill:
+            creation.set_chunk((edge, edge))
+            fill(creation)
+            expected[:edge, :edge] = 3
+        with h5py.File(cases.path("fill.h5"), "w", libver="earliest") as out:
+            made = h5py.h5d.create(out.id, b"A", kind, h5py.h5s.create_simple(shape), dcpl=creation)
+            if fill:
+                h5py.Dataset(made)[:edge, :edge] = 3
+        # The fill value message: type 5, 16 bytes; version 2, when allocated, when filled, that there is a value.
+        start = struct.pack("<HHI", 5, 16, 1) + bytes((2, 3 if fill else 2))
+        for time in range(4):
+            file = f"fill_{name}_{time}.h5"
+            shutil.copy(cases.path("fill.h5"), cases.path(file))
+            patch(cases.path(file), start + bytes((h5py.h5d.FILL_TIME_NEVER, 1)), start + bytes((time, 1)))
+            if time == h5py.h5d.FILL_TIME_NEVER:
+                cases.fails(f"fill_{name}_{time}", file, 3, "never written")
+            elif time == 3:
+                cases.fails(f"fill_{name}_{time}", file, 3, "the time at which it is filled is 3")
+            else:
+                cases.reads(f"fill_{name}_{time}", file, expected, "i16")
+
+
+def lzf_in_the_library(cases):
+    """lzf where HDF5 decodes: beside a filter or a type that only it knows, in a sparse matrix and behind a virtual one."""
+    values = (np.arange(64, dtype=np.int32).reshape(8, 8) // 5) % 2048
+    lzf = lambda creation: creation.set_filter(h5py.h5z.FILTER_LZF, h5py.h5z.FLAG_OPTIONAL, ())
+    ways = {"12_bits": (twelve_bits(), lzf, "i16"),
+            "12_bits_shuffled": (twelve_bits(), lambda creation: (creation.set_shuffle(), lzf(creation)), "i16"),
+            "12_bits_checked": (twelve_bits(), lambda creation: (lzf(creation), creation.set_fletcher32()), "i16"),
+            "scaleoffset": (h5py.h5t.STD_I32LE, lambda creation: (creation.set_scaleoffset(h5py.h5z.SO_INT, 0),
+                                                                  lzf(creation)), "i32")}
+    with h5py.File(cases.path("lzf.h5"), "w") as out:
+        for name, (kind, fill, type_name) in ways.items():
+            filtered(out, name, kind, values, fill)
+            cases.reads(f"lzf_{name}", "lzf.h5", values.astype(TYPES[type_name]), type_name, "/" + name)
+        packed = filtered(out, "whole", twelve_bits(), values * 0, lzf).read_direct_chunk((4, 4))
+        assert packed[0] == 0 and len(packed[1]) < 32, packed
+        for how, chunk in (("cut", packed[1][:-1]), ("far", b"\0\0\x20\x05" + packed[1]), ("long", packed[1] * 2),
+                           ("nothing", b"\0")):
+            filtered(out, how, twelve_bits(), values * 0, lzf).write_direct_chunk((4, 4), chunk)
+            cases.fails(f"lzf_{how}", "lzf.h5", 3, "the chunk at row 5, column 5", "/" + how)
+        group = out.create_group("sparse")
+        group.attrs["MATLAB_sparse"] = np.uint64(4)
+        for key, part in (("jc", np.arange(5, dtype="u8")), ("ir", np.arange(4, dtype="u8")), ("data", np.ones(4))):
+            group.create_dataset(key, data=part, chunks=(4,), compression="lzf", shuffle=True)
+        made = out.create_dataset("piece", data=values, chunks=(4, 4), compression="lzf")
+        layout = h5py.VirtualLayout(values.shape, values.dtype)
+        layout[...] = h5py.VirtualSource(made)
+        out.create_virtual_dataset("virtual", layout)
+    cases.reads("lzf_sparse", "lzf.h5", np.eye(4), "f64", "/sparse")
+    cases.reads("lzf_virtual", "lzf.h5", values, "i32", "/virtual", "external")
 
 
 def damaged_parameters(cases):
