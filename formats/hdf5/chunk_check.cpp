@@ -2,126 +2,170 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
-#include <memory>
 #include <vector>
 
-#include "formats/hdf5/guarded_buffer.hpp"
 #include "formats/hdf5/library_filters.hpp"
 #include "formats/hdf5/storage.hpp"
+#include "formats/hdf5/stored_chunk.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
 
 using Place = std::array<hsize_t, H5S_MAX_RANK>;
 
+constexpr std::size_t kMostChunkBytes = std::size_t{1} << 56;  ///< whose copies can be counted; HDF5: 2^32
+
+}  // namespace
+
 /// A chunked dataset, taken as one of two dimensions: the last one, and all others together.
-struct Chunked {
+struct ChunkCheck::Chunked {
     Source source;
     Dense dense;
     std::size_t rank = 0;
     Place extents{};
     Place edges{};
     std::size_t chunk_bytes = 0;
+    std::size_t most_stored_bytes = 0;  ///< that a chunk can take in the file
+    bool own_filters = false;           ///< that the project undoes itself, or none
+    bool filled = false;                ///< what was never written has a value
+    hsize_t unseen = 0;                 ///< written chunks that are still to be checked
+    std::unique_ptr<ChunkDecoder> decoder;
+    StoredChunk stored;
+
+    Chunked(hid_t dataset, Handle creation, const std::string& what);
+    [[nodiscard]] bool partial(const Place& place) const;
+    [[nodiscard]] std::uint64_t number_of(const Place& place) const;
+    bool check(const Place& place);
+    void start();
 };
 
-Chunked describe(hid_t dataset, Handle creation, const std::string& what) {
-    Chunked found;
+ChunkCheck::Chunked::Chunked(hid_t dataset, Handle creation, const std::string& what) {
     const Handle space = take(H5Dget_space(dataset), ErrorCode::input, what);
-    const int rank = H5Sget_simple_extent_dims(space.id(), found.extents.data(), nullptr);
-    if (rank < 1 || H5Pget_chunk(creation.id(), rank, found.edges.data()) != rank)
+    const int dimensions = H5Sget_simple_extent_dims(space.id(), extents.data(), nullptr);
+    if (dimensions < 1 || H5Pget_chunk(creation.id(), dimensions, edges.data()) != dimensions)
         fail(ErrorCode::input, what);
-    found.rank = static_cast<std::size_t>(rank);
+    rank = static_cast<std::size_t>(dimensions);
     const Handle type = take(H5Dget_type(dataset), ErrorCode::input, what);
     hsize_t elements = 1;
+    hsize_t chunks = 1;
     bool too_large = false;
-    for (std::size_t i = 0; i < found.rank; ++i)
-        too_large |= __builtin_mul_overflow(elements, found.edges[i], &elements);
-    too_large |= __builtin_mul_overflow(elements, H5Tget_size(type.id()), &found.chunk_bytes);
-    if (too_large) throw Error(ErrorCode::input, what + ": its chunks are larger than any file");
-    found.source.name = what;
-    found.source.element.memory = take(H5Tcopy(type.id()), ErrorCode::input, what);
-    found.source.element.memory_bytes = H5Tget_size(type.id());
-    const hsize_t last = found.rank == 1 ? 1 : found.edges[found.rank - 1];
-    found.dense.chunk = {static_cast<std::int64_t>(elements / last), static_cast<std::int64_t>(last)};
-    found.dense.rank = std::min(rank, 2);
+    bool too_many = false;
+    for (std::size_t i = 0; i < rank; ++i) {
+        too_large |= __builtin_mul_overflow(elements, edges[i], &elements);
+        too_many |= __builtin_mul_overflow(chunks, extents[i] / edges[i] + 1, &chunks);
+    }
+    too_large |= __builtin_mul_overflow(elements, H5Tget_size(type.id()), &chunk_bytes);
+    if (too_large || chunk_bytes > kMostChunkBytes)
+        throw Error(ErrorCode::input, what + ": its chunks are larger than any file");
+    if (too_many) throw Error(ErrorCode::input, what + ": it has more chunks than can be counted");
+    source.name = what;
+    source.element.memory = take(H5Tcopy(type.id()), ErrorCode::input, what);
+    source.element.memory_bytes = H5Tget_size(type.id());
+    const hsize_t last = rank == 1 ? 1 : edges[rank - 1];
+    dense.chunk = {static_cast<std::int64_t>(elements / last), static_cast<std::int64_t>(last)};
+    dense.rank = std::min(dimensions, 2);
     H5Iinc_ref(dataset);
-    found.dense.dataset = Handle(dataset);
-    found.dense.filters = filters_of(creation.id());
-    unsigned edges = 0;
-    require(H5Pget_chunk_opts(creation.id(), &edges), ErrorCode::input, what);
-    found.dense.plain_edges = (edges & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
-    found.dense.creation = std::move(creation);
-    return found;
+    dense.dataset = Handle(dataset);
+    dense.filters = filters_of(creation.id());
+    unsigned options = 0;
+    require(H5Pget_chunk_opts(creation.id(), &options), ErrorCode::input, what);
+    dense.plain_edges = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
+    filled = is_filled(creation.id(), what);
+    own_filters = std::ranges::all_of(dense.filters, Unfilter::known);
+    dense.creation = std::move(creation);
 }
 
-bool partial(const Chunked& chunked, const Place& place) {
-    for (std::size_t i = 0; i < chunked.rank; ++i) {
-        if (place[i] + chunked.edges[i] > chunked.extents[i]) return true;
+/// Before the first chunk. Visits the whole index.
+void ChunkCheck::Chunked::start() {
+    if (decoder) return;
+    unseen = written_chunks(dense.dataset.id(), source.name);
+    if (own_filters) {
+        auto own = std::make_unique<Unfilter>(dense.filters, chunk_bytes, 0);
+        most_stored_bytes = own->most_stored_bytes();
+        decoder = std::move(own);
+    } else {
+        most_stored_bytes = LibraryUnfilter::most_stored_bytes(chunk_bytes);
+        decoder = std::make_unique<LibraryUnfilter>(source, dense);
+    }
+}
+
+bool ChunkCheck::Chunked::partial(const Place& place) const {
+    for (std::size_t i = 0; i < rank; ++i) {
+        if (place[i] + edges[i] > extents[i]) return true;
     }
     return false;
+}
+
+std::uint64_t ChunkCheck::Chunked::number_of(const Place& place) const {
+    std::uint64_t number = 0;
+    for (std::size_t i = 0; i < rank; ++i)
+        number = number * (extents[i] / edges[i] + 1) + place[i] / edges[i];
+    return number;
 }
 
 /// Decodes the chunk at `place`. False where it was not written.
-bool check_chunk(const Chunked& chunked, const Place& place, std::size_t most_bytes, ChunkDecoder& decoder,
-                 GuardedBuffer& memory) {
-    std::string name = chunked.source.name + ": the chunk at";
-    for (std::size_t i = 0; i < chunked.rank; ++i) name += (i == 0 ? " " : ", ") + std::to_string(place[i]);
-    hsize_t bytes = 0;
-    if (H5Dget_chunk_storage_size(chunked.dense.dataset.id(), place.data(), &bytes) < 0) {
-        if (reason() == "chunk storage is not allocated") return false;  // HDF5 1.10 calls that a failure
-        fail(ErrorCode::input, name + " cannot be found");
+bool ChunkCheck::Chunked::check(const Place& place) {
+    const auto name = [&] {
+        std::string text = source.name + ": the chunk at";
+        for (std::size_t i = 0; i < rank; ++i) text += (i == 0 ? " " : ", ") + std::to_string(place[i]);
+        return text;
+    };
+    if (!stored.read(dense.dataset.id(), place.data(), most_stored_bytes, name)) {
+        if (filled) return false;
+        throw Error(ErrorCode::input, name() + " was never written, and the dataset defines no fill value");
     }
-    if (bytes == 0) return false;
-    if (bytes > most_bytes) {
-        throw Error(ErrorCode::input, name + " takes " + std::to_string(bytes) +
-                                          " bytes, more than its filters make of any chunk");
-    }
-    const auto stored = memory.take(bytes);
-    std::uint32_t mask = 0;
-    require(H5Dread_chunk(chunked.dense.dataset.id(), H5P_DEFAULT, place.data(), &mask, stored.data()),
-            ErrorCode::input, name + " cannot be read");
-    if (chunked.dense.plain_edges && partial(chunked, place)) mask = ~std::uint32_t{0};
+    const bool plain = dense.plain_edges && partial(place);
     bool shuffled = false;
-    decoder.apply(stored, mask, shuffled, name);
+    decoder->apply(stored.bytes(), plain ? ~std::uint32_t{0} : stored.mask(), shuffled, name());
     return true;
 }
 
-/// Moves `place` to the next chunk. False after the last one.
-bool next(const Chunked& chunked, Place& place) {
-    for (std::size_t i = chunked.rank; i-- > 0;) {
-        place[i] += chunked.edges[i];
-        if (place[i] < chunked.extents[i]) return true;
-        place[i] = 0;
-    }
-    return false;
+ChunkCheck::ChunkCheck(hid_t dataset, const std::string& what) {
+    Handle creation = take(H5Dget_create_plist(dataset), ErrorCode::input, what);
+    if (H5Pget_layout(creation.id()) == H5D_CHUNKED)
+        chunked_ = std::make_unique<Chunked>(dataset, std::move(creation), what);
 }
 
-}  // namespace
+ChunkCheck::~ChunkCheck() = default;
 
-void check_chunks(hid_t dataset, const std::string& what) {
-    Handle creation = take(H5Dget_create_plist(dataset), ErrorCode::input, what);
-    if (H5Pget_layout(creation.id()) != H5D_CHUNKED || H5Dget_storage_size(dataset) == 0) return;
-    const Chunked chunked = describe(dataset, std::move(creation), what);
-    if (chunked.dense.filters.empty()) {
-        require_whole_chunks(dataset, chunked.chunk_bytes, what);
-        return;
-    }
-    std::unique_ptr<ChunkDecoder> decoder;
-    std::size_t most_bytes = LibraryUnfilter::most_stored_bytes(chunked.chunk_bytes);
-    if (std::ranges::all_of(chunked.dense.filters, Unfilter::known)) {
-        auto own = std::make_unique<Unfilter>(chunked.dense.filters, chunked.chunk_bytes, 0);
-        most_bytes = own->most_stored_bytes();
-        decoder = std::move(own);
-    } else {
-        decoder = std::make_unique<LibraryUnfilter>(chunked.source, chunked.dense);
-    }
-    GuardedBuffer memory;
+std::uint64_t ChunkCheck::memory_bytes() const {
+    // Ours: as stored, and before and after a filter; H5Dread's are fewer, and later.
+    constexpr std::uint64_t kOwnCopies = 3;
+    if (!chunked_) return 0;
+    if (chunked_->own_filters) return kOwnCopies * chunked_->chunk_bytes;
+    return LibraryUnfilter::memory_bytes(chunked_->chunk_bytes, chunked_->chunk_bytes);
+}
+
+void ChunkCheck::check(hid_t selection) {
+    if (!chunked_ || H5Sget_select_npoints(selection) <= 0) return;
+    Chunked& chunked = *chunked_;
+    chunked.start();
     Place place{};
-    hsize_t left = written_chunks(dataset, what);  // of a large dataset that may be few
+    Place last{};
+    require(H5Sget_select_bounds(selection, place.data(), last.data()), ErrorCode::input,
+            chunked.source.name);
+    for (std::size_t i = 0; i < chunked.rank; ++i) place[i] -= place[i] % chunked.edges[i];
+    const Place first = place;
+    /// Moves `place` to the next chunk. False after the last one.
+    const auto next = [&] {
+        for (std::size_t i = chunked.rank; i-- > 0;) {
+            place[i] += chunked.edges[i];
+            if (place[i] <= last[i]) return true;
+            place[i] = first[i];
+        }
+        return false;
+    };
     do {
-        if (check_chunk(chunked, place, most_bytes, *decoder, memory)) --left;
-    } while (left > 0 && next(chunked, place));
+        // Of a large dataset few chunks may have been written.
+        if (chunked.unseen == 0 && chunked.filled) return;
+        Place end = place;
+        for (std::size_t i = 0; i < chunked.rank; ++i) end[i] += chunked.edges[i] - 1;
+        if (H5Sselect_intersect_block(selection, place.data(), end.data()) <= 0) continue;
+        const std::uint64_t number = chunked.number_of(place);
+        if (checked_.contains(number) || !chunked.check(place)) continue;
+        checked_.insert(number);
+        --chunked.unseen;
+    } while (next());
 }
 
 }  // namespace gpumat::formats::hdf5

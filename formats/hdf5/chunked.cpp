@@ -6,9 +6,9 @@
 #include <span>
 
 #include "formats/hdf5/filters.hpp"
-#include "formats/hdf5/guarded_buffer.hpp"
 #include "formats/hdf5/library_filters.hpp"
 #include "formats/hdf5/raw.hpp"
+#include "formats/hdf5/stored_chunk.hpp"
 #include "lib/core/memory.hpp"
 #include "lib/core/parallel.hpp"
 
@@ -19,6 +19,47 @@ namespace {
 /// chunks.
 constexpr std::size_t kFetchBytes = std::size_t{512} << 10;
 constexpr std::int64_t kMostFetched = 16;
+
+/// Of chunks without filters: converts their elements to `Element::memory`, as H5Dread would. To be used
+/// under a Session.
+class Converter : public ChunkDecoder {
+  public:
+    Converter(const Source& source, const Dense& dense)
+        : memory_type_(source.element.memory.id()),
+          stored_type_(take(H5Dget_type(dense.dataset.id()), ErrorCode::input, source.name)),
+          elements_(static_cast<std::size_t>(dense.chunk.rows * dense.chunk.cols)),
+          converted_bytes_(elements_ * source.element.memory_bytes),
+          converted_(std::max(elements_ * source.element.stored_bytes, converted_bytes_)),
+          background_(converted_bytes_) {}
+
+    /// The memory that it takes, with the chunk itself.
+    static std::uint64_t memory_bytes(std::uint64_t chunk_bytes, std::uint64_t result_bytes) {
+        return chunk_bytes + std::max(chunk_bytes, result_bytes) + result_bytes;
+    }
+
+    std::span<const std::byte> apply(std::span<const std::byte> data, std::uint32_t /*mask*/, bool& shuffled,
+                                     const std::string& what) override {
+        shuffled = false;
+        const std::size_t chunk_bytes = elements_ * H5Tget_size(stored_type_.id());
+        if (data.size() != chunk_bytes) {
+            throw Error(ErrorCode::input, what + " holds " + std::to_string(data.size()) +
+                                              " bytes, expected " + std::to_string(chunk_bytes));
+        }
+        std::ranges::copy(data, converted_.begin());
+        require(H5Tconvert(stored_type_.id(), memory_type_, elements_, converted_.data(), background_.data(),
+                           H5P_DEFAULT),
+                ErrorCode::input, what + " cannot be converted");
+        return std::span(converted_).first(converted_bytes_);
+    }
+
+  private:
+    hid_t memory_type_;
+    Handle stored_type_;
+    std::size_t elements_;  ///< of a chunk
+    std::size_t converted_bytes_;
+    std::vector<std::byte> converted_;
+    std::vector<std::byte> background_;  ///< what members of compounds that are not converted would keep
+};
 
 /// How the chunks of a dataset are decoded.
 struct Decoding {
@@ -54,7 +95,7 @@ class ChunkedStorage : public Storage {
         std::atomic<std::int64_t> next{0};
         parallel_for(workers, 1, workers, [&](std::int64_t, std::int64_t) {
             const auto decoder = decoding_.start();
-            std::vector<Stored> fetched(static_cast<std::size_t>(grain));
+            std::vector<Placed> fetched(static_cast<std::size_t>(grain));
             try {
                 for (std::int64_t i = next.fetch_add(grain); i < chunks; i = next.fetch_add(grain)) {
                     const std::int64_t end = std::min(i + grain, chunks);
@@ -73,13 +114,10 @@ class ChunkedStorage : public Storage {
     }
 
   private:
-    /// A chunk as it is in the file.
-    struct Stored {
+    /// A chunk as it is in the file, and where it belongs.
+    struct Placed {
         Block chunk;
-        bool written = false;
-        std::uint32_t mask = 0;  ///< of the filters that were skipped
-        GuardedBuffer memory;
-        std::span<std::byte> bytes;  ///< in `memory`
+        StoredChunk stored;
     };
 
     [[nodiscard]] std::string name_of_chunk(const Block& chunk) const {
@@ -87,58 +125,32 @@ class ChunkedStorage : public Storage {
                std::to_string(chunk.col + 1);
     }
 
-    /// The bytes that a chunk takes in the file, 0 where it was never written.
-    hsize_t stored_bytes(const Block& chunk, const hsize_t* place) const {
-        hsize_t bytes = 0;
-        if (H5Dget_chunk_storage_size(dense_.dataset.id(), place, &bytes) >= 0) return bytes;
-        // HDF5 1.10 calls a chunk that was never written a failure. The other way to ask takes time that
-        // grows with the number of chunks.
-        if (reason() == "chunk storage is not allocated") return 0;
-        unsigned mask = 0;
-        haddr_t address = HADDR_UNDEF;
-        require(H5Dget_chunk_info_by_coord(dense_.dataset.id(), place, &mask, &address, &bytes),
-                ErrorCode::input, name_of_chunk(chunk) + " cannot be found");
-        if (address == HADDR_UNDEF) return 0;
-        throw Error(ErrorCode::input, name_of_chunk(chunk) + " cannot be found");
-    }
-
     /// Fetches chunks from `first` on, up to `end`, until they fill one round of work. Returns how many.
     template <class ChunkAt>
     std::size_t fetch_some(std::int64_t first, std::int64_t end, const ChunkAt& chunk_at,
-                           std::vector<Stored>& fetched) const {
+                           std::vector<Placed>& fetched) const {
         const Session session;
         std::size_t count = 0;
         std::size_t bytes = 0;
         for (std::int64_t i = first; i < end && bytes < kFetchBytes; ++i, ++count) {
             fetched[count].chunk = chunk_at(i);
             fetch(fetched[count]);
-            bytes += fetched[count].bytes.size();
+            bytes += fetched[count].stored.bytes().size();
         }
         return count;
     }
 
-    void fetch(Stored& stored) const {
-        const std::array<hsize_t, 2> place = {static_cast<hsize_t>(stored.chunk.row),
-                                              static_cast<hsize_t>(stored.chunk.col)};
-        const hsize_t bytes = stored_bytes(stored.chunk, place.data());
-        if (bytes > decoding_.most_stored_bytes) {
-            throw Error(ErrorCode::input, name_of_chunk(stored.chunk) + " takes " + std::to_string(bytes) +
-                                              " bytes, more than its filters make of any chunk");
-        }
-        stored.written = bytes > 0;
-        stored.bytes = {};
-        if (!stored.written) return;
-        // Of a chunk without filters HDF5 says that it takes its plain size, and reads what its index says.
-        stored.bytes = stored.memory.take(bytes);
-        require(
-            H5Dread_chunk(dense_.dataset.id(), H5P_DEFAULT, place.data(), &stored.mask, stored.bytes.data()),
-            ErrorCode::input, name_of_chunk(stored.chunk) + " cannot be read");
+    void fetch(Placed& placed) const {
+        const std::array<hsize_t, 2> place = {static_cast<hsize_t>(placed.chunk.row),
+                                              static_cast<hsize_t>(placed.chunk.col)};
+        placed.stored.read(dense_.dataset.id(), place.data(), decoding_.most_stored_bytes,
+                           [&] { return name_of_chunk(placed.chunk); });
     }
 
     /// Undoes the filters of a chunk and puts what of it lies in `rect` where it belongs.
-    void deliver(const Stored& stored, const Block& rect, std::byte* to, std::int64_t row_bytes,
+    void deliver(const Placed& placed, const Block& rect, std::byte* to, std::int64_t row_bytes,
                  ChunkDecoder& decoder) const {
-        const Block& chunk = stored.chunk;
+        const Block& chunk = placed.chunk;
         const std::int64_t top = std::max(chunk.row, rect.row);
         const std::int64_t left = std::max(chunk.col, rect.col);
         const std::int64_t bottom = std::min(chunk.row + chunk.rows, rect.row + rect.rows);
@@ -146,7 +158,7 @@ class ChunkedStorage : public Storage {
         const auto target = [&](std::int64_t row) {
             return to + (row - rect.row) * row_bytes + (left - rect.col) * element_bytes_;
         };
-        if (!stored.written) {
+        if (placed.stored.bytes().empty()) {
             if (fill_.empty())
                 throw Error(
                     ErrorCode::input,
@@ -156,7 +168,7 @@ class ChunkedStorage : public Storage {
         }
         bool shuffled = false;
         const auto plain =
-            decoder.apply(stored.bytes, skipped_filters(stored), shuffled, name_of_chunk(chunk));
+            decoder.apply(placed.stored.bytes(), skipped_filters(placed), shuffled, name_of_chunk(chunk));
         const auto bytes = static_cast<std::size_t>(count * element_bytes_);
         for (std::int64_t row = top; row < bottom; ++row) {
             const std::int64_t first = (row - chunk.row) * chunk.cols + left - chunk.col;
@@ -172,11 +184,11 @@ class ChunkedStorage : public Storage {
     }
 
     /// Datasets can keep all filters from chunks that the matrix does not fill.
-    [[nodiscard]] std::uint32_t skipped_filters(const Stored& stored) const {
-        const Block& chunk = stored.chunk;
+    [[nodiscard]] std::uint32_t skipped_filters(const Placed& placed) const {
+        const Block& chunk = placed.chunk;
         const bool partial =
             chunk.row + chunk.rows > source_.stored.rows || chunk.col + chunk.cols > source_.stored.cols;
-        return partial && dense_.plain_edges ? ~std::uint32_t{0} : stored.mask;
+        return partial && dense_.plain_edges ? ~std::uint32_t{0} : placed.stored.mask();
     }
 
     void fill_row(std::byte* to, std::int64_t count) const {
@@ -222,9 +234,21 @@ std::unique_ptr<Storage> open_chunked_storage(const Source& source, const Dense&
 std::unique_ptr<Storage> open_library_chunks(const Source& source, const Dense& dense) {
     const std::size_t chunk_bytes =
         static_cast<std::size_t>(dense.chunk.rows * dense.chunk.cols) * source.element.stored_bytes;
-    const auto start = [&source, &dense] { return std::make_unique<LibraryUnfilter>(source, dense); };
-    return std::make_unique<ChunkedStorage>(
-        source, dense, Decoding{start, LibraryUnfilter::most_stored_bytes(chunk_bytes), 1, 1});
+    const bool plain = dense.filters.empty();
+    const auto start = [&source, &dense, plain]() -> std::unique_ptr<ChunkDecoder> {
+        if (plain) return std::make_unique<Converter>(source, dense);
+        return std::make_unique<LibraryUnfilter>(source, dense);
+    };
+    const std::size_t most_bytes = plain ? chunk_bytes : LibraryUnfilter::most_stored_bytes(chunk_bytes);
+    return std::make_unique<ChunkedStorage>(source, dense, Decoding{start, most_bytes, 1, 1});
+}
+
+std::uint64_t library_chunk_bytes(const Source& source, const Dense& dense) {
+    const auto elements = static_cast<std::uint64_t>(dense.chunk.rows * dense.chunk.cols);
+    const std::uint64_t chunk_bytes = elements * source.element.stored_bytes;
+    const std::uint64_t result_bytes = elements * source.element.memory_bytes;
+    return dense.filters.empty() ? Converter::memory_bytes(chunk_bytes, result_bytes)
+                                 : LibraryUnfilter::memory_bytes(chunk_bytes, result_bytes);
 }
 
 }  // namespace gpumat::formats::hdf5

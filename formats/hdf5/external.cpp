@@ -9,7 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <set>
+#include <map>
+#include <memory>
 #include <string>
 
 #include "formats/hdf5/chunk_check.hpp"
@@ -96,14 +97,12 @@ bool inside(hid_t selection, hssize_t count, hid_t dataset) {
 
 /// Every element of the dataset, of this file, was written or has a fill value that stands for it.
 void require_written(hid_t dataset, hid_t creation, const std::string& what) {
-    H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
-    require(H5Pfill_value_defined(creation, &defined), ErrorCode::input, what);
-    if (defined != H5D_FILL_VALUE_UNDEFINED && !never_filled(creation, what)) return;
+    if (is_filled(creation, what)) return;
     const Handle space = take(H5Dget_space(dataset), ErrorCode::input, what);
     const bool chunked = H5Pget_layout(creation) == H5D_CHUNKED;
     const bool written =
         H5Sget_simple_extent_npoints(space.id()) == 0 ||
-        (chunked ? all_chunks_are_there(dataset, creation, what) : H5Dget_storage_size(dataset) > 0);
+        (chunked ? enough_chunks_are_there(dataset, creation, what) : H5Dget_storage_size(dataset) > 0);
     if (!written)
         throw Error(ErrorCode::input, what + ": parts of it were never written, and have no fill value");
 }
@@ -133,16 +132,41 @@ void require_piece_type(hid_t dataset, hid_t piece, const std::string& name, con
                                       (whole ? whole->name : words_for(to.id())) + ", cannot hold exactly");
 }
 
-void require_pieces(hid_t dataset, hid_t creation, const std::string& what, int depth);
+/// What a virtual dataset calls a piece of it.
+struct PieceName {
+    std::string file;
+    std::string dataset;
+};
 
-void require_piece(hid_t dataset, hid_t creation, std::size_t index, const std::string& what, int depth) {
-    std::array<char, kMostName> file_name{};
-    std::array<char, kMostName> piece_name{};
-    if (H5Pget_virtual_filename(creation, index, file_name.data(), file_name.size()) < 0 ||
-        H5Pget_virtual_dsetname(creation, index, piece_name.data(), piece_name.size()) < 0) {
+std::string to_string(const PieceName& name) {
+    return name.file + ":" + name.dataset;
+}
+
+PieceName name_of_piece(hid_t creation, std::size_t index, const std::string& what) {
+    std::array<char, kMostName> file{};
+    std::array<char, kMostName> dataset{};
+    if (H5Pget_virtual_filename(creation, index, file.data(), file.size()) < 0 ||
+        H5Pget_virtual_dsetname(creation, index, dataset.data(), dataset.size()) < 0) {
         fail(ErrorCode::input, what + ": a piece of the virtual dataset has no name");
     }
-    const std::string name = std::string(file_name.data()) + ":" + piece_name.data();
+    return {file.data(), dataset.data()};
+}
+
+/// Takes the chunks of a piece into account.
+void add_chunks(hid_t piece, hid_t creation, const std::string& name, PieceChunks& chunks) {
+    chunks.memory_bytes = std::max(chunks.memory_bytes, ChunkCheck(piece, name).memory_bytes());
+    std::array<hsize_t, 2> edges{};
+    if (H5Pget_layout(creation) != H5D_CHUNKED || H5Pget_chunk(creation, 2, edges.data()) != 2) return;
+    const Shape shape{static_cast<std::int64_t>(edges[0]), static_cast<std::int64_t>(edges[1])};
+    if (shape.elements() > chunks.largest.elements()) chunks.largest = shape;
+}
+
+void require_pieces(hid_t dataset, hid_t creation, const std::string& what, int depth, PieceChunks& chunks);
+
+void require_piece(hid_t dataset, hid_t creation, std::size_t index, const std::string& what, int depth,
+                   PieceChunks& chunks) {
+    const PieceName place = name_of_piece(creation, index, what);
+    const std::string name = to_string(place);
     const Handle selection = take(H5Pget_virtual_srcspace(creation, index), ErrorCode::input, what);
     const Handle target = take(H5Pget_virtual_vspace(creation, index), ErrorCode::input, what);
     const hssize_t count = H5Sget_select_npoints(target.id());
@@ -150,25 +174,26 @@ void require_piece(hid_t dataset, hid_t creation, std::size_t index, const std::
         throw Error(ErrorCode::input, what + ": the virtual dataset grows with its pieces (" + name +
                                           "), so that none of them can be known to be missing");
     }
-    const Handle file = open_piece_file(dataset, file_name.data(), what);
-    const Handle piece = take(H5Dopen2(file.id(), piece_name.data(), H5P_DEFAULT), ErrorCode::input,
+    const Handle file = open_piece_file(dataset, place.file, what);
+    const Handle piece = take(H5Dopen2(file.id(), place.dataset.c_str(), H5P_DEFAULT), ErrorCode::input,
                               what + ": its piece " + name + " is missing");
     if (!inside(selection.id(), count, piece.id())) {
         throw Error(ErrorCode::input, what + ": its piece " + name + " has not the size that it should give");
     }
     require_piece_type(dataset, piece.id(), name, what);
     const Handle piece_creation = take(H5Dget_create_plist(piece.id()), ErrorCode::input, what);
-    require_pieces(piece.id(), piece_creation.id(), what, depth + 1);
+    require_pieces(piece.id(), piece_creation.id(), what, depth + 1, chunks);
+    add_chunks(piece.id(), piece_creation.id(), what + ": its piece " + name, chunks);
 }
 
 /// The data that a dataset takes from elsewhere are there, also those that its pieces take.
-void require_pieces(hid_t dataset, hid_t creation, const std::string& what, int depth) {
+void require_pieces(hid_t dataset, hid_t creation, const std::string& what, int depth, PieceChunks& chunks) {
     if (depth > kMostNested)
         throw Error(ErrorCode::input, what + ": virtual datasets lead round in circles, or lie too deep");
     if (H5Pget_layout(creation) == H5D_VIRTUAL) {
         std::size_t count = 0;
         require(H5Pget_virtual_count(creation, &count), ErrorCode::input, what);
-        for (std::size_t i = 0; i < count; ++i) require_piece(dataset, creation, i, what, depth);
+        for (std::size_t i = 0; i < count; ++i) require_piece(dataset, creation, i, what, depth, chunks);
     } else if (H5Pget_external_count(creation) > 0) {
         const Handle space = take(H5Dget_space(dataset), ErrorCode::input, what);
         const Handle type = take(H5Dget_type(dataset), ErrorCode::input, what);
@@ -182,24 +207,36 @@ void require_pieces(hid_t dataset, hid_t creation, const std::string& what, int 
     }
 }
 
-void check_pieces_of(hid_t dataset, hid_t creation, const std::string& what, int depth) {
-    if (H5Pget_layout(creation) != H5D_VIRTUAL || depth > kMostNested) return;
+/// The checks of pieces by their names: many parts of a matrix can be of one piece.
+using Checks = std::map<std::string, std::unique_ptr<ChunkCheck>>;
+
+void check_pieces_of(hid_t dataset, hid_t selection, const std::string& what, int depth, Checks& checks) {
+    const Handle creation = take(H5Dget_create_plist(dataset), ErrorCode::input, what);
+    if (H5Pget_layout(creation.id()) != H5D_VIRTUAL) {
+        auto& check = checks[what];
+        if (!check) check = std::make_unique<ChunkCheck>(dataset, what);
+        check->check(selection);
+        return;
+    }
+    if (depth > kMostNested) return;
     std::size_t count = 0;
-    require(H5Pget_virtual_count(creation, &count), ErrorCode::input, what);
-    std::set<std::string> checked;  // many parts of a matrix can be of one piece
+    require(H5Pget_virtual_count(creation.id(), &count), ErrorCode::input, what);
     for (std::size_t i = 0; i < count; ++i) {
-        std::array<char, kMostName> file_name{};
-        std::array<char, kMostName> piece_name{};
-        H5Pget_virtual_filename(creation, i, file_name.data(), file_name.size());
-        H5Pget_virtual_dsetname(creation, i, piece_name.data(), piece_name.size());
-        const std::string name = what + ": its piece " + file_name.data() + ":" + piece_name.data();
-        if (!checked.insert(name).second) continue;
-        const Handle file = open_piece_file(dataset, file_name.data(), what);
+        const Handle target = take(H5Pget_virtual_vspace(creation.id(), i), ErrorCode::input, what);
+        const auto taken_from = [&](const Handle& space) {
+            return take(H5Sselect_project_intersection(target.id(), space.id(), selection), ErrorCode::input,
+                        what);
+        };
+        if (H5Sget_select_npoints(taken_from(target).id()) == 0) continue;
+        const PieceName name = name_of_piece(creation.id(), i, what);
+        const Handle file = open_piece_file(dataset, name.file, what);
+        const std::string shown = what + ": its piece " + to_string(name);
         const Handle piece =
-            take(H5Dopen2(file.id(), piece_name.data(), H5P_DEFAULT), ErrorCode::input, name);
-        const Handle own = take(H5Dget_create_plist(piece.id()), ErrorCode::input, name);
-        check_chunks(piece.id(), name);
-        check_pieces_of(piece.id(), own.id(), what, depth + 1);
+            take(H5Dopen2(file.id(), name.dataset.c_str(), H5P_DEFAULT), ErrorCode::input, shown);
+        Handle from = take(H5Pget_virtual_srcspace(creation.id(), i), ErrorCode::input, what);
+        if (H5Sget_select_type(from.id()) == H5S_SEL_ALL)  // of extents that only the piece knows
+            from = take(H5Dget_space(piece.id()), ErrorCode::input, shown);
+        check_pieces_of(piece.id(), taken_from(from).id(), shown, depth + 1, checks);
     }
 }
 
@@ -213,13 +250,14 @@ void require_stored(hid_t dataset, const std::string& what) {
     require_written(dataset, creation.id(), what);
 }
 
-void check_pieces(const Source& source, const Dense& dense) {
-    check_pieces_of(dense.dataset.id(), dense.creation.id(), source.name, 0);
+void check_pieces(hid_t dataset, hid_t selection, const std::string& what) {
+    Checks checks;
+    check_pieces_of(dataset, selection, what, 0, checks);
 }
 
-void require_external_pieces(const Source& source, const Dense& dense, const ReadOptions& options) {
+PieceChunks require_external_pieces(const Source& source, const Dense& dense, const ReadOptions& options) {
     const bool is_virtual = dense.layout == H5D_VIRTUAL;
-    if (!is_virtual && H5Pget_external_count(dense.creation.id()) <= 0) return;
+    if (!is_virtual && H5Pget_external_count(dense.creation.id()) <= 0) return {};
     if (!options.allow_external) {
         throw Error(ErrorCode::input,
                     source.name + ": its data are " +
@@ -231,7 +269,9 @@ void require_external_pieces(const Source& source, const Dense& dense, const Rea
             ErrorCode::input,
             source.name + ": the pieces of a virtual dataset cannot be found with HDF5_VDS_PREFIX set");
     }
-    require_pieces(dense.dataset.id(), dense.creation.id(), source.name, 0);
+    PieceChunks chunks;
+    require_pieces(dense.dataset.id(), dense.creation.id(), source.name, 0, chunks);
+    return chunks;
 }
 
 }  // namespace gpumat::formats::hdf5

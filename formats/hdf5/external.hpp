@@ -1,19 +1,28 @@
 #pragma once
 
+#include <cstdint>
+
 #include "formats/hdf5/source.hpp"
 
 namespace gpumat::formats::hdf5 {
 
+/// What the chunks of a virtual dataset's pieces ask of who reads it.
+struct PieceChunks {
+    Shape largest{1, 1};             ///< the largest chunk of two dimensions
+    std::uint64_t memory_bytes = 0;  ///< that reading and checking a chunk takes at most
+};
+
 /// For a dataset whose elements lie in other files (external storage, or a virtual dataset): throws
 /// Error{input} unless `options` allow that, and where a piece is missing or short. HDF5 itself would
 /// deliver zeros or fill values in its place.
-void require_external_pieces(const Source& source, const Dense& dense, const ReadOptions& options);
+PieceChunks require_external_pieces(const Source& source, const Dense& dense, const ReadOptions& options);
 
 /// Throws Error{input} where the elements are not all in the dataset's own file, or were never written and
 /// have no fill value: HDF5 would deliver zeros, or whatever is in memory.
 void require_stored(hid_t dataset, const std::string& what);
 
-/// Throws Error{input} where a chunk of a virtual dataset's pieces is damaged. To be called in a child.
-void check_pieces(const Source& source, const Dense& dense);
+/// Throws Error{input} where H5Dread would take wrong numbers for `selection`, a dataspace of the virtual
+/// dataset, from a damaged chunk of a piece. To be called in a child.
+void check_pieces(hid_t dataset, hid_t selection, const std::string& what);
 
 }  // namespace gpumat::formats::hdf5

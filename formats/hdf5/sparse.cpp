@@ -27,13 +27,22 @@ Integers integers_in(const SharedMemory& memory) {
     return {reinterpret_cast<const std::int64_t*>(memory.data()), memory.size() / sizeof(std::int64_t)};
 }
 
+/// The memory that a chunk of the parts takes while it is checked, at most.
+std::uint64_t chunk_bytes(const Source& source, const Sparse& sparse) {
+    std::uint64_t most = ChunkCheck(sparse.starts.id(), source.name).memory_bytes();
+    if (!sparse.values) return most;
+    for (const Handle* part : {&sparse.rows, &*sparse.values})
+        most = std::max(most, ChunkCheck(part->id(), source.name).memory_bytes());
+    return most;
+}
+
 /// The memory for a matrix of so many entries and columns. Throws where it passes the limit.
-std::uint64_t required_bytes(const Source& source, const ReadOptions& options) {
+std::uint64_t required_bytes(const Source& source, const Sparse& sparse, const ReadOptions& options) {
     const auto entries = static_cast<std::uint64_t>(source.entries);
     const auto columns = static_cast<std::uint64_t>(source.stored.cols);
     const unsigned __int128 bytes =
         static_cast<unsigned __int128>(entries) * (sizeof(std::int64_t) + source.element.memory_bytes) +
-        static_cast<unsigned __int128>(columns + 1) * sizeof(std::int64_t);
+        static_cast<unsigned __int128>(columns + 1) * sizeof(std::int64_t) + chunk_bytes(source, sparse);
     const std::string what = source.name + ": a sparse matrix of " + std::to_string(entries) + " entries";
     if (bytes >> 63 != 0) throw Error(ErrorCode::memory, what + " is larger than any address space");
     require_memory(static_cast<std::uint64_t>(bytes), options.memory_limit, what);
@@ -44,7 +53,7 @@ class SparseStorage : public Storage {
   public:
     SparseStorage(const Source& source, const Sparse& sparse, const ReadOptions& options)
         : source_(source),
-          bytes_(required_bytes(source, options)),
+          bytes_(required_bytes(source, sparse, options)),
           start_memory_((static_cast<std::size_t>(source.stored.cols) + 1) * sizeof(std::int64_t)),
           row_memory_(static_cast<std::size_t>(source.entries) * sizeof(std::int64_t)),
           values_(static_cast<std::size_t>(source.entries) * source.element.memory_bytes),
@@ -87,7 +96,8 @@ class SparseStorage : public Storage {
 
     void require_sound(const Handle& part) const {
         require_stored(part.id(), source_.name);
-        check_chunks(part.id(), source_.name);
+        const Handle all = take(H5Dget_space(part.id()), ErrorCode::input, source_.name);
+        ChunkCheck(part.id(), source_.name).check(all.id());
     }
 
     [[noreturn]] void malformed(const std::string& why) const {

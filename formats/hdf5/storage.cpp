@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 
 #include "formats/hdf5/external.hpp"
 #include "formats/hdf5/library_filters.hpp"
@@ -27,6 +26,7 @@ void select(hid_t space, int rank, const Block& rect, const std::string& what) {
 
 constexpr std::uint64_t kConversionBytes = std::uint64_t{4} << 20;  ///< of HDF5's own buffers and cache
 constexpr std::int64_t kTileBytes = std::int64_t{64} << 20;         ///< that one child reads, or a chunk
+constexpr std::uint64_t kCheckedBytes = std::uint64_t{512} << 20;   ///< of pieces, for a tile: two minutes
 
 /// Through H5Dread.
 class LibraryStorage : public Storage {
@@ -46,6 +46,7 @@ class LibraryStorage : public Storage {
         select(memory.id(), 2, {0, 0, rect.rows, rect.cols}, source_.name);
         const Handle file = take(H5Dget_space(dense_.dataset.id()), ErrorCode::input, source_.name);
         select(file.id(), dense_.rank, rect, source_.name);
+        if (dense_.layout == H5D_VIRTUAL) check_pieces(dense_.dataset.id(), file.id(), source_.name);
         require(H5Dread(dense_.dataset.id(), source_.element.memory.id(), memory.id(), file.id(), H5P_DEFAULT,
                         to),
                 ErrorCode::input, source_.name + ": cannot be read");
@@ -57,20 +58,23 @@ class LibraryStorage : public Storage {
     std::int64_t element_bytes_;
 };
 
+/// What reading a tile takes.
+struct Needs {
+    Shape grain;                      ///< of tiles, and the smallest one: a chunk
+    std::uint64_t memory_bytes = 0;   ///< beside the tile
+    std::uint64_t checked_bytes = 0;  ///< that are read beside the tile
+};
+
 /// What another storage reads, tile after tile in a child: a filter can crash, loop or inflate without end,
 /// so can the conversion of a damaged type, and nothing has tried the pieces of a virtual dataset.
 class ChildStorage : public Storage {
   public:
-    /// `more_bytes`: the memory that `inner` takes beside a tile. `check` is called once, in a child of its
-    /// own.
-    ChildStorage(const Source& source, const Dense& dense, std::unique_ptr<Storage> inner,
-                 std::uint64_t more_bytes, const ReadOptions& options, std::function<void()> check = {})
+    ChildStorage(const Source& source, std::unique_ptr<Storage> inner, const Needs& needs,
+                 const ReadOptions& options)
         : source_(source),
           inner_(std::move(inner)),
-          check_(std::move(check)),
-          grain_(dense.layout == H5D_CHUNKED ? dense.chunk : Shape{1, 1}),
+          needs_(needs),
           element_bytes_(static_cast<std::int64_t>(source.element.memory_bytes)),
-          more_bytes_(more_bytes),
           tile_bytes_(tile_bytes(options)) {}
 
     void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
@@ -96,13 +100,15 @@ class ChildStorage : public Storage {
     /// can have chunks of 4 GiB.
     [[nodiscard]] std::int64_t tile_bytes(const ReadOptions& options) const {
         const std::uint64_t grain =
-            static_cast<std::uint64_t>(std::min(grain_.rows, source_.stored.rows) *
-                                       std::min(grain_.cols, source_.stored.cols) * element_bytes_);
-        const std::uint64_t least = more_bytes_ + grain;
-        require_memory(least, options.memory_limit,
-                       source_.name + (grain_ == Shape{1, 1} ? std::string(": reading elements")
-                                                             : ": reading chunks of " + to_string(grain_)));
-        const std::uint64_t left = options.memory_limit.value_or(available_memory_bytes()) - more_bytes_;
+            static_cast<std::uint64_t>(std::min(needs_.grain.rows, source_.stored.rows) *
+                                       std::min(needs_.grain.cols, source_.stored.cols) * element_bytes_);
+        const std::uint64_t least = needs_.memory_bytes + grain;
+        require_memory(
+            least, options.memory_limit,
+            source_.name + (needs_.grain == Shape{1, 1} ? std::string(": reading elements")
+                                                        : ": reading chunks of " + to_string(needs_.grain)));
+        const std::uint64_t left =
+            options.memory_limit.value_or(available_memory_bytes()) - needs_.memory_bytes;
         return static_cast<std::int64_t>(std::min(left, static_cast<std::uint64_t>(kTileBytes)));
     }
 
@@ -112,8 +118,8 @@ class ChildStorage : public Storage {
         const auto multiple = [](std::int64_t wanted, std::int64_t step) {
             return std::max<std::int64_t>(1, wanted / step) * step;
         };
-        const std::int64_t width = multiple(most / std::min(grain_.rows, most), grain_.cols);
-        return {multiple(most / std::min({width, cols, most}), grain_.rows), width};
+        const std::int64_t width = multiple(most / std::min(needs_.grain.rows, most), needs_.grain.cols);
+        return {multiple(most / std::min({width, cols, most}), needs_.grain.rows), width};
     }
 
     /// How far it is from `position` to the next multiple of `step`, or to `end`.
@@ -123,24 +129,17 @@ class ChildStorage : public Storage {
 
     void read_tile(const Block& tile, SharedMemory& shared, std::byte* to, std::int64_t row_bytes) {
         const std::int64_t bytes = tile.cols * element_bytes_;
-        // What is checked can be much larger than what is read of it, and gets more time.
-        if (check_) try_in_child(source_.path, source_.name, ErrorCode::input, check_, kCheckedBytes);
-        check_ = nullptr;
         try_in_child(
             source_.path, source_.name, ErrorCode::input, [&] { inner_->read(tile, shared.data(), bytes); },
-            static_cast<std::uint64_t>(tile.rows * bytes) + more_bytes_);
+            static_cast<std::uint64_t>(tile.rows * bytes) + needs_.memory_bytes + needs_.checked_bytes);
         for (std::int64_t i = 0; i < tile.rows; ++i)
             std::memcpy(to + i * row_bytes, shared.data() + i * bytes, static_cast<std::size_t>(bytes));
     }
 
-    static constexpr std::uint64_t kCheckedBytes = std::uint64_t{512} << 20;  ///< two minutes
-
     const Source& source_;
     std::unique_ptr<Storage> inner_;
-    std::function<void()> check_;  ///< what is still to be done once
-    Shape grain_;                  ///< of a tile: a chunk
+    Needs needs_;
     std::int64_t element_bytes_;
-    std::uint64_t more_bytes_;
     std::int64_t tile_bytes_;
 };
 
@@ -159,7 +158,7 @@ void require_filled(const Source& source, const Dense& dense) {
     if (dense.layout == H5D_CONTIGUOUS && H5Dget_storage_size(dense.dataset.id()) > 0) return;
     if (dense.layout == H5D_COMPACT) return;
     if (dense.layout == H5D_CHUNKED &&
-        all_chunks_are_there(dense.dataset.id(), dense.creation.id(), source.name))
+        enough_chunks_are_there(dense.dataset.id(), dense.creation.id(), source.name))
         return;
     throw Error(ErrorCode::input,
                 source.name + ": parts of it were never written, and the dataset defines no fill value");
@@ -184,7 +183,9 @@ void swap_bytes(std::byte* data, std::size_t bytes, std::size_t number_bytes) {
         swap(std::uint64_t{}, [](std::uint64_t value) { return __builtin_bswap64(value); });
 }
 
-bool never_filled(hid_t creation, const std::string& what) {
+bool is_filled(hid_t creation, const std::string& what) {
+    H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
+    require(H5Pfill_value_defined(creation, &defined), ErrorCode::input, what);
     H5D_fill_time_t time = H5D_FILL_TIME_NEVER;
     require(H5Pget_fill_time(creation, &time), ErrorCode::input, what);
     unsigned stored = 0;  // a damaged file has other numbers than those of the enumeration
@@ -195,14 +196,14 @@ bool never_filled(hid_t creation, const std::string& what) {
         throw Error(ErrorCode::input, what + ": it is damaged: the time at which it is filled is " +
                                           std::to_string(stored) + ", expected 0, 1 or 2");
     }
-    return stored == static_cast<unsigned>(H5D_FILL_TIME_NEVER);
+    return defined != H5D_FILL_VALUE_UNDEFINED && stored != static_cast<unsigned>(H5D_FILL_TIME_NEVER);
 }
 
 std::vector<std::byte> fill_value(const Source& source, const Dense& dense) {
     const hid_t creation = dense.creation.id();
+    if (!is_filled(creation, source.name)) return {};
     H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
     require(H5Pfill_value_defined(creation, &defined), ErrorCode::input, source.name);
-    if (defined == H5D_FILL_VALUE_UNDEFINED || never_filled(creation, source.name)) return {};
     std::vector<std::byte> value(source.element.memory_bytes);
     if (defined == H5D_FILL_VALUE_USER_DEFINED) {
         require(H5Pget_fill_value(creation, source.element.memory.id(), value.data()), ErrorCode::input,
@@ -218,7 +219,7 @@ hsize_t written_chunks(hid_t dataset, const std::string& what) {
     return count;
 }
 
-bool all_chunks_are_there(hid_t dataset, hid_t creation, const std::string& what) {
+bool enough_chunks_are_there(hid_t dataset, hid_t creation, const std::string& what) {
     const Handle space = take(H5Dget_space(dataset), ErrorCode::input, what);
     std::array<hsize_t, H5S_MAX_RANK> extents{};
     std::array<hsize_t, H5S_MAX_RANK> edges{};
@@ -229,7 +230,7 @@ bool all_chunks_are_there(hid_t dataset, hid_t creation, const std::string& what
         const hsize_t along = extents[i] / edges[i] + (extents[i] % edges[i] != 0);
         if (__builtin_mul_overflow(needed, along, &needed)) return false;  // more than a file has bytes
     }
-    return written_chunks(dataset, what) == needed;
+    return written_chunks(dataset, what) >= needed;  // there may be others outside of the extents
 }
 
 namespace {
@@ -237,48 +238,35 @@ namespace {
 /// Whatever the fast storages leave. In a child where filters run, numbers are converted or other files are
 /// read.
 std::unique_ptr<Storage> open_library_storage(const Source& source, const Dense& dense,
-                                              const ReadOptions& options) {
+                                              const PieceChunks& pieces, const ReadOptions& options) {
     require_filters(source, dense);
     require_filled(source, dense);
-    const bool plain = source.element.same_bits || source.element.wide.has_value();
-    if (dense.layout == H5D_CHUNKED && !dense.filters.empty()) {
-        const auto elements = static_cast<std::uint64_t>(dense.chunk.rows * dense.chunk.cols);
-        const std::uint64_t bytes = LibraryUnfilter::memory_bytes(elements * source.element.stored_bytes,
-                                                                  elements * source.element.memory_bytes);
-        return std::make_unique<ChildStorage>(source, dense, open_library_chunks(source, dense), bytes,
+    if (dense.layout == H5D_CHUNKED) {
+        return std::make_unique<ChildStorage>(source, open_library_chunks(source, dense),
+                                              Needs{dense.chunk, library_chunk_bytes(source, dense), 0},
                                               options);
     }
     auto storage = std::make_unique<LibraryStorage>(source, dense);
-    if (dense.layout != H5D_VIRTUAL && plain) return storage;
-    return std::make_unique<ChildStorage>(source, dense, std::move(storage), kConversionBytes, options,
-                                          [&source, &dense] { check_pieces(source, dense); });
+    if (dense.layout == H5D_VIRTUAL) {
+        const Needs needs{pieces.largest, kConversionBytes + pieces.memory_bytes, kCheckedBytes};
+        return std::make_unique<ChildStorage>(source, std::move(storage), needs, options);
+    }
+    if (source.element.same_bits || source.element.wide.has_value()) return storage;
+    return std::make_unique<ChildStorage>(source, std::move(storage), Needs{{1, 1}, kConversionBytes, 0},
+                                          options);
 }
 
 }  // namespace
 
-void require_whole_chunks(hid_t dataset, hsize_t chunk_bytes, const std::string& what) {
-    const hsize_t chunks = written_chunks(dataset, what);
-    const hsize_t bytes = H5Dget_storage_size(dataset);
-    if (bytes / chunk_bytes == chunks && bytes % chunk_bytes == 0) return;
-    throw Error(ErrorCode::input, what + ": its " + std::to_string(chunks) + " chunks of " +
-                                      std::to_string(chunk_bytes) + " bytes take " + std::to_string(bytes) +
-                                      " bytes in the file");
-}
-
 std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, const ReadOptions& options) {
-    require_external_pieces(source, dense, options);
+    const PieceChunks pieces = require_external_pieces(source, dense, options);
     const bool plain = source.element.same_bits || source.element.wide.has_value();
     const bool external = H5Pget_external_count(dense.creation.id()) > 0;
-    if (dense.layout == H5D_CHUNKED && dense.filters.empty()) {
-        const Handle type = take(H5Dget_type(dense.dataset.id()), ErrorCode::input, source.name);
-        const auto elements = static_cast<hsize_t>(dense.chunk.rows) * static_cast<hsize_t>(dense.chunk.cols);
-        require_whole_chunks(dense.dataset.id(), elements * H5Tget_size(type.id()), source.name);
-    }
     std::unique_ptr<Storage> storage;
     if (plain && dense.layout == H5D_CONTIGUOUS && !external)
         storage = open_contiguous_storage(source, dense, options);
     if (plain && dense.layout == H5D_CHUNKED) storage = open_chunked_storage(source, dense, options);
-    return storage ? std::move(storage) : open_library_storage(source, dense, options);
+    return storage ? std::move(storage) : open_library_storage(source, dense, pieces, options);
 }
 
 }  // namespace gpumat::formats::hdf5

@@ -26,17 +26,14 @@ class Storage {
 /// a chunk and what decoding it takes pass the memory limit.
 std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, const ReadOptions& options);
 
-/// Whether the file says that what was never written is not filled. Throws where it says no such thing at
-/// all.
-bool never_filled(hid_t creation, const std::string& what);
+/// Whether what was never written of a dataset with the properties `creation` has a value all the same.
+/// Throws where the file gives a time at which it is filled that there is not.
+bool is_filled(hid_t creation, const std::string& what);
 
 /// How many chunks of a chunked dataset have been written. Visits its whole index.
 hsize_t written_chunks(hid_t dataset, const std::string& what);
 
-/// Throws where the index gives chunks without filters other sizes than they have, which HDF5 does not check.
-void require_whole_chunks(hid_t dataset, hsize_t chunk_bytes, const std::string& what);
-
-/// Whether every chunk of a chunked dataset has been written. Visits its whole index.
-bool all_chunks_are_there(hid_t dataset, hid_t creation, const std::string& what);
+/// Whether as many chunks of a chunked dataset have been written as it has. Visits its whole index.
+bool enough_chunks_are_there(hid_t dataset, hid_t creation, const std::string& what);
 
 }  // namespace gpumat::formats::hdf5

@@ -678,21 +678,10 @@ def damaged(cases):
         file.seek(0)
         file.write(data)
     cases.fails("endless_heap", "heap.h5", 3, "heap.h5")
-    # Chunks without filters whose index says that they are longer or shorter than they are; both in the last file.
-    for name, sizes in (("long", (128, 1152, 128, 128)), ("short", (128, 128, 16, 128)), ("balanced", (16, 240, 128, 128))):
-        with h5py.File(cases.path(f"chunk_{name}.h5"), "w", libver="earliest") as out:
-            out.create_dataset("A", data=values[:8, :8], chunks=(4, 4))
-            out["padding"] = np.zeros(1000)
-        with open(cases.path(f"chunk_{name}.h5"), "r+b") as file:
-            data = bytearray(file.read())
-            node = data.index(b"TREE\1\0")
-            for entry, size in enumerate(sizes):  # keys of 32 bytes, which start with the size, and addresses
-                assert struct.unpack_from("<I", data, node + 24 + 40 * entry) == (128,)
-                struct.pack_into("<I", data, node + 24 + 40 * entry, size)
-            file.seek(0)
-            file.write(data)
-        words = "cannot be read" if name == "balanced" else "its 4 chunks of 128 bytes take"
-        cases.fails(f"chunk_{name}", f"chunk_{name}.h5", 3, words, "/A")
+    wrong_chunk_sizes(cases)
+    harmed_windows(cases)
+    wrong_size_parts(cases)
+    chunks_outside(cases)
     endless_filters(cases)
     damaged_filters(cases)
     damaged_parts(cases)
@@ -738,13 +727,148 @@ def damaged(cases):
     cases.fails("unknown_filter", "unknown_filter.h5", 3, "filter 32015 (zstd)")
 
 
-def filtered(file, name, kind, values, fill, **more):
-    """A dataset in chunks of 4 × 4 whose filters `fill` adds to its properties."""
+def set_chunk_sizes(path, rank, chunk_bytes, sizes):
+    """Makes the index of the only chunked dataset of a file, which has no filters, say that its chunks take `sizes` bytes."""
+    with open(path, "r+b") as file:
+        data = bytearray(file.read())
+        assert data.count(b"TREE\1\0") == 1
+        node = data.index(b"TREE\1\0")
+        for entry, size in enumerate(sizes):
+            at = node + 24 + entry * (24 + 8 * rank)  # size, mask and rank + 1 offsets; the address of the chunk
+            assert struct.unpack_from("<I", data, at) == (chunk_bytes,)
+            struct.pack_into("<I", data, at, size)
+        file.seek(0)
+        file.write(data)
+
+
+def virtual_of(cases, name, piece, shape, dtype, part=np.s_[:, :]):
+    """A file with the virtual dataset /A of a part of /A of the file `piece`."""
+    layout = h5py.VirtualLayout(np.empty(shape)[part].shape, dtype)
+    layout[...] = h5py.VirtualSource(piece, "A", shape)[part]
+    with h5py.File(cases.path(name), "w", libver=NEWEST) as out:
+        out.create_virtual_dataset("A", layout)
+
+
+def wrong_chunk_sizes(cases):
+    """Chunks without filters whose index says that they are longer or shorter than they are; both where they balance.
+    HDF5 gives what is in memory behind the shorter ones. Small numbers: bytes that are left out would be zeros."""
+    values = (np.arange(64) % 7 + 1).reshape(8, 8)
+    kinds = {"plain": (h5py.h5t.IEEE_F64LE, 8), "converted": (twelve_bits(h5py.h5t.STD_I16BE), 2)}
+    harms = {"long": (1, 9, 1, 1), "short": (1, 1, 1 / 8, 1), "balanced": (1 / 8, 15 / 8, 1, 1), "nothing": (0, 2, 1, 1),
+             "empty": (0, 0, 0, 0)}
+    for kind, (type_id, element) in kinds.items():
+        for edge, extent in (("", 8), ("_edge", 6)):
+            for harm, factors in harms.items():
+                name = f"chunk_{kind}{edge}_{harm}"
+                part = np.ascontiguousarray(values[:extent, :extent], "f8" if kind == "plain" else "i8")
+                with h5py.File(cases.path(name + ".h5"), "w", libver="earliest") as out:
+                    filtered(out, "A", type_id, part, lambda creation: None)
+                    out["padding"] = np.zeros(1000)
+                set_chunk_sizes(cases.path(name + ".h5"), 2, 16 * element, [int(16 * element * factor) for factor in factors])
+                words = "cannot be read" if harm == "long" else "takes fewer bytes in the file than its " + str(16 * element)
+                cases.fails(name, name + ".h5", 3, words, "/A")
+                virtual_of(cases, name + "_piece.h5", name + ".h5", part.shape, "f8" if kind == "plain" else "i2")
+                if kind == "plain":
+                    cases.fails(name + "_piece", name + "_piece.h5", 3, words, "/A", "external")
+    # What a virtual dataset does not take of its piece is not looked at.
+    harmed = "chunk_plain_balanced.h5"
+    virtual_of(cases, "window_sound.h5", harmed, (8, 8), "f8", np.s_[4:, :])
+    cases.reads("window_sound", "window_sound.h5", values[4:, :].astype("f8"), "f64", "/A", "external")
+    virtual_of(cases, "window_harmed.h5", harmed, (8, 8), "f8", np.s_[3:7, 2:3])
+    cases.fails("window_harmed", "window_harmed.h5", 3, "the chunk at 0, 0 takes fewer bytes", "/A", "external")
+
+
+def harmed_windows(cases):
+    """Virtual datasets that take parts of a piece, each of whose chunks is damaged in turn: refused where they take something
+    of that chunk, read otherwise."""
+    values = np.arange(64.0).reshape(8, 8)
+    swapped = np.vstack((values[4:], values[:4]))
+    chunks = ((0, 0), (0, 4), (4, 0), (4, 4))
+    takes = {"quarter": (values[0:4, 4:8], {1}), "strided": (values[1::4, 2::4], {0, 1, 2, 3}), "column": (values[:, 5:6], {1, 3}),
+             "nested": (swapped[0:4, 0:4], {2}), "rows": (values[[6, 1, 5], :4], {0, 2})}
+    for harmed, place in enumerate(chunks):
+        file = f"harmed_{harmed}.h5"
+        with h5py.File(cases.path(file), "w", libver=NEWEST) as out:
+            made = out.create_dataset("A", data=values, chunks=(4, 4), compression=1)
+            made.id.write_direct_chunk(place, zlib.compress(bytes(100)), filter_mask=0)
+            source = h5py.VirtualSource(made)
+            layouts = {name: h5py.VirtualLayout(expected.shape, "f8") for name, (expected, touched) in takes.items()}
+            layouts["swapped"] = h5py.VirtualLayout((8, 8), "f8")
+            layouts["swapped"][0:4], layouts["swapped"][4:8] = source[4:8], source[0:4]
+            layouts["quarter"][:] = source[0:4, 4:8]
+            layouts["strided"][:] = source[1::4, 2::4]
+            layouts["column"][:] = source[:, 5:6]
+            layouts["nested"][:] = h5py.VirtualSource(".", "swapped", (8, 8))[0:4, 0:4]
+            for to, row in enumerate((6, 1, 5)):
+                layouts["rows"][to] = source[row, :4]
+            for name, layout in layouts.items():
+                out.create_virtual_dataset(name, layout)
+        for name, (expected, touched) in takes.items():
+            if harmed in touched:
+                cases.fails(f"harmed_{harmed}_{name}", file, 3, f"the chunk at {place[0]}, {place[1]} holds 100 bytes", "/" + name,
+                            "external")
+            else:
+                cases.reads(f"harmed_{harmed}_{name}", file, expected, "f64", "/" + name, "external")
+
+
+def wrong_size_parts(cases):
+    """The same in each part of a sparse matrix."""
+    parts = {"jc": np.arange(8, dtype="u8"), "ir": np.arange(7, dtype="u8"), "data": np.arange(1.0, 8.0)}
+    for damaged_part in parts:
+        for harm, sizes in (("balanced", (16, 48)), ("nothing", (0, 64)), ("empty", (0, 0))):
+            name = f"sparse_{damaged_part}_{harm}.h5"
+            with h5py.File(cases.path(name), "w", libver="earliest") as out:
+                group = out.create_group("S")
+                group.attrs["MATLAB_class"] = matlab_string("double")
+                group.attrs["MATLAB_sparse"] = np.uint64(7)
+                for part, content in parts.items():
+                    group.create_dataset(part, data=content, chunks=(4,) if part == damaged_part else None)
+                out["padding"] = np.zeros(1000)
+            set_chunk_sizes(cases.path(name), 1, 32, sizes)
+            cases.fails(name, name, 3, "takes fewer bytes in the file than its 32", "/S")
+
+
+def chunks_outside(cases):
+    """Chunks beyond the extents, which make up for what is wrong within: sizes, and chunks that were never written."""
+    values = (np.arange(64) % 7 + 1).reshape(8, 8)
+    for kind, (type_id, element) in {"plain": (h5py.h5t.IEEE_F64LE, 8), "converted": (twelve_bits(), 2)}.items():
+        for harm in ("size", "missing"):
+            name = f"outside_{kind}_{harm}"
+            part = np.ascontiguousarray(values, "f8" if kind == "plain" else "i8")
+            with h5py.File(cases.path(name + ".h5"), "w", libver="earliest") as out:
+                if harm == "size":
+                    filtered(out, "A", type_id, part, lambda creation: None)
+                else:
+                    made = filtered(out, "A", type_id, part,
+                                    lambda creation: creation.set_fill_time(h5py.h5d.FILL_TIME_NEVER), extents=(8, 8))
+                    for place in ((0, 0), (4, 0)):
+                        made.write_direct_chunk(place, bytes(16 * element))
+                out["padding"] = np.zeros(1000)
+            if harm == "size":
+                set_chunk_sizes(cases.path(name + ".h5"), 2, 16 * element, [2 * element, 30 * element, 16 * element, 16 * element])
+                half = (8, 4)  # chunks at (0, 0) and (4, 0)
+            else:
+                half = (4, 8)  # at (0, 0) and (0, 4)
+            with open(cases.path(name + ".h5"), "r+b") as file:
+                data = file.read()
+                assert data.count(struct.pack("<QQQQ", 8, 8, 8, 8)) == 1
+                file.seek(0)
+                file.write(data.replace(struct.pack("<QQQQ", 8, 8, 8, 8), struct.pack("<QQQQ", *half, *half)))
+            words = "takes fewer bytes" if harm == "size" else "was never written, and the dataset defines no fill value"
+            cases.fails(name, name + ".h5", 3, words, "/A")
+            if kind == "plain":
+                virtual_of(cases, name + "_piece.h5", name + ".h5", half, "f8")
+                cases.fails(name + "_piece", name + "_piece.h5", 3, words, "/A", "external")
+
+
+def filtered(file, name, kind, values, fill, extents=None):
+    """A dataset in chunks of 4 × 4 whose filters `fill` adds to its properties; of `extents`, nothing is written."""
     creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     creation.set_chunk((4, 4))
     fill(creation)
-    made = h5py.h5d.create(file.id, name.encode(), kind, h5py.h5s.create_simple(values.shape), dcpl=creation)
-    made.write(h5py.h5s.ALL, h5py.h5s.ALL, np.ascontiguousarray(values))
+    made = h5py.h5d.create(file.id, name.encode(), kind, h5py.h5s.create_simple(extents or values.shape), dcpl=creation)
+    if extents is None:
+        made.write(h5py.h5s.ALL, h5py.h5s.ALL, np.ascontiguousarray(values))
     return made
 
 
@@ -833,13 +957,14 @@ def damaged_parts(cases):
         made.id.write_direct_chunk((2, 0, 0), whole[:-2], filter_mask=0)
         made = out.create_dataset("bad_flat", data=cube[0], chunks=(2, 2), compression=1)
         made.id.write_direct_chunk((2, 0), zlib.compress(bytes(12)), filter_mask=0)
-        for name, flat in (("cube", False), ("bad_cube", False), ("bad_flat", True)):
+        for name, harmed, part in (("cube", "cube", 1), ("sound", "bad_cube", 1), ("bad_cube", "bad_cube", 2),
+                                   ("bad_flat", "bad_flat", np.s_[:, :])):
             layout = h5py.VirtualLayout((4, 4), np.int32)
-            piece = h5py.VirtualSource(out[name])
-            layout[...] = piece if flat else piece[1]
+            layout[...] = h5py.VirtualSource(out[harmed])[part]
             out.create_virtual_dataset("virtual_" + name, layout)
     cases.reads("part_good", "parts.h5", np.eye(4), "f64", "/good")
     cases.reads("virtual_filtered", "parts.h5", cube[1], "i32", "/virtual_cube", "external")
+    cases.reads("virtual_sound", "parts.h5", cube[1], "i32", "/virtual_sound", "external")
     cases.fails("virtual_overrun", "parts.h5", 3, "chunk at 2, 0, 0 is damaged", "/virtual_bad_cube", "external")
     cases.fails("virtual_short", "parts.h5", 3, "chunk at 2, 0 holds 12 bytes, expected 16", "/virtual_bad_flat", "external")
 
