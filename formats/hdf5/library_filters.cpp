@@ -20,7 +20,6 @@ constexpr std::size_t kMostFilters = 15;  ///< HDF5's 32, with one of ours befor
 constexpr std::array<std::uint8_t, 2> kPoison = {0x55, 0xaa};  ///< no bit is the same
 constexpr std::size_t kLeastTail = 4096;
 constexpr std::size_t kFileStep = std::size_t{1} << 20;  ///< by which the file in memory grows
-constexpr int kSmallBlocks = 8;  ///< of a size, as many as glibc keeps for the next request, and one more
 
 /// What the filters of ours know and find out; HDF5 gives them nothing but numbers.
 struct Watch {
@@ -58,7 +57,7 @@ void poison_heap(std::uint8_t poison, std::size_t bytes) {
 #ifdef M_PERTURB
     mallopt(M_PERTURB, poison == 0 ? 0 : static_cast<std::uint8_t>(~poison));  // it fills with the complement
 #endif
-    std::array<void*, kSmallBlocks> blocks{};  // small ones are handed out again as they are
+    std::vector<void*> blocks(LibraryUnfilter::poisoned_blocks(bytes));
     for (void*& block : blocks) {
         block = H5allocate_memory(bytes, false);
         if (block != nullptr) std::memset(block, poison, bytes);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -25,10 +26,18 @@ class LibraryUnfilter : public ChunkDecoder {
     /// doubles what it cannot compress.
     static std::size_t most_stored_bytes(std::size_t chunk_bytes) { return 2 * chunk_bytes + (1U << 16); }
 
+    /// How many blocks of so many bytes are filled, to be handed out again: of small ones as many as glibc
+    /// keeps as they are for the next requests, and one more.
+    static std::uint64_t poisoned_blocks(std::uint64_t bytes) {
+        constexpr std::uint64_t kMostSmall = std::uint64_t{1} << 16;
+        return bytes <= kMostSmall ? 8 : 1;
+    }
+
     /// The memory that decoding such a chunk takes, where it is not longer in the file than it is decoded:
-    /// six copies of it, in HDF5's and in ours, and two results.
+    /// six copies of it, in HDF5's and in ours, or two beside the blocks that are filled; and two results.
     static std::uint64_t memory_bytes(std::uint64_t chunk_bytes, std::uint64_t result_bytes) {
-        return 6 * chunk_bytes + 2 * result_bytes;
+        const std::uint64_t copies = std::max<std::uint64_t>(6, 2 + poisoned_blocks(chunk_bytes));
+        return copies * chunk_bytes + 2 * result_bytes;
     }
 
     /// Throws too where HDF5 gives the filters other parameters than the dataset has.

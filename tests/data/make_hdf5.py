@@ -705,6 +705,17 @@ def damaged(cases):
             space = h5py.h5s.create_simple(numbers.shape)
             made = h5py.h5d.create(out.id, name.encode(), twelve_bits(), space, dcpl=creation)
             made.write(h5py.h5s.ALL, h5py.h5s.ALL, numbers)
+        parts = out.create_group("sparse")
+        parts.attrs["MATLAB_class"] = matlab_string("double")
+        parts.attrs["MATLAB_sparse"] = np.uint64(4)
+        parts["jc"] = np.arange(5, dtype="u8")
+        parts.create_dataset("ir", data=np.arange(4, dtype="u8"), chunks=(1 << 19,), maxshape=(None,), compression=1)
+        parts["data"] = np.ones(4)
+    virtual_of(cases, "memory_piece.h5", "library_memory.h5:/scale", (1024, 1024), "i4", np.s_[:2, :2])
+    cases.fails("memory_piece", "memory_piece.h5", 6, "reading chunks of 1024x1024 needs 36.00 MiB", "/A", f"external limit={35 << 20}")
+    cases.reads("memory_piece_enough", "memory_piece.h5", numbers[:2, :2], "i32", "/A", f"external limit={37 << 20}")
+    cases.fails("memory_sparse", "library_memory.h5", 6, "a sparse matrix of 4 entries needs 12.00 MiB", "/sparse", f"limit={11 << 20}")
+    cases.reads("memory_sparse_enough", "library_memory.h5", np.eye(4), "f64", "/sparse", f"limit={13 << 20}")
     for name, limit in (("scale", 35 << 20), ("12_bits", 5 << 20), ("nbit", 17 << 20)):
         cases.fails(f"library_memory_{name}", "library_memory.h5", 6, "reading chunks of 1024x1024 needs", "/" + name,
                     f"limit={limit}")
@@ -742,9 +753,10 @@ def set_chunk_sizes(path, rank, chunk_bytes, sizes):
 
 
 def virtual_of(cases, name, piece, shape, dtype, part=np.s_[:, :]):
-    """A file with the virtual dataset /A of a part of /A of the file `piece`."""
+    """A file with the virtual dataset /A of a part of the dataset `piece` ("FILE" for /A, or "FILE:/DATASET")."""
     layout = h5py.VirtualLayout(np.empty(shape)[part].shape, dtype)
-    layout[...] = h5py.VirtualSource(piece, "A", shape)[part]
+    file, _, dataset = piece.partition(":")
+    layout[...] = h5py.VirtualSource(file, dataset or "A", shape)[part]
     with h5py.File(cases.path(name), "w", libver=NEWEST) as out:
         out.create_virtual_dataset("A", layout)
 
@@ -1108,6 +1120,10 @@ def plugin(cases):
                 made.write_direct_chunk((row, col), part, filter_mask=1)
             content = {"o": packed[:-8], "u": packed[:32]}.get(name, packed)
             made.write_direct_chunk((4, 4), name.encode() + content, filter_mask=0)
+        creation.set_chunk((1024, 1024))  # of 4 MiB, which the C library allocates in another way
+        made = h5py.h5d.create(out.id, b"large", h5py.h5t.STD_I32LE, h5py.h5s.create_simple((1024, 1024)), dcpl=creation)
+        made.write_direct_chunk((0, 0), b"u" + bytes(1 << 21), filter_mask=0)
+    cases.fails("plugin_unwritten_large", "plugin.h5", 3, "the chunk at row 1, column 1 is damaged", "/large")
     cases.reads("plugin", "plugin.h5", values, "i32", "/c")
     cases.fails("plugin_short", "plugin.h5", 3, "the chunk at row 5, column 5 holds 63 bytes, expected 64", "/s")
     cases.fails("plugin_overrun", "plugin.h5", 3, "the chunk at row 5, column 5 is damaged", "/o")

@@ -180,7 +180,7 @@ TEST_CASE("HDF5 files that h5py wrote are read bit for bit, or refused with the 
     REQUIRE(cases.size() > 200);
     for (const auto& words : cases) {
         INFO("case " << words[1]);
-        if (kHeapTakesNoPoison && words[1] == "plugin_unwritten") continue;
+        if (kHeapTakesNoPoison && words[1].starts_with("plugin_unwritten")) continue;
         try {
             if (words[0] == "read") {
                 check_read(words, folder);
