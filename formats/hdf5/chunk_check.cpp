@@ -128,6 +128,10 @@ ChunkCheck::ChunkCheck(hid_t dataset, const std::string& what) {
 
 ChunkCheck::~ChunkCheck() = default;
 
+bool ChunkCheck::needs_library() const {
+    return chunked_ && !chunked_->own_filters;
+}
+
 std::uint64_t ChunkCheck::memory_bytes() const {
     // Ours: as stored, and before and after a filter; H5Dread's are fewer, and later.
     constexpr std::uint64_t kOwnCopies = 3;

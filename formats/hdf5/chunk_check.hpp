@@ -19,12 +19,15 @@ class ChunkCheck {
     ChunkCheck(const ChunkCheck&) = delete;
     ChunkCheck& operator=(const ChunkCheck&) = delete;
 
+    /// Whether filters have to be undone that the project does not undo itself: those run in a child only.
+    [[nodiscard]] bool needs_library() const;
+
     /// The memory that the check of one chunk takes, and what H5Dread takes of it after that.
     [[nodiscard]] std::uint64_t memory_bytes() const;
 
     /// The chunks that hold elements of `selection`, a dataspace of the dataset, and were not checked before.
     /// Throws Error{input} with `what` where one is damaged, or was never written and no fill value stands
-    /// for its elements. To be called in a child (`try_in_child`).
+    /// for its elements. To be called in a child (`try_in_child`) where `needs_library`.
     void check(hid_t selection);
 
   private:

@@ -7,6 +7,8 @@
 #include <limits>
 #include <string_view>
 
+#include "formats/hdf5/chunk_check.hpp"
+#include "formats/hdf5/external.hpp"
 #include "formats/hdf5/locate.hpp"
 
 namespace gpumat::formats::hdf5 {
@@ -141,13 +143,28 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
     return source;
 }
 
+/// Reads all of a dataset of a few integers that says something about a matrix. False where it is damaged,
+/// lies in another file, or is stored with filters that only HDF5 has, which need a child.
+bool read_integers(hid_t dataset, std::int64_t* to) {
+    try {
+        require_stored(dataset, {});
+        ChunkCheck check(dataset, {});
+        if (check.needs_library()) return false;
+        const Handle all(H5Dget_space(dataset));
+        check.check(all.id());
+    } catch (const Error&) {
+        return false;
+    }
+    return H5Dread(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, to) >= 0;
+}
+
 /// The shape that MATLAB and Octave store as the only content of an empty matrix.
 std::optional<Shape> stored_shape(hid_t dataset) {
     const Handle type(H5Dget_type(dataset));
     const auto dims = extents_of(dataset);
     if (H5Tget_class(type.id()) != H5T_INTEGER || !dims || dims->size() != 1 || (*dims)[0] != 2) return {};
     std::array<std::int64_t, 2> extents{};
-    if (H5Dread(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, extents.data()) < 0) return {};
+    if (!read_integers(dataset, extents.data())) return {};
     const Shape shape{extents[0], extents[1]};
     return shape.rows >= 0 && shape.cols >= 0 && (shape.rows == 0 || shape.cols == 0) ? std::optional(shape)
                                                                                       : std::nullopt;
@@ -240,11 +257,9 @@ Found describe_octave(Source source, hid_t group, const ReadOptions& options) {
     Handle value(H5Oopen(group, "value", H5P_DEFAULT));
     if (is("sparse")) {
         const auto count = [&](const char* name) {
-            std::int64_t number = -1;
+            std::int64_t number = 0;
             const Handle dataset(has_member(value.id(), name) ? H5Dopen2(value.id(), name, H5P_DEFAULT) : -1);
-            if (length_of(dataset) == 1)
-                H5Dread(dataset.id(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, &number);
-            return number;
+            return length_of(dataset) == 1 && read_integers(dataset.id(), &number) ? number : -1;
         };
         return sparse_matrix(std::move(source), value.id(), "cidx", "ridx", count("nr"), kOctave);
     }

@@ -681,6 +681,7 @@ def damaged(cases):
     wrong_chunk_sizes(cases)
     harmed_windows(cases)
     wrong_size_parts(cases)
+    wrong_size_shapes(cases)
     chunks_outside(cases)
     endless_filters(cases)
     damaged_filters(cases)
@@ -775,7 +776,7 @@ def wrong_chunk_sizes(cases):
                 part = np.ascontiguousarray(values[:extent, :extent], "f8" if kind == "plain" else "i8")
                 with h5py.File(cases.path(name + ".h5"), "w", libver="earliest") as out:
                     filtered(out, "A", type_id, part, lambda creation: None)
-                    out["padding"] = np.zeros(1000)
+                    out["padding"] = np.zeros(200)
                 set_chunk_sizes(cases.path(name + ".h5"), 2, 16 * element, [int(16 * element * factor) for factor in factors])
                 words = "cannot be read" if harm == "long" else "takes fewer bytes in the file than its " + str(16 * element)
                 cases.fails(name, name + ".h5", 3, words, "/A")
@@ -835,9 +836,32 @@ def wrong_size_parts(cases):
                 group.attrs["MATLAB_sparse"] = np.uint64(7)
                 for part, content in parts.items():
                     group.create_dataset(part, data=content, chunks=(4,) if part == damaged_part else None)
-                out["padding"] = np.zeros(1000)
+                out["padding"] = np.zeros(200)
             set_chunk_sizes(cases.path(name), 1, 32, sizes)
             cases.fails(name, name, 3, "takes fewer bytes in the file than its 32", "/S")
+
+
+def wrong_size_shapes(cases):
+    """The same where a dataset only says what the shape of a matrix is."""
+    for name, whole in (("shape_empty", True), ("shape_damaged", False)):
+        with h5py.File(cases.path(name + ".h5"), "w", libver="earliest") as out:
+            made = out.create_dataset("A", data=np.array([0, 3], "u8"), chunks=(2,))
+            made.attrs["MATLAB_class"] = matlab_string("double")
+            made.attrs["MATLAB_empty"] = np.uint8(1)
+        set_chunk_sizes(cases.path(name + ".h5"), 1, 16, (16 if whole else 8,))
+        with h5py.File(cases.path(name + "_octave.h5"), "w", libver="earliest") as out:
+            group = out.create_group("S")
+            group.attrs["OCTAVE_NEW_FORMAT"] = np.uint8(1)
+            group["type"] = np.bytes_("sparse matrix")
+            value = group.create_group("value")
+            value.create_dataset("nr", data=np.array([3], "i8"), chunks=(1,))
+            value["nc"] = 1
+            value["cidx"], value["ridx"], value["data"] = np.array([0, 1], "i4"), np.array([0], "i4"), np.ones(1)
+        set_chunk_sizes(cases.path(name + "_octave.h5"), 1, 8, (8 if whole else 1,))
+    cases.reads("shape_empty", "shape_empty.h5", np.zeros((0, 3)), "f64", "/A")
+    cases.fails("shape_damaged", "shape_damaged.h5", 3, "holds no shape of two extents", "/A")
+    cases.reads("shape_empty_octave", "shape_empty_octave.h5", np.array([[1.0], [0], [0]]), "f64", "/S")
+    cases.fails("shape_damaged_octave", "shape_damaged_octave.h5", 3, "with -1 rows", "/S")
 
 
 def chunks_outside(cases):
@@ -855,7 +879,7 @@ def chunks_outside(cases):
                                     lambda creation: creation.set_fill_time(h5py.h5d.FILL_TIME_NEVER), extents=(8, 8))
                     for place in ((0, 0), (4, 0)):
                         made.write_direct_chunk(place, bytes(16 * element))
-                out["padding"] = np.zeros(1000)
+                out["padding"] = np.zeros(200)
             if harm == "size":
                 set_chunk_sizes(cases.path(name + ".h5"), 2, 16 * element, [2 * element, 30 * element, 16 * element, 16 * element])
                 half = (8, 4)  # chunks at (0, 0) and (4, 0)
