@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
+#include <span>
 
 #include "formats/hdf5/library_filters.hpp"
 #include "formats/hdf5/storage.hpp"
@@ -45,6 +45,8 @@ ChunkCheck::Chunked::Chunked(hid_t dataset, Handle creation, const std::string& 
     if (dimensions < 1 || H5Pget_chunk(creation.id(), dimensions, edges.data()) != dimensions)
         fail(ErrorCode::input, what);
     rank = static_cast<std::size_t>(dimensions);
+    if (std::ranges::count(std::span(edges).first(rank), hsize_t{0}) > 0)
+        throw Error(ErrorCode::input, what + ": its chunks hold nothing");
     const Handle type = take(H5Dget_type(dataset), ErrorCode::input, what);
     hsize_t elements = 1;
     hsize_t chunks = 1;

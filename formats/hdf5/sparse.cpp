@@ -9,6 +9,7 @@
 #include "formats/hdf5/external.hpp"
 #include "formats/hdf5/probe.hpp"
 #include "formats/hdf5/shared_memory.hpp"
+#include "lib/core/memory.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
@@ -27,22 +28,13 @@ Integers integers_in(const SharedMemory& memory) {
     return {reinterpret_cast<const std::int64_t*>(memory.data()), memory.size() / sizeof(std::int64_t)};
 }
 
-/// The memory that a chunk of the parts takes while it is checked, at most.
-std::uint64_t chunk_bytes(const Source& source, const Sparse& sparse) {
-    std::uint64_t most = ChunkCheck(sparse.starts.id(), source.name).memory_bytes();
-    if (!sparse.values) return most;
-    for (const Handle* part : {&sparse.rows, &*sparse.values})
-        most = std::max(most, ChunkCheck(part->id(), source.name).memory_bytes());
-    return most;
-}
-
 /// The memory for a matrix of so many entries and columns. Throws where it passes the limit.
-std::uint64_t required_bytes(const Source& source, const Sparse& sparse, const ReadOptions& options) {
+std::uint64_t required_bytes(const Source& source, const ReadOptions& options) {
     const auto entries = static_cast<std::uint64_t>(source.entries);
     const auto columns = static_cast<std::uint64_t>(source.stored.cols);
     const unsigned __int128 bytes =
         static_cast<unsigned __int128>(entries) * (sizeof(std::int64_t) + source.element.memory_bytes) +
-        static_cast<unsigned __int128>(columns + 1) * sizeof(std::int64_t) + chunk_bytes(source, sparse);
+        static_cast<unsigned __int128>(columns + 1) * sizeof(std::int64_t);
     const std::string what = source.name + ": a sparse matrix of " + std::to_string(entries) + " entries";
     if (bytes >> 63 != 0) throw Error(ErrorCode::memory, what + " is larger than any address space");
     require_memory(static_cast<std::uint64_t>(bytes), options.memory_limit, what);
@@ -53,14 +45,14 @@ class SparseStorage : public Storage {
   public:
     SparseStorage(const Source& source, const Sparse& sparse, const ReadOptions& options)
         : source_(source),
-          bytes_(required_bytes(source, sparse, options)),
+          bytes_(required_bytes(source, options)),
           start_memory_((static_cast<std::size_t>(source.stored.cols) + 1) * sizeof(std::int64_t)),
           row_memory_(static_cast<std::size_t>(source.entries) * sizeof(std::int64_t)),
           values_(static_cast<std::size_t>(source.entries) * source.element.memory_bytes),
           starts_(integers_in(start_memory_)),
           rows_(integers_in(row_memory_)) {
         try_in_child(
-            source.path, source.name, ErrorCode::input, [&] { read_parts(sparse); }, bytes_);
+            source.path, source.name, ErrorCode::input, [&] { read_parts(sparse, options); }, bytes_);
         check();
     }
 
@@ -82,22 +74,27 @@ class SparseStorage : public Storage {
 
   private:
     /// In a child: filters may run.
-    void read_parts(const Sparse& sparse) {
-        require_sound(sparse.starts);
+    void read_parts(const Sparse& sparse, const ReadOptions& options) {
+        require_sound(sparse.starts, options);
         read_integers(sparse.starts.id(), start_memory_, source_.name);
         if (!sparse.values) return;
-        require_sound(sparse.rows);
-        require_sound(*sparse.values);
+        require_sound(sparse.rows, options);
+        require_sound(*sparse.values, options);
         read_integers(sparse.rows.id(), row_memory_, source_.name);
         require(H5Dread(sparse.values->id(), source_.element.memory.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT,
                         values_.data()),
                 ErrorCode::input, source_.name + ": cannot be read");
     }
 
-    void require_sound(const Handle& part) const {
+    /// All of the part is there and undamaged. Throws Error{memory} where one of its chunks and the matrix
+    /// pass the limit.
+    void require_sound(const Handle& part, const ReadOptions& options) const {
         require_stored(part.id(), source_.name);
+        ChunkCheck check(part.id(), source_.name);
+        require_memory(bytes_ + check.memory_bytes(), options.memory_limit,
+                       source_.name + ": reading a chunk of a part of the sparse matrix");
         const Handle all = take(H5Dget_space(part.id()), ErrorCode::input, source_.name);
-        ChunkCheck(part.id(), source_.name).check(all.id());
+        check.check(all.id());
     }
 
     [[noreturn]] void malformed(const std::string& why) const {

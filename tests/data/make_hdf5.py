@@ -682,6 +682,7 @@ def damaged(cases):
     harmed_windows(cases)
     wrong_size_parts(cases)
     wrong_size_shapes(cases)
+    empty_chunks(cases)
     chunks_outside(cases)
     endless_filters(cases)
     damaged_filters(cases)
@@ -715,7 +716,7 @@ def damaged(cases):
     virtual_of(cases, "memory_piece.h5", "library_memory.h5:/scale", (1024, 1024), "i4", np.s_[:2, :2])
     cases.fails("memory_piece", "memory_piece.h5", 6, "reading chunks of 1024x1024 needs 36.00 MiB", "/A", f"external limit={35 << 20}")
     cases.reads("memory_piece_enough", "memory_piece.h5", numbers[:2, :2], "i32", "/A", f"external limit={37 << 20}")
-    cases.fails("memory_sparse", "library_memory.h5", 6, "a sparse matrix of 4 entries needs 12.00 MiB", "/sparse", f"limit={11 << 20}")
+    cases.fails("memory_sparse", "library_memory.h5", 6, "reading a chunk of a part of the sparse matrix needs 12.00 MiB", "/sparse", f"limit={11 << 20}")
     cases.reads("memory_sparse_enough", "library_memory.h5", np.eye(4), "f64", "/sparse", f"limit={13 << 20}")
     for name, limit in (("scale", 35 << 20), ("12_bits", 5 << 20), ("nbit", 17 << 20)):
         cases.fails(f"library_memory_{name}", "library_memory.h5", 6, "reading chunks of 1024x1024 needs", "/" + name,
@@ -862,6 +863,20 @@ def wrong_size_shapes(cases):
     cases.fails("shape_damaged", "shape_damaged.h5", 3, "holds no shape of two extents", "/A")
     cases.reads("shape_empty_octave", "shape_empty_octave.h5", np.array([[1.0], [0], [0]]), "f64", "/S")
     cases.fails("shape_damaged_octave", "shape_damaged_octave.h5", 3, "with -1 rows", "/S")
+
+
+def empty_chunks(cases):
+    """A part of a sparse matrix in chunks without elements."""
+    with h5py.File(cases.path("empty_chunks.h5"), "w", libver="earliest") as out:
+        group = out.create_group("S")
+        group.attrs["MATLAB_sparse"] = np.uint64(7)
+        group["jc"], group["data"] = np.arange(8, dtype="u8"), np.ones(7)
+        group.create_dataset("ir", data=np.arange(7, dtype="u8"), chunks=(4,))
+    # The layout message: version 3, chunked, 2 dimensions (the last is the size of an element), where the index is.
+    with open(cases.path("empty_chunks.h5"), "rb") as file:
+        layout = b"\3\2\2" + struct.pack("<Q", file.read().index(b"TREE\1\0"))
+    patch(cases.path("empty_chunks.h5"), layout + struct.pack("<II", 4, 8), layout + struct.pack("<II", 0, 8))
+    cases.fails("empty_chunks", "empty_chunks.h5", 3, "empty_chunks.h5", "/S")
 
 
 def chunks_outside(cases):
