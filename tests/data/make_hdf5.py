@@ -784,6 +784,14 @@ def wrong_chunk_sizes(cases):
                 virtual_of(cases, name + "_piece.h5", name + ".h5", part.shape, "f8" if kind == "plain" else "i2")
                 if kind == "plain":
                     cases.fails(name + "_piece", name + "_piece.h5", 3, words, "/A", "external")
+    gaps = h5py.h5t.create(h5py.h5t.COMPOUND, 24)
+    gaps.insert(b"r", 4, h5py.h5t.IEEE_F64BE)
+    gaps.insert(b"i", 16, h5py.h5t.IEEE_F64BE)
+    with h5py.File(cases.path("chunk_sound.h5"), "w", libver="earliest") as out:
+        filtered(out, "converted", kinds["converted"][0], values[:6, :7], lambda creation: None)
+        filtered(out, "gaps", gaps, complex_of(values[:6, :7], -values[:6, :7], "c16"), lambda creation: None)
+    cases.reads("chunk_converted", "chunk_sound.h5", values[:6, :7].astype("i2"), "i16", "/converted")
+    cases.reads("chunk_gaps", "chunk_sound.h5", complex_of(values[:6, :7], -values[:6, :7], "c16"), "c128", "/gaps")
     # What a virtual dataset does not take of its piece is not looked at.
     harmed = "chunk_plain_balanced.h5"
     virtual_of(cases, "window_sound.h5", harmed, (8, 8), "f8", np.s_[4:, :])
