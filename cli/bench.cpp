@@ -19,7 +19,7 @@
 namespace gpumat::cli {
 namespace {
 
-struct Request {
+struct BenchRequest {
     BenchOptions bench;
     std::string operation;
     std::vector<std::string> sizes;
@@ -34,7 +34,7 @@ struct Request {
 /// Writes the results to standard output as they come, and shows what is being measured.
 class Reporter {
   public:
-    Reporter(const Request& request, const Style& style)
+    Reporter(const BenchRequest& request, const Style& style)
         : request_(request), json_(style.json), progress_(shows_progress(style)) {}
 
     void head(const BenchHead& head) {
@@ -130,7 +130,7 @@ class Reporter {
         flush_standard_output();
     }
 
-    const Request& request_;
+    const BenchRequest& request_;
     bool json_;
     bool progress_;
     bool first_ = true;
@@ -143,7 +143,7 @@ class Reporter {
 };
 
 /// Turns texts into values and refuses what contradicts itself.
-void finish_options(Request& request, const Context& context) {
+void finish_options(BenchRequest& request, const Context& context) {
     BenchOptions& bench = request.bench;
     bench.operation = request.operation == "transpose" ? Operation::transpose : Operation::multiply;
     bench.command_line = context.command_line;
@@ -158,7 +158,7 @@ void finish_options(Request& request, const Context& context) {
         throw Error(ErrorCode::usage, "only one of --json, --csv and --markdown can have standard output");
 }
 
-void run(Request& request, Context& context) {
+void run(BenchRequest& request, Context& context) {
     finish_options(request, context);
     std::optional<AtomicOutput> plot;
     if (!request.plot.empty()) {
@@ -185,14 +185,7 @@ void run(Request& request, Context& context) {
     spdlog::info("wrote {}", request.plot);
 }
 
-template <class T>
-CLI::Option* add_list(CLI::App& command, const std::string& name, std::vector<T>& values,
-                      const std::string& help) {
-    // One argument an option, so that what follows it is not taken for more of the list.
-    return command.add_option(name, values, help)->delimiter(',')->allow_extra_args(false);
-}
-
-void add_what(CLI::App& command, Request& request) {
+void add_what(CLI::App& command, BenchRequest& request) {
     BenchOptions& bench = request.bench;
     command.add_option("operation", request.operation, "transpose or multiply")
         ->required()
@@ -214,7 +207,7 @@ void add_what(CLI::App& command, Request& request) {
     }
 }
 
-void add_how(CLI::App& command, Request& request) {
+void add_how(CLI::App& command, BenchRequest& request) {
     BenchOptions& bench = request.bench;
     command.add_flag("--hot", bench.hot, "keep one set of matrices, in the cache if it fits");
     add_time_limit(command, bench.time_limit_s, "most seconds of samples for a row");
@@ -227,7 +220,7 @@ void add_how(CLI::App& command, Request& request) {
     add_memory_limit(command, bench.memory_limit, "most host memory, such as 4GiB");
 }
 
-void add_results(CLI::App& command, Request& request, Style& style) {
+void add_results(CLI::App& command, BenchRequest& request, Style& style) {
     command.add_flag("--csv", request.csv, "print comma-separated values, with every sample");
     command.add_flag("--markdown", request.markdown, "print a table in Markdown");
     command.add_option("--plot", request.plot,
@@ -240,7 +233,7 @@ void add_results(CLI::App& command, Request& request, Style& style) {
 
 void add_bench(CLI::App& app, Context& context) {
     CLI::App* command = app.add_subcommand("bench", "measure levels against each other and against copies");
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<BenchRequest>();
     add_what(*command, *request);
     add_how(*command, *request);
     add_results(*command, *request, context.style);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/context.hpp"
 
@@ -22,6 +23,13 @@ void add_memory_limit(CLI::App& command, std::optional<std::uint64_t>& limit, co
 
 /// Adds --seed to a command: a number without a sign.
 void add_seed(CLI::App& command, std::uint64_t& seed, const std::string& help);
+
+/// Adds an option that takes a list: one argument with commas, so that what follows it is not taken for more.
+template <class T>
+CLI::Option* add_list(CLI::App& command, const std::string& name, std::vector<T>& values,
+                      const std::string& help) {
+    return command.add_option(name, values, help)->delimiter(',')->allow_extra_args(false);
+}
 
 /// Adds --json, -q and -v to a command.
 void add_style_options(CLI::App& command, Style& style);

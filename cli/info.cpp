@@ -78,7 +78,7 @@ nlohmann::ordered_json to_json(const Entry& entry, bool statistics) {
     return object;
 }
 
-struct Request {
+struct InfoRequest {
     std::vector<std::string> files;
     bool statistics = false;
     formats::ReadOptions read;
@@ -101,7 +101,7 @@ void attempt(Findings& findings, const Step& step) {
     }
 }
 
-void add_matrix(formats::Reader& reader, const Request& request, Findings& findings) {
+void add_matrix(formats::Reader& reader, const InfoRequest& request, Findings& findings) {
     findings.entries.push_back({reader.header(), {}});
     if (!request.statistics) return;
     attempt(findings, [&] {
@@ -111,7 +111,7 @@ void add_matrix(formats::Reader& reader, const Request& request, Findings& findi
 }
 
 /// The matrices behind one reference: the dataset named, or every one of the file. A stream is opened once.
-void add_matrices(const std::string& text, const Request& request, Findings& findings) {
+void add_matrices(const std::string& text, const InfoRequest& request, Findings& findings) {
     const formats::Reference reference = formats::parse_reference(text);
     const formats::Format& format = formats::recognise(reference);
     if (!reference.dataset.empty() || formats::is_stream(reference.path)) {
@@ -169,13 +169,13 @@ void print_statistics(const std::vector<Entry>& entries) {
     std::fputs(table.text({1, 2, 3, 4, 5, 6, 7, 8}).c_str(), stdout);
 }
 
-void print_tables(const Request& request, const std::vector<Entry>& entries) {
+void print_tables(const InfoRequest& request, const std::vector<Entry>& entries) {
     if (entries.empty()) return;
     print_headers(entries);
     if (request.statistics) print_statistics(entries);
 }
 
-void print_json(const Request& request, const std::vector<Entry>& entries) {
+void print_json(const InfoRequest& request, const std::vector<Entry>& entries) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const Entry& entry : entries) list.push_back(to_json(entry, request.statistics));
     const nlohmann::ordered_json object = {{"schema", "gpumat.info/1"}, {"matrices", std::move(list)}};
@@ -184,7 +184,7 @@ void print_json(const Request& request, const std::vector<Entry>& entries) {
 }
 
 /// What can be read is shown, and what cannot is reported; returns the exit code.
-int show(const Request& request, bool json) {
+int show(const InfoRequest& request, bool json) {
     Findings findings;
     for (const std::string& file : request.files)
         attempt(findings, [&] { add_matrices(file, request, findings); });
@@ -200,7 +200,7 @@ int show(const Request& request, bool json) {
 
 void add_info(CLI::App& app, Context& context) {
     CLI::App* command = app.add_subcommand("info", "show what matrix files hold, from their headers");
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<InfoRequest>();
     request->read.threads = hardware_threads();
     command->add_option("files", request->files, "FILE or FILE:/DATASET, '-' for standard input")->required();
     command->add_flag("--stats", request->statistics,

@@ -21,7 +21,7 @@
 namespace gpumat::cli {
 namespace {
 
-struct Request {
+struct LevelsRequest {
     std::string operation;
     std::string device;
     std::string size;  ///< empty: the list alone
@@ -59,7 +59,7 @@ std::string parameters_of(const Level& level) {
     return text;
 }
 
-bool wanted(const Level& level, const Request& request) {
+bool wanted(const Level& level, const LevelsRequest& request) {
     return (request.operation.empty() || request.operation == name_of(level.operation)) &&
            (request.device.empty() || request.device.starts_with(name_of(level.device)));
 }
@@ -86,7 +86,7 @@ nlohmann::ordered_json to_json(const Level& level) {
             {"compiled_in", level.prepare != nullptr}};
 }
 
-void print_json(const Registry& registry, const Request& request) {
+void print_json(const Registry& registry, const LevelsRequest& request) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const Level& level : registry.levels()) {
         if (wanted(level, request)) list.push_back(to_json(level));
@@ -96,7 +96,7 @@ void print_json(const Registry& registry, const Request& request) {
 }
 
 /// What the values of each level's parameters stand for.
-void print_parameters(const Registry& registry, const Request& request) {
+void print_parameters(const Registry& registry, const LevelsRequest& request) {
     for (const Level& level : registry.levels()) {
         if (!wanted(level, request)) continue;
         for (const Parameter& parameter : level.parameters) {
@@ -108,7 +108,7 @@ void print_parameters(const Registry& registry, const Request& request) {
     }
 }
 
-void print_table(const Registry& registry, const Request& request, bool verbose) {
+void print_table(const Registry& registry, const LevelsRequest& request, bool verbose) {
     std::vector<std::string> header = {"op", "device", "no.", "level", "what it is", "bottleneck removed"};
     if (verbose) header.insert(header.end(), {"needs", "parameters"});
     Table table(header);
@@ -131,7 +131,7 @@ struct Subject {
     Ceilings ceilings;
 };
 
-Subject subject_of(const Request& request, const Registry& registry) {
+Subject subject_of(const LevelsRequest& request, const Registry& registry) {
     Subject subject;
     Problem& problem = subject.problem;
     problem.operation = request.operation == "transpose" ? Operation::transpose : Operation::multiply;
@@ -180,7 +180,7 @@ std::string text_of(const Answer& answer) {
     return text;
 }
 
-void print_subject(const Subject& subject, const Request& request) {
+void print_subject(const Subject& subject, const LevelsRequest& request) {
     const Problem& problem = subject.problem;
     std::printf("%s %s %s on %s\n", request.operation.c_str(), request.type.c_str(),
                 to_string(BenchSize{problem.m, problem.n, problem.k}).c_str(),
@@ -190,7 +190,7 @@ void print_subject(const Subject& subject, const Request& request) {
     std::printf("ceilings %s\n\n", subject.ceilings.basis.c_str());
 }
 
-void print_explained(const Registry& registry, const Request& request) {
+void print_explained(const Registry& registry, const LevelsRequest& request) {
     const Subject subject = subject_of(request, registry);
     print_subject(subject, request);
     Table table({"no.", "level", "bound ms", "limited by", "how it runs"});
@@ -204,7 +204,7 @@ void print_explained(const Registry& registry, const Request& request) {
     std::fputs(table.text({0, 2}).c_str(), stdout);
 }
 
-void print_explained_json(const Registry& registry, const Request& request) {
+void print_explained_json(const Registry& registry, const LevelsRequest& request) {
     const Subject subject = subject_of(request, registry);
     const Problem& problem = subject.problem;
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
@@ -234,13 +234,13 @@ void print_explained_json(const Registry& registry, const Request& request) {
             .c_str());
 }
 
-void require_list_request(const Request& request) {
+void require_list_request(const LevelsRequest& request) {
     if (!request.type.empty()) throw Error(ErrorCode::usage, "--type says how --size runs; give --size too");
     if (request.device.empty() || request.device == "cpu" || request.device == "gpu") return;
     throw Error(ErrorCode::usage, "--device is '" + request.device + "'; expected cpu or gpu without --size");
 }
 
-void run(Request& request, const Context& context) {
+void run(LevelsRequest& request, const Context& context) {
     if (request.size.empty()) {
         require_list_request(request);
         return context.style.json ? print_json(context.registry, request)
@@ -257,7 +257,7 @@ void run(Request& request, const Context& context) {
 
 void add_levels(CLI::App& app, Context& context) {
     CLI::App* command = app.add_subcommand("levels", "list the optimization levels of an operation");
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<LevelsRequest>();
     command->add_option("operation", request->operation, "transpose or multiply; both where left out")
         ->check(CLI::IsMember({"transpose", "multiply"}));
     command->add_option("-d,--device", request->device,

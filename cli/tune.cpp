@@ -18,7 +18,7 @@
 namespace gpumat::cli {
 namespace {
 
-struct Request {
+struct TuneRequest {
     TuneOptions tune;
     std::string operation;
     std::vector<std::string> types;
@@ -97,7 +97,7 @@ void remove_file(const std::string& path) {
 }
 
 /// Turns texts into values and refuses what contradicts itself.
-void finish_options(Request& request, Operation operation) {
+void finish_options(TuneRequest& request, Operation operation) {
     TuneOptions& tune = request.tune;
     tune.operation = operation;
     tune.types.clear();
@@ -110,7 +110,7 @@ void finish_options(Request& request, Operation operation) {
 }
 
 /// Measures, shows or clears one operation's file, and gives what it then holds.
-TuningFile serve(Request& request, Operation operation, Context& context) {
+TuningFile serve(TuneRequest& request, Operation operation, Context& context) {
     finish_options(request, operation);
     if (request.clear) {
         TuningFile file = open_tuning(request.tune, context.registry);
@@ -127,7 +127,7 @@ TuningFile serve(Request& request, Operation operation, Context& context) {
     return file;
 }
 
-void run(Request& request, Context& context) {
+void run(TuneRequest& request, Context& context) {
     std::vector<Operation> operations;
     for (const Operation operation : {Operation::transpose, Operation::multiply}) {
         if (request.operation.empty() || request.operation == name_of(operation))
@@ -147,17 +147,12 @@ void run(Request& request, Context& context) {
     std::puts(all.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
 }
 
-template <class T>
-void add_list(CLI::App& command, const std::string& name, std::vector<T>& values, const std::string& help) {
-    command.add_option(name, values, help)->delimiter(',')->allow_extra_args(false);
-}
-
 }  // namespace
 
 void add_tune(CLI::App& app, Context& context) {
     CLI::App* command =
         app.add_subcommand("tune", "measure which level is the fastest here, for 'auto' to take");
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<TuneRequest>();
     TuneOptions& tune = request->tune;
     command->add_option("operation", request->operation, "transpose or multiply; both where left out")
         ->check(CLI::IsMember({"transpose", "multiply"}));

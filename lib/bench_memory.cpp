@@ -19,7 +19,7 @@ constexpr std::uint64_t kMostSets = 64;
 constexpr std::uint64_t kCachesTouched = 2;
 constexpr std::uint64_t kSmallAlignment = 512;
 constexpr std::uint64_t kPage = std::uint64_t{2} << 20;  // what an allocation of its own would be aligned to
-constexpr int kUnwritten = 0xff;
+constexpr int kUnwrittenByte = 0xff;
 constexpr std::int64_t kBytesAtOnce = std::int64_t{4} << 20;
 
 std::uint64_t aligned(std::uint64_t bytes) {
@@ -194,7 +194,7 @@ void BenchMemory::cool() {
 }
 
 void BenchMemory::poison_result() {
-    fill(static_cast<std::byte*>(sets_.front().c), kUnwritten, c_bytes_);
+    fill(static_cast<std::byte*>(sets_.front().c), kUnwrittenByte, c_bytes_);
 }
 
 Operands BenchMemory::on_host() {

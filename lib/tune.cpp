@@ -15,7 +15,7 @@ namespace gpumat {
 namespace {
 
 using Names = std::vector<std::string>;
-using Parameters = std::map<std::string, std::vector<int>>;
+using Choices = std::map<std::string, std::vector<int>>;
 
 // Of the run that only finds the levels that are far behind.
 constexpr double kGlanceTimeLimitS = 0.05;
@@ -41,8 +41,8 @@ Names entrants(Operation operation, DeviceKind device, const Registry& registry)
 }
 
 /// The choices of the parameters that do not change the result.
-Parameters tunable_parameters(const Level& level) {
-    Parameters parameters;
+Choices tunable_parameters(const Level& level) {
+    Choices parameters;
     for (const Parameter& parameter : level.parameters) {
         if (parameter.tunable)
             parameters[std::string(parameter.name)] = {parameter.choices.begin(), parameter.choices.end()};
@@ -115,7 +115,7 @@ class Tuner {
   private:
     /// The rows that ran and were right.
     std::vector<BenchRow> measure(Type type, const BenchSize& size, const Names& levels,
-                                  const Parameters& parameters, double time_limit_s) {
+                                  const Choices& parameters, double time_limit_s) {
         const BenchOptions bench = {.operation = options_.operation,
                                     .sizes = {size},
                                     .types = {type},
@@ -193,7 +193,7 @@ class Tuner {
         const auto by_time = [](const BenchRow& row) { return *row.median_ms; };
         BenchRow best = *std::ranges::min_element(rows, {}, by_time);
         const Level& level = *registry_.find(options_.operation, device_, best.level);
-        const Parameters parameters = tunable_parameters(level);
+        const Choices parameters = tunable_parameters(level);
         if (parameters.empty()) return best;
         rows = measure(type, size, {best.level}, parameters, options_.time_limit_s);
         if (rows.empty()) return best;

@@ -19,3 +19,4 @@ gpumat_test(test_matrix_market_small_chunks
   SOURCES matrix_market_corpus.cpp matrix_market_numbers.cpp ${matrix_market_sources} LINK gpumat::formats ZLIB::ZLIB)
 target_compile_definitions(test_matrix_market_small_chunks PRIVATE
   GPUMAT_SOURCE_DIR="${PROJECT_SOURCE_DIR}" GPUMAT_MATRIX_MARKET_CHUNK_BYTES=16 GPUMAT_MATRIX_MARKET_PORTABLE)
+target_compile_options(test_matrix_market_small_chunks PRIVATE -O0)  # it takes longer to compile than to run
