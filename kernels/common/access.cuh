@@ -66,15 +66,20 @@ __device__ __forceinline__ void store_word(Word* address, const Word& word) {
 }
 
 /// Starts a copy of BYTES (4, 8 or 16) from global to shared memory that holds no register. Both addresses
-/// are multiples of BYTES. The bytes are there after `wait_for_copies` and a barrier.
+/// are multiples of BYTES. The bytes are there after `wait_for_copies` and a barrier. L2 is asked for the
+/// whole 256 bytes around them: for runs whose neighbours are read soon, device memory then moves whole
+/// lines, however the runs lie.
 template <int BYTES>
 __device__ __forceinline__ void copy_word_async(void* shared, const void* global) {
 #if __CUDA_ARCH__ >= 800
     const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
     if constexpr (BYTES == 16) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(global) : "memory");
+        asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;"
+                     :
+                     : "r"(to), "l"(global)
+                     : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+        asm volatile("cp.async.ca.shared.global.L2::256B [%0], [%1], %2;"
                      :
                      : "r"(to), "l"(global), "n"(BYTES)
                      : "memory");

@@ -37,7 +37,7 @@ const std::vector<Shape> kAllShapes = {
     {15, 17},  {16, 16},  {31, 33},  {32, 32},   {33, 31},   {47, 49},   {48, 48},   {63, 65},   {64, 64},
     {65, 63},  {64, 128}, {128, 64}, {127, 251}, {251, 127}, {128, 128}, {129, 257}, {256, 192}, {192, 272},
     {3000, 3}, {3, 3000}, {2, 2049}, {2049, 2},  {4097, 5},  {5, 4097},  {1024, 8},  {8, 1024},  {640, 16},
-    {16, 640}, {20, 700}, {700, 20}, {320, 321}, {321, 320}};
+    {16, 640}, {20, 700}, {700, 20}, {320, 321}, {321, 320}, {131, 98},  {131, 100}, {131, 104}, {131, 112}};
 
 /// One of each way of working: whole words, shifted rows of odd and even counts, few columns, few rows.
 const std::vector<Shape> kFewShapes = {{33, 47}, {64, 96}, {131, 97}, {130, 98},
@@ -288,6 +288,22 @@ TEST_CASE("the baselines copy, and the vendor's library transposes") {
         }
     }
     count.print("baselines");
+}
+
+TEST_CASE("rows a multiple of 128 KiB apart, whose tiles come in pairs") {
+    if (small_shapes_only()) return;
+    Count count;
+    for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
+        if (level->name != "vectorized" && level->name != "tma") continue;  // only these take tiles so
+        for (const Type type : kTypes) {
+            for (const std::int64_t m : {48, 67, 304}) {
+                const auto size = static_cast<std::int64_t>(size_of(type));
+                const Problem problem{.type = type, .m = m, .n = (128 << 10) / size};
+                count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
+            }
+        }
+    }
+    count.print("pairs");
 }
 
 TEST_CASE("a column taller than the grid") {

@@ -38,10 +38,21 @@ struct Shape {
     [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(m * n) * kBytes; }
 };
 
-const std::vector<Shape> kShapes = {
-    {"512", 512, 512},       {"1000", 1000, 1000},    {"2000", 2000, 2000},    {"4096", 4096, 4096},
-    {"8192", 8192, 8192},    {"16384", 16384, 16384}, {"16383", 16383, 16383}, {"10007x12289", 10007, 12289},
-    {"1e6x64", 1000000, 64}, {"64x1e6", 64, 1000000}, {"1e7x3", 10000000, 3},  {"3x1e7", 3, 10000000}};
+const std::vector<Shape> kShapes = {{"512", 512, 512},
+                                    {"1000", 1000, 1000},
+                                    {"2000", 2000, 2000},
+                                    {"4096", 4096, 4096},
+                                    {"8192", 8192, 8192},
+                                    {"16384", 16384, 16384},
+                                    {"16383", 16383, 16383},
+                                    {"10007x12289", 10007, 12289},
+                                    {"16383x16388", 16383, 16388},
+                                    {"16383x16400", 16383, 16400},
+                                    {"1001", 1001, 1001},
+                                    {"1e6x64", 1000000, 64},
+                                    {"64x1e6", 64, 1000000},
+                                    {"1e7x3", 10000000, 3},
+                                    {"3x1e7", 3, 10000000}};
 
 struct Candidate {
     std::string name;
@@ -69,12 +80,6 @@ const char* text(Cache cache) {
     return cache == Cache::once ? "once" : "-";
 }
 
-int processors() {
-    int count = 0;
-    GPUMAT_CUDA(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0));
-    return count;
-}
-
 template <class Kernel>
 void allow(Kernel kernel, std::size_t bytes) {
     GPUMAT_CUDA(
@@ -91,18 +96,16 @@ void add_words(const std::vector<int>& bands) {
     allow(vectorized_kernel<T, PLAN>, Tile::kShared_bytes);
     for (const int band : bands) {
         char name[128];
-        std::snprintf(name, sizeof(name), "words %d %2dx%2d t%d %s/%s r%d band %d", PLAN::kWord_bytes,
+        std::snprintf(name, sizeof(name), "words %d %2dx%2d t%d %s/%s band %d", PLAN::kWord_bytes,
                       PLAN::kWordsX, PLAN::kWordsY, PLAN::kThreads, text(PLAN::kLoad), text(PLAN::kStore),
-                      PLAN::kResident, band);
+                      band);
         candidates.push_back({name, [](const Shape& shape) { return whole_words(shape, PLAN::kWord_bytes); },
                               [band](const Shape& shape, const void* in, void* out) {
-                                  const BandOrder order =
-                                      BandOrder::of(shape.m, shape.n, Tile::kRows, Tile::kCols, band);
-                                  const auto resident = static_cast<unsigned>(PLAN::kResident * processors());
-                                  const unsigned blocks =
-                                      PLAN::kPersistent ? std::min(resident, order.tiles()) : order.tiles();
-                                  vectorized_kernel<T, PLAN><<<blocks, PLAN::kThreads, Tile::kShared_bytes>>>(
-                                      in, out, shape.m, shape.n, order);
+                                  const BandOrder order = BandOrder::of(
+                                      shape.m, shape.n * kBytes, Tile::kRows, Tile::kCols * kBytes, band);
+                                  vectorized_kernel<T, PLAN>
+                                      <<<order.tiles(), PLAN::kThreads, Tile::kShared_bytes>>>(
+                                          in, out, shape.m, shape.n, order);
                               }});
     }
 }
@@ -112,30 +115,31 @@ void add_all_words(const std::vector<int>& bands) {
     (add_words<PLANS>(bands), ...);
 }
 
-template <class PLAN, int WORD_BYTES>
+template <class PLAN>
 void add_shifted(const std::vector<int>& bands) {
     using Tile = ShiftTile<T, PLAN>;
-    allow(shifted_kernel<T, PLAN, WORD_BYTES>, Tile::shared_bytes(Tile::kRow_bytes + 48));
+    allow(shifted_kernel<T, PLAN>, Tile::shared_bytes(Tile::kRow_bytes + 48));
     for (const int band : bands) {
         char name[128];
-        std::snprintf(name, sizeof(name), "shifted %dx%d a%d t%d -/%s w%d band %d", PLAN::kRowWords,
-                      PLAN::kRows, PLAN::kAlign_bytes, PLAN::kThreads, text(PLAN::kStore), WORD_BYTES, band);
+        std::snprintf(name, sizeof(name), "shifted %d %dx%d a%d t%d -/%s band %d", PLAN::kWord_bytes,
+                      PLAN::kRowWords, PLAN::kRows, PLAN::kAlign_bytes, PLAN::kThreads, text(PLAN::kStore),
+                      band);
         candidates.push_back(
             {name, [](const Shape& shape) { return !whole_words(shape, 16) && shape.n > kThin; },
              [band](const Shape& shape, const void* in, void* out) {
                  const BandOrder order = shifted_order<T, PLAN>(shape.m, shape.n, band);
-                 const int pitch = Tile::pitch(shape.n, WORD_BYTES);
-                 shifted_kernel<T, PLAN, WORD_BYTES>
-                     <<<order.tiles(), PLAN::kThreads, Tile::shared_bytes(pitch)>>>(
-                         static_cast<const T*>(in), static_cast<T*>(out), shape.m, shape.n, pitch, order);
+                 const int pitch = Tile::pitch(shape.n);
+                 shifted_kernel<T, PLAN><<<order.tiles(), PLAN::kThreads, Tile::shared_bytes(pitch)>>>(
+                     static_cast<const T*>(in), static_cast<T*>(out), shape.m, shape.n, pitch, order);
              }});
     }
 }
 
-template <class... PLANS>
-void add_all_shifted(const std::vector<int>& bands) {
-    (add_shifted<PLANS, 16>(bands), ...);
-    (add_shifted<PLANS, kNarrowest_bytes<T>>({1 << 20}), ...);
+/// Plans in wide and in narrow words, in column order.
+template <int... SIZES>
+void add_both_shifted() {
+    add_shifted<ShiftPlan<16, SIZES..., 0>>({1 << 20});
+    add_shifted<ShiftPlan<kNarrowest_bytes<T>, SIZES..., 0>>({1 << 20});
 }
 
 template <class PLAN>
@@ -148,8 +152,8 @@ void add_tma(const std::vector<int>& bands) {
                       PLAN::kThreads, band);
         candidates.push_back({name, [](const Shape& shape) { return whole_words(shape, 16); },
                               [band](const Shape& shape, const void* in, void* out) {
-                                  const BandOrder order =
-                                      BandOrder::of(shape.m, shape.n, Tile::kRows, Tile::kCols, band);
+                                  const BandOrder order = BandOrder::of(
+                                      shape.m, shape.n * kBytes, Tile::kRows, Tile::kCols * kBytes, band);
                                   const CUtensorMap map =
                                       swizzled_map(in, shape.m, shape.n * kBytes, Tile::kRows);
                                   tma_kernel<T, PLAN><<<order.tiles(), PLAN::kThreads, Tile::kShared_bytes>>>(
@@ -202,13 +206,16 @@ void collect() {
                   WordPlan<16, 16, 16, 256, 0>, WordPlan<8, 16, 16, 128, 0>, WordPlan<8, 32, 32, 256, 0>,
                   WordPlan<8, 32, 32, 512, 0>>(bands);
     add_all_words<WordPlan<16, 8, 16, 128, 0, O, N>, WordPlan<16, 8, 16, 128, 0, N, O>,
-                  WordPlan<16, 8, 16, 128, 0, O, O>, WordPlan<8, 32, 32, 256, 0, O, O>,
-                  WordPlan<16, 8, 16, 128, 0, N, N, 3>>(few);
+                  WordPlan<16, 8, 16, 128, 0, O, O>, WordPlan<8, 32, 32, 256, 0, O, O>>(few);
+    add_all_words<WordPlan<8, 32, 32, 512, 0, O, O>>(few);
     add_all_words<WordPlan<1, 64, 64, 512, 0>, WordPlan<1, 128, 64, 1024, 0>>(few);
-    add_all_shifted<ShiftPlan<8, 128, 32, 256, 0>, ShiftPlan<16, 128, 32, 256, 0>,
-                    ShiftPlan<16, 256, 32, 512, 0>, ShiftPlan<8, 256, 32, 256, 0>,
-                    ShiftPlan<8, 128, 4, 256, 0>, ShiftPlan<8, 256, 64, 256, 0>,
-                    ShiftPlan<8, 128, 32, 128, 0>>({8, 1 << 20});
+    add_both_shifted<8, 256, 32, 256>();
+    add_both_shifted<16, 128, 32, 256>();
+    add_both_shifted<16, 128, 32, 512>();
+    add_both_shifted<16, 256, 32, 512>();
+    add_both_shifted<16, 256, 64, 512>();
+    add_both_shifted<32, 128, 32, 512>();
+    add_both_shifted<32, 256, 32, 1024>();
     add_all_tma<TmaPlan<1, 1, 64, 0>, TmaPlan<1, 2, 128, 0>, TmaPlan<2, 1, 128, 0>, TmaPlan<1, 2, 64, 0>>(
         few);
 #elif GPUMAT_ELEMENT_BYTES == 2
@@ -216,13 +223,18 @@ void collect() {
                   WordPlan<16, 16, 8, 128, 0>, WordPlan<16, 32, 16, 256, 0>, WordPlan<8, 32, 32, 256, 0>,
                   WordPlan<8, 16, 16, 128, 0>>(bands);
     add_all_words<WordPlan<16, 16, 16, 256, 0, O, N>, WordPlan<16, 16, 16, 256, 0, N, O>,
-                  WordPlan<16, 16, 16, 256, 0, O, O>, WordPlan<8, 32, 32, 256, 0, O, O>,
-                  WordPlan<16, 8, 16, 128, 0, N, N, 4>>(few);
+                  WordPlan<16, 16, 16, 256, 0, O, O>, WordPlan<8, 32, 32, 256, 0, O, O>>(few);
+    add_all_words<WordPlan<8, 32, 32, 512, 0, O, O>, WordPlan<8, 32, 32, 512, 0>>(few);
     add_all_words<WordPlan<2, 64, 64, 512, 0>, WordPlan<2, 128, 64, 1024, 0>>(few);
-    add_all_shifted<ShiftPlan<8, 64, 32, 256, 0>, ShiftPlan<16, 64, 32, 256, 0>,
-                    ShiftPlan<16, 128, 32, 256, 0>, ShiftPlan<16, 128, 32, 512, 0>,
-                    ShiftPlan<8, 128, 32, 256, 0>, ShiftPlan<16, 128, 64, 256, 0>,
-                    ShiftPlan<16, 128, 4, 256, 0>>({8, 1 << 20});
+    add_both_shifted<16, 64, 32, 256>();
+    add_both_shifted<16, 128, 32, 128>();
+    add_both_shifted<16, 128, 32, 256>();
+    add_both_shifted<16, 128, 64, 256>();
+    add_both_shifted<16, 256, 32, 512>();
+    add_both_shifted<32, 128, 32, 256>();
+    add_both_shifted<32, 128, 32, 512>();
+    add_both_shifted<32, 128, 64, 512>();
+    add_both_shifted<32, 192, 32, 512>();
     add_all_tma<TmaPlan<1, 2, 128, 0>, TmaPlan<2, 2, 256, 0>, TmaPlan<2, 2, 128, 0>, TmaPlan<1, 1, 64, 0>>(
         few);
 #elif GPUMAT_ELEMENT_BYTES == 4
@@ -230,16 +242,21 @@ void collect() {
                   WordPlan<16, 8, 16, 128, 0>, WordPlan<16, 16, 32, 256, 0>, WordPlan<16, 32, 16, 256, 0>,
                   WordPlan<16, 32, 32, 512, 0>, WordPlan<16, 32, 32, 256, 0>>(bands);
     add_all_words<WordPlan<16, 16, 16, 256, 0, O, N>, WordPlan<16, 16, 16, 256, 0, N, O>,
-                  WordPlan<16, 16, 16, 256, 0, O, O>, WordPlan<16, 32, 32, 512, 0, O, O>,
-                  WordPlan<16, 16, 16, 256, 0, N, N, 4>, WordPlan<16, 16, 16, 256, 0, N, N, 6>,
-                  WordPlan<16, 16, 16, 128, 0, N, N, 6>>(few);
+                  WordPlan<16, 16, 16, 256, 0, O, O>, WordPlan<16, 32, 32, 512, 0, O, O>>(few);
+    add_all_words<WordPlan<8, 32, 32, 512, 0, O, O>, WordPlan<8, 32, 32, 512, 0>>(few);
     add_all_words<WordPlan<4, 64, 64, 512, 0>, WordPlan<4, 64, 64, 256, 0>, WordPlan<4, 32, 32, 128, 0>,
                   WordPlan<4, 32, 64, 256, 0>, WordPlan<4, 64, 32, 256, 0>>(few);
-    add_all_shifted<
-        ShiftPlan<16, 64, 32, 256, 0>, ShiftPlan<16, 64, 4, 256, 0>, ShiftPlan<16, 64, 64, 256, 0>,
-        ShiftPlan<16, 64, 128, 256, 0>, ShiftPlan<8, 128, 32, 256, 0>, ShiftPlan<8, 64, 32, 256, 0>,
-        ShiftPlan<16, 128, 32, 256, 0>, ShiftPlan<16, 128, 32, 512, 0>, ShiftPlan<32, 64, 32, 512, 0>,
-        ShiftPlan<32, 64, 32, 256, 0>, ShiftPlan<16, 64, 32, 512, 0>>({8, 1 << 20});
+    add_both_shifted<16, 64, 32, 256>();
+    add_both_shifted<16, 128, 32, 128>();
+    add_both_shifted<32, 64, 32, 256>();
+    add_both_shifted<32, 96, 32, 256>();
+    add_both_shifted<32, 96, 64, 256>();
+    add_both_shifted<32, 128, 32, 128>();
+    add_both_shifted<32, 128, 32, 256>();
+    add_both_shifted<32, 128, 64, 256>();
+    add_both_shifted<32, 128, 128, 256>();
+    add_both_shifted<32, 192, 128, 256>();
+    add_both_shifted<64, 64, 32, 256>();
     add_all_tma<TmaPlan<2, 2, 256, 0>, TmaPlan<2, 2, 128, 0>, TmaPlan<1, 2, 128, 0>, TmaPlan<2, 1, 128, 0>>(
         few);
 #elif GPUMAT_ELEMENT_BYTES == 8
@@ -247,14 +264,21 @@ void collect() {
                   WordPlan<16, 8, 8, 64, 0>, WordPlan<16, 32, 16, 256, 0>, WordPlan<16, 16, 32, 256, 0>,
                   WordPlan<16, 32, 32, 512, 0>, WordPlan<16, 32, 32, 256, 0>>(bands);
     add_all_words<WordPlan<16, 16, 16, 128, 0, O, N>, WordPlan<16, 16, 16, 128, 0, N, O>,
-                  WordPlan<16, 16, 16, 128, 0, O, O>, WordPlan<16, 32, 32, 512, 0, O, O>,
-                  WordPlan<16, 16, 16, 128, 0, N, N, 8>, WordPlan<16, 32, 32, 256, 0, N, N, 4>>(few);
+                  WordPlan<16, 16, 16, 128, 0, O, O>, WordPlan<16, 32, 32, 512, 0, O, O>>(few);
+    add_all_words<WordPlan<16, 16, 32, 512, 0, O, O>, WordPlan<16, 16, 32, 512, 0>>(few);
     add_all_words<WordPlan<8, 32, 32, 256, 0>, WordPlan<8, 32, 32, 128, 0>, WordPlan<8, 64, 32, 256, 0>,
                   WordPlan<8, 32, 64, 256, 0>>(few);
-    add_all_shifted<ShiftPlan<16, 64, 32, 256, 0>, ShiftPlan<16, 32, 32, 256, 0>,
-                    ShiftPlan<32, 64, 32, 512, 0>, ShiftPlan<32, 32, 32, 256, 0>,
-                    ShiftPlan<32, 64, 64, 512, 0>, ShiftPlan<32, 64, 128, 512, 0>,
-                    ShiftPlan<64, 64, 32, 512, 0>, ShiftPlan<64, 32, 32, 512, 0>>({8, 1 << 20});
+    add_both_shifted<16, 32, 32, 256>();
+    add_both_shifted<16, 64, 32, 256>();
+    add_both_shifted<32, 32, 32, 512>();
+    add_both_shifted<32, 32, 64, 512>();
+    add_both_shifted<32, 32, 128, 512>();
+    add_both_shifted<32, 64, 32, 512>();
+    add_both_shifted<32, 64, 64, 512>();
+    add_both_shifted<32, 64, 128, 512>();
+    add_both_shifted<32, 96, 32, 512>();
+    add_both_shifted<32, 128, 64, 1024>();
+    add_both_shifted<64, 32, 32, 1024>();
     add_all_tma<TmaPlan<2, 2, 256, 0>, TmaPlan<2, 2, 128, 0>, TmaPlan<4, 2, 256, 0>, TmaPlan<2, 4, 256, 0>>(
         few);
 #else
@@ -262,7 +286,7 @@ void collect() {
                   WordPlan<16, 16, 16, 64, 0>, WordPlan<16, 32, 16, 128, 0>, WordPlan<16, 16, 32, 128, 0>,
                   WordPlan<16, 64, 32, 512, 0>, WordPlan<16, 32, 64, 512, 0>>(bands);
     add_all_words<WordPlan<16, 32, 32, 256, 0, O, N>, WordPlan<16, 32, 32, 256, 0, N, O>,
-                  WordPlan<16, 32, 32, 256, 0, O, O>, WordPlan<16, 32, 32, 256, 0, N, N, 4>>(few);
+                  WordPlan<16, 32, 32, 256, 0, O, O>>(few);
     add_all_tma<TmaPlan<4, 4, 256, 0>, TmaPlan<4, 4, 512, 0>, TmaPlan<2, 2, 64, 0>, TmaPlan<4, 8, 512, 0>>(
         few);
 #endif
@@ -307,13 +331,12 @@ std::vector<Candidate> copies() {
              [](const Shape& shape, const void* in, void* out) {
                  GPUMAT_CUDA(cudaMemcpyAsync(out, in, shape.bytes(), cudaMemcpyDeviceToDevice));
              }},
+            copy_candidate<1, 256, N, N>(),
+            copy_candidate<1, 128, N, N>(),
             copy_candidate<4, 512, N, N>(),
             copy_candidate<4, 256, N, N>(),
             copy_candidate<2, 512, N, N>(),
             copy_candidate<1, 1024, N, N>(),
-            copy_candidate<8, 256, N, N>(),
-            copy_candidate<4, 256, O, N>(),
-            copy_candidate<4, 256, N, O>(),
             copy_candidate<4, 256, O, O>(),
             copy_candidate<8, 512, O, O>()};
 }

@@ -10,17 +10,27 @@ namespace gpumat::transpose::gpu {
 /// A band of 1 is row order, a band of every tile row is column order. In between, the tiles in flight form a
 /// compact part of the matrix, so that the rows they read and the rows they write are both long pieces: fewer
 /// memory pages are open at once, and output sectors that two tiles share meet in L2.
+///
+/// Where the rows of the input are a multiple of 128 KiB apart, those in one column differ in few address
+/// bits, and an H200 does not spread them evenly over its memory. Two columns 8 KiB apart then take turns:
+/// bit 13 of the address evens it out, as bits 14 and 16 would, but not 12, 15 and 17 (measured).
 struct BandOrder {
     unsigned tiles_x = 0;
     unsigned tiles_y = 0;
-    unsigned band = 1;  ///< tile rows in a band
+    unsigned band = 1;   ///< tile rows in a band
+    unsigned apart = 0;  ///< columns of tiles between two that take turns, or 0
 
-    [[nodiscard]] static BandOrder of(std::int64_t rows, std::int64_t cols, int tile_rows, int tile_cols,
-                                      int band) {
+    /// Of a matrix of `rows` rows of `row_bytes`, in tiles of `tile_rows` rows of `tile_bytes`.
+    [[nodiscard]] static BandOrder of(std::int64_t rows, std::int64_t row_bytes, int tile_rows,
+                                      int tile_bytes, int band) {
+        constexpr std::int64_t kUneven_bytes = 128 << 10;
+        constexpr int kApart_bytes = 8 << 10;
         const auto tiles_y = static_cast<unsigned>((rows + tile_rows - 1) / tile_rows);
-        return {.tiles_x = static_cast<unsigned>((cols + tile_cols - 1) / tile_cols),
+        const bool uneven = row_bytes % kUneven_bytes == 0;
+        return {.tiles_x = static_cast<unsigned>((row_bytes + tile_bytes - 1) / tile_bytes),
                 .tiles_y = tiles_y,
-                .band = std::clamp(static_cast<unsigned>(band), 1U, std::max(tiles_y, 1U))};
+                .band = std::clamp(static_cast<unsigned>(band), 1U, std::max(tiles_y, 1U)),
+                .apart = uneven ? static_cast<unsigned>(kApart_bytes / tile_bytes) : 0};
     }
 
     [[nodiscard]] __host__ __device__ unsigned tiles() const { return tiles_x * tiles_y; }
@@ -32,7 +42,13 @@ struct BandOrder {
         const unsigned first = index / in_band * band;
         const unsigned rest = index % in_band;
         const unsigned height = min(band, tiles_y - first);
-        return make_uint2(rest / height, first + rest % height);
+        const unsigned x = rest / height;
+        const unsigned paired = apart == 0 ? 0 : tiles_x / (2 * apart) * (2 * apart);
+        if (x >= paired) return make_uint2(x, first + rest % height);
+        const unsigned group = x / (2 * apart) * (2 * apart);
+        const unsigned in_group = rest - group * height;
+        const unsigned in_pair = in_group % (2 * height);
+        return make_uint2(group + in_group / (2 * height) + in_pair % 2 * apart, first + in_pair / 2);
     }
 #endif
 };

@@ -11,7 +11,10 @@
 // Input rows are copied to shared memory as they lie, in aligned words: row r starts at origin + r·pitch,
 // where pitch and the row in memory leave the same remainder by the word. The lanes of a warp write
 // neighbours in an output row, so they read a column of the tile; at an odd pitch (in elements) these lie in
-// different banks. Words of 16 bytes allow one where the number of columns is odd, narrow words else.
+// different banks. Words of 16 bytes allow one where the number of columns is odd, narrow words always; where
+// the number of columns has few factors of two, wide words are faster all the same. A run of an input row
+// starts and ends inside a line of memory; the copies ask L2 for whole lines, so that the tile beside finds
+// its part there.
 #include <cstdint>
 
 #include "kernels/common/access.cuh"
@@ -91,6 +94,7 @@ inline int bank_pitch(int least_bytes, int remainder, int word_bytes, int elemen
 template <class T, class PLAN>
 struct ShiftTile {
     static constexpr int kSize = sizeof(T);
+    static constexpr int kWord_bytes = PLAN::kWord_bytes;
     static constexpr int kRow_bytes = PLAN::kRowWords * 16;
     /// A row's words hold this many columns wherever in a word the first lies.
     static constexpr int kCols = (PLAN::kRowWords - 1) * (16 / kSize) + 1;
@@ -105,9 +109,9 @@ struct ShiftTile {
     static_assert(kRows * kSize % PLAN::kAlign_bytes == 0, "all tiles are shifted alike");
     static_assert(PLAN::kAlign_bytes % kStore_bytes == 0, "an aligned piece is whole words");
 
-    static int pitch(std::int64_t cols, int word_bytes) {
-        return bank_pitch(kRow_bytes + word_bytes, static_cast<int>(cols % 16 * kSize % word_bytes),
-                          word_bytes, kSize);
+    static int pitch(std::int64_t cols) {
+        return bank_pitch(kRow_bytes + kWord_bytes, static_cast<int>(cols % 16 * kSize % kWord_bytes),
+                          kWord_bytes, kSize);
     }
     static std::size_t shared_bytes(int pitch) {
         return static_cast<std::size_t>(kRows + kHalo) * static_cast<std::size_t>(pitch) + 32;
@@ -115,36 +119,36 @@ struct ShiftTile {
 };
 
 /// Copies the input rows of the tile. WHOLE: all of their words lie in the matrix.
-template <class T, class PLAN, int WORD_BYTES, bool WHOLE>
+template <class T, class PLAN, bool WHOLE>
 __device__ __forceinline__ void stage_tile(unsigned char* shared, const T* in, std::int64_t rows,
                                            std::int64_t cols, std::int64_t top, std::int64_t left,
                                            int pitch) {
     using Tile = ShiftTile<T, PLAN>;
-    constexpr int kWords = Tile::kRow_bytes / WORD_BYTES;  // of a row
-    constexpr int kStep = PLAN::kThreads / kWords;         // rows that the block copies at once
+    constexpr int kWords = Tile::kRow_bytes / Tile::kWord_bytes;  // of a row
+    constexpr int kStep = PLAN::kThreads / kWords;                // rows that the block copies at once
     constexpr int kLoaded = Tile::kRows + Tile::kHalo;
     static_assert(PLAN::kThreads % kWords == 0, "whole rows at once");
-    const int byte = static_cast<int>(threadIdx.x) % kWords * WORD_BYTES;
+    const int byte = static_cast<int>(threadIdx.x) % kWords * Tile::kWord_bytes;
     const int width = static_cast<int>(min(std::int64_t{Tile::kCols}, cols - left)) * Tile::kSize;
     int r = static_cast<int>(threadIdx.x) / kWords;
     const T* corner = in + (top - Tile::kHalo) * cols + left;  // may lie before the matrix: not read there
     const auto* row = reinterpret_cast<const unsigned char*>(corner + r * cols);
     const std::int64_t step = kStep * cols * Tile::kSize;
-    unsigned char* place = shared + past_multiple<WORD_BYTES>(corner) + r * pitch + byte;
+    unsigned char* place = shared + past_multiple<Tile::kWord_bytes>(corner) + r * pitch + byte;
 #pragma unroll 4
     for (; r < kLoaded; r += kStep, row += step, place += kStep * pitch) {
-        const int past = WORD_BYTES == Tile::kSize ? 0 : past_multiple<WORD_BYTES>(row);
+        const int past = Tile::kWord_bytes == Tile::kSize ? 0 : past_multiple<Tile::kWord_bytes>(row);
         const std::int64_t i = top - Tile::kHalo + r;
         if constexpr (WHOLE) {
-            copy_word_async<WORD_BYTES>(place - past, row - past + byte);
+            copy_word_async<Tile::kWord_bytes>(place - past, row - past + byte);
         } else if (i >= 0 && i < rows && byte < past + width) {
-            stage_word<WORD_BYTES>(place - past, row - past + byte, in, in + rows * cols);
+            stage_word<Tile::kWord_bytes>(place - past, row - past + byte, in, in + rows * cols);
         }
     }
 }
 
 /// Writes the output rows of the tile. WHOLE: all of their words lie in the matrix.
-template <class T, class PLAN, int WORD_BYTES, bool WHOLE>
+template <class T, class PLAN, bool WHOLE>
 __device__ __forceinline__ void emit_tile(const unsigned char* shared, const T* in, T* out, std::int64_t rows,
                                           std::int64_t cols, std::int64_t top, std::int64_t left, int pitch) {
     using Tile = ShiftTile<T, PLAN>;
@@ -153,7 +157,7 @@ __device__ __forceinline__ void emit_tile(const unsigned char* shared, const T* 
     const int width = static_cast<int>(min(std::int64_t{Tile::kCols}, cols - left));
     int c = static_cast<int>(threadIdx.x) / 32;
     T* row = out + (left + c) * rows;
-    const int origin = past_multiple<WORD_BYTES>(in + (top - Tile::kHalo) * cols + left);
+    const int origin = past_multiple<Tile::kWord_bytes>(in + (top - Tile::kHalo) * cols + left);
     const unsigned char* column =
         shared + origin + (Tile::kHalo + lane * Tile::kPack) * pitch + c * Tile::kSize;
 #pragma unroll 2
@@ -178,7 +182,7 @@ __device__ __forceinline__ void emit_tile(const unsigned char* shared, const T* 
     }
 }
 
-template <class T, class PLAN, int WORD_BYTES>
+template <class T, class PLAN>
 __global__ void __launch_bounds__(PLAN::kThreads)
     shifted_kernel(const T* __restrict__ in, T* __restrict__ out, std::int64_t rows, std::int64_t cols,
                    int pitch, BandOrder order) {
@@ -191,16 +195,16 @@ __global__ void __launch_bounds__(PLAN::kThreads)
     const bool whole = top > Tile::kHalo && top + Tile::kRows < rows && left + Tile::kCols <= cols &&
                        cols * Tile::kSize >= Tile::kRow_bytes;
     if (whole) {
-        stage_tile<T, PLAN, WORD_BYTES, true>(shared, in, rows, cols, top, left, pitch);
+        stage_tile<T, PLAN, true>(shared, in, rows, cols, top, left, pitch);
     } else {
-        stage_tile<T, PLAN, WORD_BYTES, false>(shared, in, rows, cols, top, left, pitch);
+        stage_tile<T, PLAN, false>(shared, in, rows, cols, top, left, pitch);
     }
     wait_for_copies();
     __syncthreads();  // the tile is whole before its columns are read
     if (whole) {
-        emit_tile<T, PLAN, WORD_BYTES, true>(shared, in, out, rows, cols, top, left, pitch);
+        emit_tile<T, PLAN, true>(shared, in, out, rows, cols, top, left, pitch);
     } else {
-        emit_tile<T, PLAN, WORD_BYTES, false>(shared, in, out, rows, cols, top, left, pitch);
+        emit_tile<T, PLAN, false>(shared, in, out, rows, cols, top, left, pitch);
     }
 }
 
@@ -209,7 +213,8 @@ __global__ void __launch_bounds__(PLAN::kThreads)
 template <class T, class PLAN>
 BandOrder shifted_order(std::int64_t rows, std::int64_t cols, int band) {
     using Tile = ShiftTile<T, PLAN>;
-    return BandOrder::of(rows + Tile::kHalo, cols, Tile::kRows, Tile::kCols, band);
+    return BandOrder::of(rows + Tile::kHalo, cols * Tile::kSize, Tile::kRows, Tile::kCols * Tile::kSize,
+                         band);
 }
 
 }  // namespace gpumat::transpose::gpu

@@ -29,7 +29,8 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
     using Plan = typename Choices<sizeof(T)>::Tma;
     using Tile = TmaTile<T, Plan>;
     constexpr std::int64_t kSize = sizeof(T);
-    const BandOrder order = BandOrder::of(problem.m, problem.n, Tile::kRows, Tile::kCols, Plan::kBand);
+    const BandOrder order = BandOrder::of(problem.m, problem.n * kSize, Tile::kRows,
+                                          Tile::kCols * static_cast<int>(kSize), Plan::kBand);
     return make_launch(
         "tma", device,
         {.grid = dim3(order.tiles()), .block = dim3(Plan::kThreads), .shared_bytes = Tile::kShared_bytes},

@@ -14,9 +14,8 @@ namespace gpumat::transpose::gpu {
 /// THREADS     of a block
 /// BAND        tile rows in a band of the block order
 /// LOAD, STORE what the accesses ask of the caches
-/// RESIDENT    persistent blocks a multiprocessor; 0: a block a tile
 template <int WORD_BYTES, int WORDS_X, int WORDS_Y, int THREADS, int BAND, Cache LOAD = Cache::normal,
-          Cache STORE = Cache::normal, int RESIDENT = 0>
+          Cache STORE = Cache::normal>
 struct WordPlan {
     static constexpr int kWord_bytes = WORD_BYTES;
     static constexpr int kWordsX = WORDS_X;
@@ -25,17 +24,18 @@ struct WordPlan {
     static constexpr int kBand = BAND;
     static constexpr Cache kLoad = LOAD;
     static constexpr Cache kStore = STORE;
-    static constexpr int kResident = RESIDENT;
-    static constexpr bool kPersistent = RESIDENT > 0;
 };
 
 /// How `vectorized` works where they are not.
 ///
+/// WORD_BYTES  of a copy to shared memory: 16, or the narrowest that holds an element (4, 8)
 /// ROW_WORDS   words of 16 bytes that a row of the input's tile fills, wherever it starts; a power of two
 /// ROWS        of the input's tile
 /// ALIGN_BYTES at multiples of which the output rows of a tile start in memory
-template <int ROW_WORDS, int ROWS, int ALIGN_BYTES, int THREADS, int BAND, Cache STORE = Cache::normal>
+template <int WORD_BYTES, int ROW_WORDS, int ROWS, int ALIGN_BYTES, int THREADS, int BAND,
+          Cache STORE = Cache::normal>
 struct ShiftPlan {
+    static constexpr int kWord_bytes = WORD_BYTES;
     static constexpr int kRowWords = ROW_WORDS;
     static constexpr int kRows = ROWS;
     static constexpr int kAlign_bytes = ALIGN_BYTES;
@@ -62,9 +62,9 @@ inline constexpr int kColumns = 1 << 20;
 ///
 /// Large       whole words, enough tiles to fill the device several times
 /// Small       whole words, fewer than kSmallTiles tiles of Large for each multiprocessor
-/// Shifted     rows that are not whole words; kShiftWide: read in words of 16 bytes where the count of
-/// columns
-///             is odd, else always in the narrowest
+/// Shifted     rows that are not whole words
+/// ShiftedNarrow  the same where the number of columns is a multiple of kNarrow_columns: wide words would
+///             then put a column of the tile into too few banks
 /// Tma         the plan of `tma`
 /// Swap        in place, whole words; a square tile with normal loads
 /// SwapScalar  in place, words of one element; likewise
@@ -76,11 +76,12 @@ template <>
 struct Choices<1> {
     using Large = WordPlan<16, 16, 16, 256, kColumns>;
     using Small = WordPlan<16, 8, 16, 128, 32, Cache::once, Cache::once>;
-    using Shifted = ShiftPlan<16, 256, 32, 512, kColumns>;
+    using Shifted = ShiftPlan<16, 16, 256, 32, 512, kColumns>;
+    using ShiftedNarrow = ShiftPlan<4, 16, 128, 32, 256, kColumns>;
     using Tma = TmaPlan<1, 1, 64, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<1, 64, 64, 512, 1>;
-    static constexpr bool kShiftWide = true;
+    static constexpr int kNarrow_columns = 4;
     static constexpr unsigned kSmallTiles = 4;
     static constexpr int kTall_bytes = 24 << 10;
     static constexpr int kWide_bytes = 32 << 10;
@@ -89,38 +90,41 @@ template <>
 struct Choices<2> {
     using Large = WordPlan<16, 16, 16, 256, kColumns>;
     using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
-    using Shifted = ShiftPlan<16, 128, 32, 256, kColumns>;
+    using Shifted = ShiftPlan<16, 32, 128, 32, 512, kColumns>;
+    using ShiftedNarrow = ShiftPlan<4, 16, 128, 32, 256, kColumns>;
     using Tma = TmaPlan<1, 2, 128, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<2, 64, 64, 512, 1>;
-    static constexpr bool kShiftWide = true;
+    static constexpr int kNarrow_columns = 8;
     static constexpr unsigned kSmallTiles = 4;
     static constexpr int kTall_bytes = 24 << 10;
     static constexpr int kWide_bytes = 16 << 10;
 };
 template <>
 struct Choices<4> {
-    using Large = WordPlan<16, 16, 16, 256, kColumns, Cache::once, Cache::once>;
+    using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::once, Cache::once>;
     using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
-    using Shifted = ShiftPlan<32, 64, 32, 256, kColumns>;
+    using Shifted = ShiftPlan<16, 32, 96, 32, 256, kColumns>;
+    using ShiftedNarrow = Shifted;
     using Tma = TmaPlan<2, 2, 256, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<4, 64, 64, 512, 1>;
-    static constexpr bool kShiftWide = true;
-    static constexpr unsigned kSmallTiles = 16;
+    static constexpr int kNarrow_columns = 1;
+    static constexpr unsigned kSmallTiles = 7;
     static constexpr int kTall_bytes = 8 << 10;
     static constexpr int kWide_bytes = 16 << 10;
 };
 template <>
 struct Choices<8> {
-    using Large = WordPlan<16, 16, 16, 256, kColumns>;
+    using Large = WordPlan<16, 16, 32, 512, kColumns, Cache::once, Cache::once>;
     using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
-    using Shifted = ShiftPlan<32, 64, 32, 512, kColumns>;
+    using Shifted = ShiftPlan<8, 32, 32, 32, 512, kColumns>;
+    using ShiftedNarrow = Shifted;
     using Tma = TmaPlan<2, 2, 256, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<8, 32, 32, 256, 1>;
-    static constexpr bool kShiftWide = false;
-    static constexpr unsigned kSmallTiles = 16;
+    static constexpr int kNarrow_columns = 1;
+    static constexpr unsigned kSmallTiles = 8;
     static constexpr int kTall_bytes = 8 << 10;
     static constexpr int kWide_bytes = 16 << 10;
 };

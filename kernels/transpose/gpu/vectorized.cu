@@ -37,14 +37,11 @@ Launch with_tile(Launch launch, const char* kernel, std::int64_t rows, std::int6
 template <class T, class PLAN>
 Launch launch_words(const Problem& problem, const Operands& operands, const Device& device) {
     using Tile = WordTile<T, PLAN>;
-    const BandOrder order = BandOrder::of(problem.m, problem.n, Tile::kRows, Tile::kCols, PLAN::kBand);
-    const auto resident =
-        static_cast<unsigned>(PLAN::kResident) * static_cast<unsigned>(device.gpu->info().multiprocessors);
-    const unsigned blocks = !PLAN::kPersistent ? order.tiles() : std::min(order.tiles(), resident);
+    const BandOrder order = Tile::order(problem.m, problem.n, PLAN::kBand);
     return with_tile(
         make_launch(
             kName, device,
-            {.grid = dim3(blocks), .block = dim3(PLAN::kThreads), .shared_bytes = Tile::kShared_bytes},
+            {.grid = dim3(order.tiles()), .block = dim3(PLAN::kThreads), .shared_bytes = Tile::kShared_bytes},
             vectorized_kernel<T, PLAN>, operands.a, operands.c, problem.m, problem.n, order),
         "words", Tile::kRows, Tile::kCols);
 }
@@ -61,16 +58,16 @@ Launch launch_in_place(const Problem& problem, const Operands& operands, const D
                      "swap", Tile::kRows, Tile::kCols);
 }
 
-template <class T, class PLAN, int WORD_BYTES>
+template <class T, class PLAN>
 Launch launch_shifted(const Problem& problem, const Operands& operands, const Device& device) {
     using Tile = ShiftTile<T, PLAN>;
     const BandOrder order = shifted_order<T, PLAN>(problem.m, problem.n, PLAN::kBand);
-    const int pitch = Tile::pitch(problem.n, WORD_BYTES);
+    const int pitch = Tile::pitch(problem.n);
     return with_tile(make_launch(kName, device,
                                  {.grid = dim3(order.tiles()),
                                   .block = dim3(PLAN::kThreads),
                                   .shared_bytes = Tile::shared_bytes(pitch)},
-                                 shifted_kernel<T, PLAN, WORD_BYTES>, static_cast<const T*>(operands.a),
+                                 shifted_kernel<T, PLAN>, static_cast<const T*>(operands.a),
                                  static_cast<T*>(operands.c), problem.m, problem.n, pitch, order),
                      "shifted", Tile::kRows, Tile::kCols);
 }
@@ -123,15 +120,14 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
                                                         : launch_tall<T, false>(problem, operands, device);
         }
         if (problem.m <= kThin) return launch_wide<T>(problem, operands, device);
-        using Shifted = typename Choice::Shifted;
         if (!aligned) {
-            return Choice::kShiftWide && problem.n % 2 != 0
-                       ? launch_shifted<T, Shifted, 16>(problem, operands, device)
-                       : launch_shifted<T, Shifted, kNarrowest_bytes<T>>(problem, operands, device);
+            return problem.n % Choice::kNarrow_columns == 0
+                       ? launch_shifted<T, typename Choice::ShiftedNarrow>(problem, operands, device)
+                       : launch_shifted<T, typename Choice::Shifted>(problem, operands, device);
         }
     }
     using Large = WordTile<T, typename Choice::Large>;
-    const BandOrder order = BandOrder::of(problem.m, problem.n, Large::kRows, Large::kCols, 1);
+    const BandOrder order = Large::order(problem.m, problem.n, 1);
     const auto processors = static_cast<unsigned>(device.gpu->info().multiprocessors);
     return order.tiles() < Choice::kSmallTiles * processors
                ? launch_words<T, typename Choice::Small>(problem, operands, device)

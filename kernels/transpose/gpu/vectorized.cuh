@@ -25,8 +25,15 @@ struct WordTile {
     static constexpr int kPitch = PLAN::kWordsY + (kSwizzled ? 0 : 4 / PLAN::kWord_bytes);
     static constexpr std::size_t kShared_bytes = sizeof(Word) * kCols * kPitch;
 
+    static BandOrder order(std::int64_t rows, std::int64_t cols, int band) {
+        constexpr int kSize = sizeof(T);
+        return BandOrder::of(rows, cols * kSize, kRows, kCols * kSize, band);
+    }
+
     static_assert(PLAN::kWord_bytes % sizeof(T) == 0, "a word holds whole elements");
     static_assert(PLAN::kWordsX * PLAN::kWordsY % PLAN::kThreads == 0, "all threads have the same work");
+    static_assert(PLAN::kThreads % PLAN::kWordsX == 0 && PLAN::kThreads % PLAN::kWordsY == 0,
+                  "a block moves whole rows at once");
     static_assert((PLAN::kWordsY & (PLAN::kWordsY - 1)) == 0, "the swizzle permutes a power of two of words");
 
     /// Where word y of tile column c (an output row) lies. Writers have consecutive squares in x at one y,
@@ -39,21 +46,23 @@ struct WordTile {
         }
     }
 
-    /// Reads the squares of this thread from the tile at (top, left). Squares outside are left alone.
+    /// Reads the squares of this thread from the tile at (top, left). WHOLE: the tile lies in the matrix;
+    /// else squares outside are left alone.
+    template <bool WHOLE>
     static __device__ __forceinline__ void load(Word (&squares)[kSquares][kPack], const Word* in,
                                                 std::int64_t rows, std::int64_t cols, std::int64_t top,
                                                 std::int64_t left) {
+        constexpr int kStep = PLAN::kThreads / PLAN::kWordsX * kPack;  // rows from one square to the next
         const std::int64_t pitch = cols / kPack;
+        const std::int64_t x = left / kPack + threadIdx.x % PLAN::kWordsX;
+        const std::int64_t i = top + threadIdx.x / PLAN::kWordsX * kPack;
+        const Word* first = in + i * pitch + x;
 #pragma unroll
-        for (int k = 0; k < kSquares; ++k) {
-            const unsigned square = threadIdx.x + k * PLAN::kThreads;
-            const std::int64_t x = left / kPack + square % PLAN::kWordsX;
-            const std::int64_t i = top + square / PLAN::kWordsX * kPack;
-            if (x < pitch && i < rows) {  // rows and columns are whole words: a square is in or out
-                const Word* first = in + i * pitch + x;
+        for (int k = 0; k < kSquares; ++k, first += kStep * pitch) {
+            // rows and columns are whole words: a square is in or out
+            if (!WHOLE && (x >= pitch || i + k * kStep >= rows)) continue;
 #pragma unroll
-                for (int r = 0; r < kPack; ++r) squares[k][r] = load_word<PLAN::kLoad>(first + r * pitch);
-            }
+            for (int r = 0; r < kPack; ++r) squares[k][r] = load_word<PLAN::kLoad>(first + r * pitch);
         }
     }
 
@@ -71,22 +80,23 @@ struct WordTile {
     }
 
     /// Writes the shared tile that was read at (top, left).
+    template <bool WHOLE>
     static __device__ __forceinline__ void store(const Word* tile, Word* out, std::int64_t rows,
                                                  std::int64_t cols, std::int64_t top, std::int64_t left) {
+        constexpr int kStep = PLAN::kThreads / PLAN::kWordsY;  // output rows from one word to the next
         const std::int64_t pitch = rows / kPack;
+        const unsigned y = threadIdx.x % PLAN::kWordsY;
+        const unsigned c = threadIdx.x / PLAN::kWordsY;
+        Word* word = out + (left + c) * pitch + top / kPack + y;
 #pragma unroll
-        for (int k = 0; k < kSquares * kPack; ++k) {
-            const unsigned word = threadIdx.x + k * PLAN::kThreads;
-            const unsigned c = word / PLAN::kWordsY;
-            const unsigned y = word % PLAN::kWordsY;
-            if (left + c < cols && top / kPack + y < pitch)
-                store_word<PLAN::kStore>(out + (left + c) * pitch + top / kPack + y, tile[slot(c, y)]);
+        for (int k = 0; k < kSquares * kPack; ++k, word += kStep * pitch) {
+            if (!WHOLE && (left + c + k * kStep >= cols || top / kPack + y >= pitch)) continue;
+            store_word<PLAN::kStore>(word, tile[slot(c + k * kStep, y)]);
         }
     }
 };
 
-/// Block b takes the tile at place b of the order. Persistent blocks go on with the tiles `gridDim.x` apart,
-/// and the loads of the next tile are in flight while this one is written.
+/// Block b takes the tile at place b of the order.
 template <class T, class PLAN>
 __global__ void __launch_bounds__(PLAN::kThreads)
     vectorized_kernel(const void* __restrict__ in, void* __restrict__ out, std::int64_t rows,
@@ -95,28 +105,23 @@ __global__ void __launch_bounds__(PLAN::kThreads)
     using Word = typename Tile::Word;
     extern __shared__ __align__(16) unsigned char shared[];
     Word* tile = reinterpret_cast<Word*>(shared);
+    const uint2 at = order.tile(blockIdx.x);
+    const std::int64_t top = std::int64_t{at.y} * Tile::kRows;
+    const std::int64_t left = std::int64_t{at.x} * Tile::kCols;
+    const bool whole = top + Tile::kRows <= rows && left + Tile::kCols <= cols;
     Word squares[Tile::kSquares][Tile::kPack];
-
-    uint2 at = order.tile(blockIdx.x);
-    Tile::load(squares, static_cast<const Word*>(in), rows, cols, std::int64_t{at.y} * Tile::kRows,
-               std::int64_t{at.x} * Tile::kCols);
-    if constexpr (PLAN::kPersistent) {
-        for (unsigned next = blockIdx.x + gridDim.x; next < order.tiles(); next += gridDim.x) {
-            Tile::turn_into(tile, squares);
-            __syncthreads();  // the tile is whole before its rows are read
-            const uint2 here = at;
-            at = order.tile(next);
-            Tile::load(squares, static_cast<const Word*>(in), rows, cols, std::int64_t{at.y} * Tile::kRows,
-                       std::int64_t{at.x} * Tile::kCols);
-            Tile::store(tile, static_cast<Word*>(out), rows, cols, std::int64_t{here.y} * Tile::kRows,
-                        std::int64_t{here.x} * Tile::kCols);
-            __syncthreads();  // its rows are read before the next tile overwrites it
-        }
+    if (whole) {
+        Tile::template load<true>(squares, static_cast<const Word*>(in), rows, cols, top, left);
+    } else {
+        Tile::template load<false>(squares, static_cast<const Word*>(in), rows, cols, top, left);
     }
     Tile::turn_into(tile, squares);
     __syncthreads();  // the tile is whole before its rows are read
-    Tile::store(tile, static_cast<Word*>(out), rows, cols, std::int64_t{at.y} * Tile::kRows,
-                std::int64_t{at.x} * Tile::kCols);
+    if (whole) {
+        Tile::template store<true>(tile, static_cast<Word*>(out), rows, cols, top, left);
+    } else {
+        Tile::template store<false>(tile, static_cast<Word*>(out), rows, cols, top, left);
+    }
 }
 
 /// In place: block (x, y) with y <= x holds tile (y, x) and its mirror image, and writes each where the other
@@ -136,13 +141,13 @@ __global__ void __launch_bounds__(PLAN::kThreads, 1)
     const std::int64_t top = std::int64_t{blockIdx.y} * Tile::kRows;
     const std::int64_t left = std::int64_t{blockIdx.x} * Tile::kCols;
     Word squares[Tile::kSquares][Tile::kPack];
-    Tile::load(squares, words, size, size, top, left);
+    Tile::template load<false>(squares, words, size, size, top, left);
     Tile::turn_into(upper, squares);
-    Tile::load(squares, words, size, size, left, top);
+    Tile::template load<false>(squares, words, size, size, left, top);
     Tile::turn_into(lower, squares);
     __syncthreads();  // both tiles are read before either is overwritten
-    Tile::store(upper, words, size, size, top, left);
-    Tile::store(lower, words, size, size, left, top);
+    Tile::template store<false>(upper, words, size, size, top, left);
+    Tile::template store<false>(lower, words, size, size, left, top);
 }
 
 }  // namespace gpumat::transpose::gpu
