@@ -444,7 +444,7 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
                     return bytes;
                 };
                 const std::vector<std::byte> expected = result(naive);
-                for (const int pack : {0, 1, 64, 96, 128}) {
+                for (const int pack : {0, 1, 48, 64, 96, 128}) {
                     p.parameters = {{"pack", pack}};
                     INFO(name_of_case(pipelined, p, 0));
                     if (!unsupported_reasons(pipelined, p, device).empty()) continue;

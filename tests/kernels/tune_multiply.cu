@@ -64,6 +64,7 @@ constexpr auto candidates() {
             Tile{32, 64, 8, 4, 4, 4, 4, 4, 55},           // 1
             Tile{128, 128, 16, 8, 8, 4, 4, 1, 85, true},  // 2
             Tile{128, 64, 16, 8, 8, 4, 4, 2, 85, true},   // 3
+            Tile{128, 48, 8, 8, 6, 4, 6, 3, 85, true},    // 4
         };
     } else {
         return std::array{
@@ -161,7 +162,7 @@ class Tuner {
         } else {
             const auto index = static_cast<std::size_t>(candidate);
             const Schedule schedule =
-                best_schedule(kCandidates.at(index), s.m, s.n, s.k, gpu_->info().multiprocessors);
+                best_schedule(kCandidates.at(index), s.m, s.n, s.k, kCost<T>, gpu_->info().multiprocessors);
             const Launch launch = kPrepare[index](problem_, operands_, device_, schedule);
             launch.run();
             launch.run();
@@ -263,9 +264,15 @@ class Tuner {
     [[nodiscard]] std::vector<Schedule> schedules_for(const Tile& t, int processors) const {
         const std::int64_t tiles = tiles_of(t);
         std::vector<Schedule> list = {{tiles, 1}};
-        const Schedule model = best_schedule(t, problem_.m, problem_.n, problem_.k, processors);
+        const Schedule model = best_schedule(t, problem_.m, problem_.n, problem_.k, kCost<T>, processors);
         if (model.splits > 1) list.push_back(model);
         const std::int64_t steps = divide_up<std::int64_t>(problem_.k, t.bk);
+        const std::int64_t at_once = std::int64_t{processors} * t.resident;
+        const std::int64_t whole = tiles / at_once * at_once;
+        for (const int splits : {2, 3, 4, 6}) {
+            if (t.packed && whole != 0 && whole != tiles && splits * 4 <= steps)
+                list.push_back({whole, splits});
+        }
         for (const int splits : {2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256}) {
             if (splits * 4 <= steps && tiles * splits <= 3 * std::int64_t{processors} * t.resident) {
                 list.push_back({0, splits});

@@ -36,6 +36,8 @@ Reasons pipelined_unsupported(const Problem& problem, const Device& device) {
     return visit_device_type(problem.type, [&]<class T>(TypeTag<T>) {
         if constexpr (sizeof(Sum<T>) == 4) {
             return packed_unsupported<T, kPacked32>(problem, device, pack);
+        } else if constexpr (std::is_same_v<T, Complex<float>>) {
+            return packed_unsupported<T, kPackedC64>(problem, device, pack);
         } else if constexpr (sizeof(Sum<T>) == 8) {
             return packed_unsupported<T, kPacked64>(problem, device, pack);
         } else {
@@ -50,6 +52,8 @@ Launch prepare_pipelined(const Problem& problem, const Operands& operands, const
             return prepare_pipelined_f32(problem, operands, device);
         } else if constexpr (sizeof(Sum<T>) == 4) {
             return prepare_pipelined_as<T, kTiles32, kPacked32>(problem, operands, device);
+        } else if constexpr (std::is_same_v<T, Complex<float>>) {
+            return prepare_pipelined_as<T, kTiles64, kPackedC64>(problem, operands, device);
         } else if constexpr (sizeof(Sum<T>) == 8) {
             return prepare_pipelined_as<T, kTiles64, kPacked64>(problem, operands, device);
         } else {

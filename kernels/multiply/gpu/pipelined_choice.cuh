@@ -10,6 +10,19 @@
 
 namespace gpumat::multiply::gpu {
 
+/// On devices of compute capability 9.0: f64 goes at half the rate, complex products are four, those of i64
+/// take as long.
+template <class S>
+inline constexpr Cost kCost{.clocks = 1, .bytes = sizeof(S)};
+template <>
+inline constexpr Cost kCost<double>{.clocks = 2, .bytes = sizeof(double)};
+template <>
+inline constexpr Cost kCost<std::uint64_t>{.clocks = 4, .bytes = sizeof(std::uint64_t)};
+template <>
+inline constexpr Cost kCost<Complex<float>>{.clocks = 4, .bytes = sizeof(Complex<float>)};
+template <>
+inline constexpr Cost kCost<Complex<double>>{.clocks = 8, .bytes = sizeof(Complex<double>)};
+
 /// Whether a packed tile may be taken: one of those that are asked for (any where `columns` is 0) and whose
 /// stages fit in the device's shared memory.
 template <class T>
@@ -66,8 +79,8 @@ Plan plan_packed(const Problem& problem, const Device& device, std::uint64_t pac
     for (std::size_t i = 0; i < kPackedTiles.size(); ++i) {
         const Tile& tile = kPackedTiles[i];
         if (!may_take<T>(tile, device, columns)) continue;
-        const Schedule schedule =
-            best_schedule(tile, problem.m, problem.n, problem.k, device.gpu->info().multiprocessors);
+        const Schedule schedule = best_schedule(tile, problem.m, problem.n, problem.k, kCost<Sum<T>>,
+                                                device.gpu->info().multiprocessors);
         if (schedule.clocks < best.schedule.clocks) best = {i, schedule};
     }
     best.schedule.clocks += pack_clocks(static_cast<double>(packs));
@@ -80,7 +93,7 @@ Launch prepare_pipelined_as(const Problem& problem, const Operands& operands, co
     if (problem.m == 0 || problem.n == 0) return {.level = "pipelined", .run = [] {}};
     const int pack = parameter_value(kPipelinedParameters, problem, "pack");
     const GpuInfo& gpu = device.gpu->info();
-    const Plan plan = plan_tiles(kTiles, sizeof(Sum<T>), problem.m, problem.n, problem.k, gpu.multiprocessors,
+    const Plan plan = plan_tiles(kTiles, problem.m, problem.n, problem.k, kCost<Sum<T>>, gpu.multiprocessors,
                                  gpu.shared_bytes_per_block);
     const bool asked = pack != kPackByShape;
     const int columns = asked ? pack : 0;

@@ -58,7 +58,12 @@ inline constexpr std::array kPacked32 = {
     Tile{128, 64, 16, 8, 8, 4, 4, 4, 82, true},
 };
 inline constexpr std::array kPacked64 = {
-    Tile{128, 128, 16, 8, 8, 4, 4, 1, 79, true},  // f64, c64, i64
+    Tile{128, 128, 16, 8, 8, 4, 4, 1, 79, true},  // f64, i64
+    Tile{128, 64, 16, 8, 8, 4, 4, 2, 78, true},
+};
+inline constexpr std::array kPackedC64 = {
+    Tile{128, 48, 8, 8, 6, 4, 6, 3, 80, true},  // c64
+    Tile{128, 128, 16, 8, 8, 4, 4, 1, 79, true},
     Tile{128, 64, 16, 8, 8, 4, 4, 2, 78, true},
 };
 inline constexpr std::array kPacked128 = {
@@ -71,6 +76,12 @@ struct Schedule {
     std::int64_t whole = 0;
     int splits = 1;
     double clocks = 0;  ///< the estimate that the choice rests on
+};
+
+/// What one element costs, by its type.
+struct Cost {
+    double clocks;      ///< of a multiply-add, in those of f32
+    std::size_t bytes;  ///< of a sum
 };
 
 /// The share of the full rate that so many blocks on a multiprocessor reach. Measured: with the kernel
@@ -86,15 +97,17 @@ constexpr double filled_rate(const Tile& t, std::int64_t blocks) {
 /// Clock cycles that blocks take which each compute `depth` steps of k. The model: blocks run in waves over
 /// the multiprocessors; fewer blocks on one than it can hold do not hide their own latency; every wave pays
 /// for the first loads and last stores of its blocks, which other blocks on the multiprocessor hide in part.
-constexpr double estimate_waves(const Tile& t, std::int64_t blocks, double depth, int multiprocessors) {
+constexpr double estimate_waves(const Tile& t, const Cost& cost, std::int64_t blocks, double depth,
+                                int multiprocessors) {
     constexpr double kStartClocks = 2000;
-    constexpr double kStoredPerClock = 5;  // elements of C
+    constexpr double kStoredPerClock = 20;  // bytes of C
     const double area = static_cast<double>(t.bm) * t.bn;
+    const double stored = area * static_cast<double>(cost.bytes);
     const auto wave = [&](std::int64_t together) {  // blocks on a multiprocessor
         const double filled = filled_rate(t, together);
         const auto blocks_together = static_cast<double>(together);
-        const double ends = kStartClocks + blocks_together * area / kStoredPerClock;
-        return blocks_together * area * depth / (128.0 * t.rate / 100 * filled) +
+        const double ends = kStartClocks + blocks_together * stored / kStoredPerClock;
+        return blocks_together * area * depth * cost.clocks / (128.0 * t.rate / 100 * filled) +
                (together > 1 ? ends / 2 : ends);
     };
     const std::int64_t at_once = std::int64_t{multiprocessors} * t.resident;
@@ -105,32 +118,37 @@ constexpr double estimate_waves(const Tile& t, std::int64_t blocks, double depth
 }
 
 /// Clock cycles that a schedule of all tiles is expected to take, with the second kernel that adds up parts.
-constexpr double estimate_clocks(const Tile& t, std::int64_t tiles, std::int64_t k, std::int64_t whole,
-                                 int splits, int multiprocessors) {
-    constexpr double kSecondClocks = 9000;   // its launch and latency
-    constexpr double kSummedPerClock = 400;  // elements written and read again
-    const auto depth = static_cast<double>(k);
-    double clocks = estimate_waves(t, whole, depth, multiprocessors);
+constexpr double estimate_clocks(const Tile& t, const Cost& cost, std::int64_t tiles, double depth,
+                                 std::int64_t whole, int splits, int multiprocessors) {
+    constexpr double kSecondClocks = 9000;    // its launch and latency
+    constexpr double kSummedPerClock = 1600;  // bytes written and read again
+    double clocks = estimate_waves(t, cost, whole, depth, multiprocessors);
     if (tiles > whole) {
         const std::int64_t parts = (tiles - whole) * splits;
-        clocks += estimate_waves(t, parts, depth / splits, multiprocessors) + kSecondClocks +
-                  static_cast<double>(parts) * t.bm * t.bn / kSummedPerClock;
+        clocks +=
+            estimate_waves(t, cost, parts, depth / splits, multiprocessors) + kSecondClocks +
+            static_cast<double>(parts) * t.bm * t.bn * static_cast<double>(cost.bytes) / kSummedPerClock;
     }
     return clocks;
 }
 
 /// The best split of k for one tile shape: none, only the tiles that do not fill the last wave, or all.
+/// After whole waves the blocks have fallen out of step, and halves and thirds of tiles fill the gaps too
+/// coarsely to gain anything (measured).
 constexpr Schedule best_schedule(const Tile& t, std::int64_t m, std::int64_t n, std::int64_t k,
-                                 int multiprocessors) {
+                                 const Cost& cost, int multiprocessors) {
+    constexpr int kFewestAfterWaves = 4;
     const std::int64_t tiles = ((m + t.bm - 1) / t.bm) * ((n + t.bn - 1) / t.bn);
     const std::int64_t at_once = std::int64_t{multiprocessors} * t.resident;
     const std::int64_t steps = (k + t.bk - 1) / t.bk;
-    Schedule best{tiles, 1, estimate_clocks(t, tiles, k, tiles, 1, multiprocessors)};
+    const auto depth = static_cast<double>(k);
+    Schedule best{tiles, 1, estimate_clocks(t, cost, tiles, depth, tiles, 1, multiprocessors)};
     const std::int64_t whole = tiles / at_once * at_once;
-    for (int splits = 2; splits <= 512; splits += splits < 16 ? 1 : splits / 8) {
+    for (int splits = whole == 0 ? 2 : kFewestAfterWaves; splits <= 512;
+         splits += splits < 16 ? 1 : splits / 8) {
         if (splits * 4 > steps) break;  // a block must have some stages to work on
         if ((tiles - whole) * splits > 4 * at_once) break;
-        const double clocks = estimate_clocks(t, tiles, k, whole, splits, multiprocessors);
+        const double clocks = estimate_clocks(t, cost, tiles, depth, whole, splits, multiprocessors);
         if (clocks < best.clocks) best = {whole, splits, clocks};
     }
     return best;
@@ -152,12 +170,12 @@ struct Plan {
 /// The tile and schedule that are expected to be the fastest for this shape, of those tiles that fit in the
 /// device's shared memory. The last tile of a table is its smallest, and fits on every device.
 template <std::size_t kCount>
-constexpr Plan plan_tiles(const std::array<Tile, kCount>& tiles, std::size_t element_bytes, std::int64_t m,
-                          std::int64_t n, std::int64_t k, int multiprocessors, std::uint64_t shared_bytes) {
-    Plan best{kCount - 1, best_schedule(tiles[kCount - 1], m, n, k, multiprocessors)};
+constexpr Plan plan_tiles(const std::array<Tile, kCount>& tiles, std::int64_t m, std::int64_t n,
+                          std::int64_t k, const Cost& cost, int multiprocessors, std::uint64_t shared_bytes) {
+    Plan best{kCount - 1, best_schedule(tiles[kCount - 1], m, n, k, cost, multiprocessors)};
     for (std::size_t i = 0; i + 1 < kCount; ++i) {
-        if (tiles[i].shared_bytes(element_bytes) > shared_bytes) continue;
-        const Schedule schedule = best_schedule(tiles[i], m, n, k, multiprocessors);
+        if (tiles[i].shared_bytes(cost.bytes) > shared_bytes) continue;
+        const Schedule schedule = best_schedule(tiles[i], m, n, k, cost, multiprocessors);
         if (schedule.clocks < best.schedule.clocks) best = {i, schedule};
     }
     return best;
