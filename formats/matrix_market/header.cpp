@@ -11,6 +11,7 @@ namespace gpumat::formats::matrix_market {
 namespace {
 
 constexpr std::string_view kBanner = "%%MatrixMarket";
+constexpr std::string_view kHdf5Start = "\x89HDF";
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::uint64_t kHeaderWindowBytes = std::uint64_t{64} << 10;
 
@@ -113,6 +114,10 @@ void parse_banner(Line& line, std::string_view text, FileHeader& header) {
     const std::string_view banner = line.next();
     if (text.starts_with(kByteOrderMark)) {
         line.refuse_token("'%%MatrixMarket' without a byte-order mark before it");
+    }
+    if (text.starts_with(kHdf5Start)) {
+        line.refuse_token(
+            "'%%MatrixMarket': HDF5 is read from files as they are only, not from a pipe or compressed");
     }
     if (lowered(banner) != lowered(kBanner) || !text.starts_with("%%")) {
         line.refuse_token("'%%MatrixMarket' at the start of the file");

@@ -412,7 +412,7 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
     const Level& pipelined = *registry.find(Operation::multiply, DeviceKind::gpu, "pipelined");
     // Many tiles in every direction, edges that are cut, and waves of blocks that k is split in.
     constexpr std::array kShapes = {Extents{1030, 2056, 333}, Extents{2051, 1927, 64},
-                                    Extents{130, 250, 9001}};
+                                    Extents{130, 250, 9001}, Extents{4096, 4096, 256}};
     constexpr int kCopyEngineSince = 90;
     if (small_shapes_only()) return;
     int packed = 0;

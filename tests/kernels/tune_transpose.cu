@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <string>
@@ -49,6 +50,7 @@ const std::vector<Shape> kShapes = {{"512", 512, 512},
                                     {"16383x16388", 16383, 16388},
                                     {"16383x16400", 16383, 16400},
                                     {"1001", 1001, 1001},
+                                    {"128 KiB", 8192, (128 << 10) / kBytes},
                                     {"1e6x64", 1000000, 64},
                                     {"64x1e6", 64, 1000000},
                                     {"1e7x3", 10000000, 3},
@@ -101,8 +103,7 @@ void add_words(const std::vector<int>& bands) {
                       band);
         candidates.push_back({name, [](const Shape& shape) { return whole_words(shape, PLAN::kWord_bytes); },
                               [band](const Shape& shape, const void* in, void* out) {
-                                  const BandOrder order = BandOrder::of(
-                                      shape.m, shape.n * kBytes, Tile::kRows, Tile::kCols * kBytes, band);
+                                  const BandOrder order = Tile::order(shape.m, shape.n, band);
                                   vectorized_kernel<T, PLAN>
                                       <<<order.tiles(), PLAN::kThreads, Tile::kShared_bytes>>>(
                                           in, out, shape.m, shape.n, order);
@@ -494,7 +495,8 @@ void tune(const char* csv_path) {
 
     std::printf("element of %d bytes; copies in GB/s, candidates as shares of the fastest copy\n%-40s",
                 kBytes, "");
-    for (const Shape& shape : kShapes) std::printf(" %6.6s", shape.name);
+    for (const Shape& shape : kShapes)
+        std::printf(" %6.6s", shape.name + (std::strlen(shape.name) > 6 ? std::strlen(shape.name) - 6 : 0));
     std::printf("\n");
     for (const auto& [name, rates] : copy_gbps) {
         std::printf("%-40s", name.c_str());

@@ -26,7 +26,7 @@ inline constexpr int kPackNever = 1;
 inline constexpr std::array kPacks = {kPackByShape, kPackNever, 48, 64, 96, 128};
 inline constexpr std::array kPipelinedParameters = {
     Parameter{"pack",
-              "0: what is expected to be faster at this shape; 1: operands as they lie; 64, 96, 128: "
+              "0: what is expected to be faster at this shape; 1: operands as they lie; 48, 64, 96, 128: "
               "operands packed k by "
               "k for the copy engine, in tiles of that many columns",
               kPacks, kPackByShape}};

@@ -10,8 +10,8 @@
 
 namespace gpumat::multiply::gpu {
 
-/// On devices of compute capability 9.0: f64 goes at half the rate, complex products are four, those of i64
-/// take as long.
+/// On devices of compute capability 9.0, roughly: f64 goes at half the rate, and complex products are four.
+/// i32 counts as f32, with which its tiles were chosen.
 template <class S>
 inline constexpr Cost kCost{.clocks = 1, .bytes = sizeof(S)};
 template <>

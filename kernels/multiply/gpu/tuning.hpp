@@ -134,7 +134,7 @@ constexpr double estimate_clocks(const Tile& t, const Cost& cost, std::int64_t t
 
 /// The best split of k for one tile shape: none, only the tiles that do not fill the last wave, or all.
 /// After whole waves the blocks have fallen out of step, and halves and thirds of tiles fill the gaps too
-/// coarsely to gain anything (measured).
+/// coarsely (measured).
 constexpr Schedule best_schedule(const Tile& t, std::int64_t m, std::int64_t n, std::int64_t k,
                                  const Cost& cost, int multiprocessors) {
     constexpr int kFewestAfterWaves = 4;

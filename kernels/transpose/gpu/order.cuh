@@ -12,8 +12,8 @@ namespace gpumat::transpose::gpu {
 /// memory pages are open at once, and output sectors that two tiles share meet in L2.
 ///
 /// Where the rows of the input are a multiple of 128 KiB apart, those in one column differ in few address
-/// bits, and an H200 does not spread them evenly over its memory. Two columns 8 KiB apart then take turns:
-/// bit 13 of the address evens it out, as bits 14 and 16 would, but not 12, 15 and 17 (measured).
+/// bits, and an H200 does not spread them evenly over its memory. Two columns about 8 KiB apart then take
+/// turns: bit 13 of the address evens it out, as bits 14 and 16 would, but not 12, 15 and 17 (measured).
 struct BandOrder {
     unsigned tiles_x = 0;
     unsigned tiles_y = 0;

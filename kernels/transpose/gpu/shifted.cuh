@@ -11,10 +11,10 @@
 // Input rows are copied to shared memory as they lie, in aligned words: row r starts at origin + r·pitch,
 // where pitch and the row in memory leave the same remainder by the word. The lanes of a warp write
 // neighbours in an output row, so they read a column of the tile; at an odd pitch (in elements) these lie in
-// different banks. Words of 16 bytes allow one where the number of columns is odd, narrow words always; where
-// the number of columns has few factors of two, wide words are faster all the same. A run of an input row
-// starts and ends inside a line of memory; the copies ask L2 for whole lines, so that the tile beside finds
-// its part there.
+// different banks. Words of 16 bytes allow one where the number of columns is odd, words of an element
+// always. Fewer and wider copies are worth some conflicts: tuning.hpp says from how many on they are not. A
+// run of an input row starts and ends inside a line of memory; the copies ask L2 for whole lines, so that the
+// tile beside finds its part there.
 #include <cstdint>
 
 #include "kernels/common/access.cuh"

@@ -63,8 +63,10 @@ inline constexpr int kColumns = 1 << 20;
 /// Large       whole words, enough tiles to fill the device several times
 /// Small       whole words, fewer than kSmallTiles tiles of Large for each multiprocessor
 /// Shifted     rows that are not whole words
-/// ShiftedNarrow  the same where the number of columns is a multiple of kNarrow_columns: wide words would
-///             then put a column of the tile into too few banks
+/// ShiftedNarrow  the same where the number of columns is a multiple of kNarrow_columns, so that wide words
+/// put
+///             a column of the tile into few banks, and where a block has too little shared memory for
+///             Shifted
 /// Tma         the plan of `tma`
 /// Swap        in place, whole words; a square tile with normal loads
 /// SwapScalar  in place, words of one element; likewise
@@ -105,11 +107,9 @@ struct Choices<4> {
     using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::once, Cache::once>;
     using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<16, 32, 96, 32, 256, kColumns>;
-    using ShiftedNarrow = Shifted;
     using Tma = TmaPlan<2, 2, 256, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<4, 64, 64, 512, 1>;
-    static constexpr int kNarrow_columns = 1;
     static constexpr unsigned kSmallTiles = 7;
     static constexpr int kTall_bytes = 8 << 10;
     static constexpr int kWide_bytes = 16 << 10;
@@ -119,11 +119,9 @@ struct Choices<8> {
     using Large = WordPlan<16, 16, 32, 512, kColumns, Cache::once, Cache::once>;
     using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<8, 32, 32, 32, 512, kColumns>;
-    using ShiftedNarrow = Shifted;
     using Tma = TmaPlan<2, 2, 256, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<8, 32, 32, 256, 1>;
-    static constexpr int kNarrow_columns = 1;
     static constexpr unsigned kSmallTiles = 8;
     static constexpr int kTall_bytes = 8 << 10;
     static constexpr int kWide_bytes = 16 << 10;

@@ -1,11 +1,11 @@
-// transpose, GPU level `vectorized`: 16-byte accesses on both sides of device memory, squares of elements
-// turned in registers.
+// transpose, GPU level `vectorized`: words of 8 and 16 bytes on both sides of device memory, squares of
+// elements turned in registers.
 //
 // New: a thread moves words of 16 bytes, several at a time. It reads the words of a square of elements (16×16
 // bytes … 2×2 of 8 bytes), turns the square in registers and stores words into a swizzled shared tile, from
 // which words leave in rows of the output. It removes the instructions and the shared-memory accesses for
 // each element (one of each for 16 bytes, where `padded` spends four for an element), and keeps enough bytes
-// in flight: a multiprocessor needs about 22 KB on an H200. Blocks take the tiles in bands (order.cuh), so
+// in flight: a multiprocessor needs about 22 KB on an H200. Blocks take the tiles by column (order.cuh), so
 // that those in flight cover a compact part of both matrices. Rows that are not whole words are read in
 // aligned words all the same and written in whole sectors, through tiles that are shifted row by row
 // (shifted.cuh); matrices of a few columns or rows have kernels whose tiles are one run of memory on the
@@ -56,6 +56,13 @@ Launch launch_in_place(const Problem& problem, const Operands& operands, const D
                                   .shared_bytes = 2 * Tile::kShared_bytes},
                                  vectorized_in_place_kernel<T, PLAN>, operands.c, problem.n),
                      "swap", Tile::kRows, Tile::kCols);
+}
+
+/// Whether a block can have the shared memory for the plan's tile.
+template <class T, class PLAN>
+bool fits(const Problem& problem, const Device& device) {
+    using Tile = ShiftTile<T, PLAN>;
+    return Tile::shared_bytes(Tile::pitch(problem.n)) <= device.gpu->info().shared_bytes_per_block;
 }
 
 template <class T, class PLAN>
@@ -121,9 +128,12 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
         }
         if (problem.m <= kThin) return launch_wide<T>(problem, operands, device);
         if (!aligned) {
-            return problem.n % Choice::kNarrow_columns == 0
-                       ? launch_shifted<T, typename Choice::ShiftedNarrow>(problem, operands, device)
-                       : launch_shifted<T, typename Choice::Shifted>(problem, operands, device);
+            if constexpr (requires { typename Choice::ShiftedNarrow; }) {
+                if (problem.n % Choice::kNarrow_columns == 0 ||
+                    !fits<T, typename Choice::Shifted>(problem, device))
+                    return launch_shifted<T, typename Choice::ShiftedNarrow>(problem, operands, device);
+            }
+            return launch_shifted<T, typename Choice::Shifted>(problem, operands, device);
         }
     }
     using Large = WordTile<T, typename Choice::Large>;
