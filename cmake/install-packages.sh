@@ -9,7 +9,7 @@ optional=()
 need() { local package=$1; shift; "$@" >/dev/null 2>&1 || missing+=("$package"); }
 like() { local package=$1; shift; "$@" >/dev/null 2>&1 || optional+=("$package"); }
 command_there() { command -v "$1"; }
-shared_library_there() { /sbin/ldconfig -p | grep -q "$1"; }
+shared_library_there() { [[ "$(/sbin/ldconfig -p)" == *"$1"* ]]; }
 any_file_there() { local file; for file in "$@"; do [ -e "$file" ] && return; done; return 1; }
 any_python_has() {
     local python
