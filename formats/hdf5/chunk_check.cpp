@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 
 #include "formats/hdf5/library_filters.hpp"
@@ -25,12 +26,17 @@ struct ChunkCheck::Chunked {
     Place extents{};
     Place edges{};
     std::size_t chunk_bytes = 0;
-    std::size_t most_stored_bytes = 0;  ///< that a chunk can take in the file
-    bool own_filters = false;           ///< that the project undoes itself, or none
-    bool filled = false;                ///< what was never written has a value
-    hsize_t unseen = 0;                 ///< written chunks that are still to be checked
-    std::unique_ptr<ChunkDecoder> decoder;
-    StoredChunk stored;
+    bool own_filters = false;       ///< that the project undoes itself, or none
+    bool filled = false;            ///< what was never written has a value
+    std::optional<hsize_t> unseen;  ///< written chunks that are still to be checked, once counted
+
+    /// What decoding chunks takes.
+    struct Decoding {
+        std::size_t most_stored_bytes = 0;  ///< that a chunk can take in the file
+        std::unique_ptr<ChunkDecoder> decoder;
+        StoredChunk stored;
+    };
+    std::unique_ptr<Decoding> decoding;  ///< null until a chunk has to be decoded
 
     Chunked(hid_t dataset, Handle creation, const std::string& what);
     [[nodiscard]] bool partial(const Place& place) const;
@@ -77,17 +83,16 @@ ChunkCheck::Chunked::Chunked(hid_t dataset, Handle creation, const std::string& 
     dense.creation = std::move(creation);
 }
 
-/// Before the first chunk. Visits the whole index.
 void ChunkCheck::Chunked::start() {
-    if (decoder) return;
-    unseen = written_chunks(dense.dataset.id(), source.name);
+    if (decoding) return;
+    decoding = std::make_unique<Decoding>();
     if (own_filters) {
         auto own = std::make_unique<Unfilter>(dense.filters, chunk_bytes, 0);
-        most_stored_bytes = own->most_stored_bytes();
-        decoder = std::move(own);
+        decoding->most_stored_bytes = own->most_stored_bytes();
+        decoding->decoder = std::move(own);
     } else {
-        most_stored_bytes = LibraryUnfilter::most_stored_bytes(chunk_bytes);
-        decoder = std::make_unique<LibraryUnfilter>(source, dense);
+        decoding->most_stored_bytes = LibraryUnfilter::most_stored_bytes(chunk_bytes);
+        decoding->decoder = std::make_unique<LibraryUnfilter>(source, dense);
     }
 }
 
@@ -112,13 +117,15 @@ bool ChunkCheck::Chunked::check(const Place& place) {
         for (std::size_t i = 0; i < rank; ++i) text += (i == 0 ? " " : ", ") + std::to_string(place[i]);
         return text;
     };
-    if (!stored.read(dense.dataset.id(), place.data(), most_stored_bytes, name)) {
+    start();
+    StoredChunk& stored = decoding->stored;
+    if (!stored.read(dense.dataset.id(), place.data(), decoding->most_stored_bytes, name)) {
         if (filled) return false;
         throw Error(ErrorCode::input, name() + " was never written, and the dataset defines no fill value");
     }
     const bool plain = dense.plain_edges && partial(place);
     bool shuffled = false;
-    decoder->apply(stored.bytes(), plain ? ~std::uint32_t{0} : stored.mask(), shuffled, name());
+    decoding->decoder->apply(stored.bytes(), plain ? ~std::uint32_t{0} : stored.mask(), shuffled, name());
     return true;
 }
 
@@ -142,10 +149,18 @@ std::uint64_t ChunkCheck::memory_bytes() const {
     return LibraryUnfilter::memory_bytes(chunked_->chunk_bytes, chunked_->chunk_bytes);
 }
 
+std::uint64_t ChunkCheck::chunk_bytes() const {
+    return chunked_ ? chunked_->chunk_bytes : 0;
+}
+
+void ChunkCheck::release() {
+    if (chunked_) chunked_->decoding.reset();
+}
+
 void ChunkCheck::check(hid_t selection) {
     if (!chunked_ || H5Sget_select_npoints(selection) <= 0) return;
     Chunked& chunked = *chunked_;
-    chunked.start();
+    if (!chunked.unseen) chunked.unseen = written_chunks(chunked.dense.dataset.id(), chunked.source.name);
     Place place{};
     Place last{};
     require(H5Sget_select_bounds(selection, place.data(), last.data()), ErrorCode::input,
@@ -170,7 +185,7 @@ void ChunkCheck::check(hid_t selection) {
         const std::uint64_t number = chunked.number_of(place);
         if (checked_.contains(number) || !chunked.check(place)) continue;
         checked_.insert(number);
-        --chunked.unseen;
+        --*chunked.unseen;
     } while (next());
 }
 

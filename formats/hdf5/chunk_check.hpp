@@ -30,6 +30,13 @@ class ChunkCheck {
     /// for its elements. To be called in a child (`try_in_child`) where `needs_library`.
     void check(hid_t selection);
 
+    /// Gives the memory back that the checks took. What was checked stays known.
+    void release();
+
+    /// How many chunks were checked, and the bytes of each without filters.
+    [[nodiscard]] std::uint64_t checked_chunks() const { return checked_.size(); }
+    [[nodiscard]] std::uint64_t chunk_bytes() const;
+
   private:
     struct Chunked;
 

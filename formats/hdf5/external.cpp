@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "formats/hdf5/chunk_check.hpp"
 #include "formats/hdf5/element.hpp"
@@ -22,6 +23,7 @@ namespace {
 
 constexpr int kMostNested = 8;  ///< virtual datasets that are made of virtual datasets
 constexpr std::size_t kMostName = 4096;
+constexpr std::uint64_t kCacheEntryBytes = 1024;  ///< that a chunk in HDF5's cache takes beside itself
 
 /// Where external storage is looked for: names without a root start at HDF5's prefix or, without one, at
 /// the current directory.
@@ -97,6 +99,7 @@ bool inside(hid_t selection, hssize_t count, hid_t dataset) {
 
 /// Every element of the dataset, of this file, was written or has a fill value that stands for it.
 void require_written(hid_t dataset, hid_t creation, const std::string& what) {
+    require_whole(dataset, creation, what);
     if (is_filled(creation, what)) return;
     const Handle space = take(H5Dget_space(dataset), ErrorCode::input, what);
     const bool chunked = H5Pget_layout(creation) == H5D_CHUNKED;
@@ -161,10 +164,33 @@ void add_chunks(hid_t piece, hid_t creation, const std::string& name, PieceChunk
     if (shape.elements() > chunks.largest.elements()) chunks.largest = shape;
 }
 
+/// A piece that stays open: neighbouring parts of a matrix are often of one.
+class LastPiece {
+  public:
+    /// Opens the piece of `dataset`. False where it was the last one.
+    bool open(hid_t dataset, const PieceName& place, const std::string& what) {
+        if (dataset_.valid() && to_string(place) == name_) return false;
+        dataset_ = {};
+        file_ = open_piece_file(dataset, place.file, what);
+        dataset_ = take(H5Dopen2(file_.id(), place.dataset.c_str(), H5P_DEFAULT), ErrorCode::input,
+                        what + ": its piece " + to_string(place) + " is missing");
+        name_ = to_string(place);
+        return true;
+    }
+
+    [[nodiscard]] const Handle& file() const { return file_; }
+    [[nodiscard]] const Handle& dataset() const { return dataset_; }
+
+  private:
+    std::string name_;
+    Handle file_;
+    Handle dataset_;
+};
+
 void require_pieces(hid_t dataset, hid_t creation, const std::string& what, int depth, PieceChunks& chunks);
 
 void require_piece(hid_t dataset, hid_t creation, std::size_t index, const std::string& what, int depth,
-                   PieceChunks& chunks) {
+                   LastPiece& last, PieceChunks& chunks) {
     const PieceName place = name_of_piece(creation, index, what);
     const std::string name = to_string(place);
     const Handle selection = take(H5Pget_virtual_srcspace(creation, index), ErrorCode::input, what);
@@ -174,12 +200,12 @@ void require_piece(hid_t dataset, hid_t creation, std::size_t index, const std::
         throw Error(ErrorCode::input, what + ": the virtual dataset grows with its pieces (" + name +
                                           "), so that none of them can be known to be missing");
     }
-    const Handle file = open_piece_file(dataset, place.file, what);
-    const Handle piece = take(H5Dopen2(file.id(), place.dataset.c_str(), H5P_DEFAULT), ErrorCode::input,
-                              what + ": its piece " + name + " is missing");
+    const bool another = last.open(dataset, place, what);
+    const Handle& piece = last.dataset();
     if (!inside(selection.id(), count, piece.id())) {
         throw Error(ErrorCode::input, what + ": its piece " + name + " has not the size that it should give");
     }
+    if (!another) return;
     require_piece_type(dataset, piece.id(), name, what);
     const Handle piece_creation = take(H5Dget_create_plist(piece.id()), ErrorCode::input, what);
     require_pieces(piece.id(), piece_creation.id(), what, depth + 1, chunks);
@@ -193,7 +219,9 @@ void require_pieces(hid_t dataset, hid_t creation, const std::string& what, int 
     if (H5Pget_layout(creation) == H5D_VIRTUAL) {
         std::size_t count = 0;
         require(H5Pget_virtual_count(creation, &count), ErrorCode::input, what);
-        for (std::size_t i = 0; i < count; ++i) require_piece(dataset, creation, i, what, depth, chunks);
+        LastPiece last;
+        for (std::size_t i = 0; i < count; ++i)
+            require_piece(dataset, creation, i, what, depth, last, chunks);
     } else if (H5Pget_external_count(creation) > 0) {
         const Handle space = take(H5Dget_space(dataset), ErrorCode::input, what);
         const Handle type = take(H5Dget_type(dataset), ErrorCode::input, what);
@@ -207,18 +235,38 @@ void require_pieces(hid_t dataset, hid_t creation, const std::string& what, int 
     }
 }
 
-/// The checks of pieces by their names: many parts of a matrix can be of one piece.
-using Checks = std::map<std::string, std::unique_ptr<ChunkCheck>>;
+/// A piece from which something is taken.
+struct Piece {
+    Handle file;
+    std::string dataset;
+    std::unique_ptr<ChunkCheck> check;
+    std::uint64_t chunks = 0;  ///< that were checked
+    std::uint64_t chunk_bytes = 0;
+};
 
-void check_pieces_of(hid_t dataset, hid_t selection, const std::string& what, int depth, Checks& checks) {
-    const Handle creation = take(H5Dget_create_plist(dataset), ErrorCode::input, what);
-    if (H5Pget_layout(creation.id()) != H5D_VIRTUAL) {
-        auto& check = checks[what];
-        if (!check) check = std::make_unique<ChunkCheck>(dataset, what);
-        check->check(selection);
-        return;
+/// Pieces by their names: many parts of a matrix can be of one piece.
+using Pieces = std::map<std::string, Piece>;
+
+/// The selection of a piece that is no virtual dataset itself.
+void check_piece(hid_t dataset, hid_t file, const std::string& name, hid_t selection, const std::string& what,
+                 Pieces& pieces) {
+    Piece& piece = pieces[what];
+    if (!piece.check) {
+        H5Iinc_ref(file);
+        piece.file = Handle(file);
+        piece.dataset = name;
+        piece.check = std::make_unique<ChunkCheck>(dataset, what);
+        piece.chunk_bytes = piece.check->chunk_bytes();
     }
+    piece.check->check(selection);
+    piece.check->release();  // there may be many pieces
+    piece.chunks = piece.check->checked_chunks();
+}
+
+void check_pieces_of(hid_t dataset, hid_t selection, const std::string& what, int depth, Pieces& pieces) {
+    const Handle creation = take(H5Dget_create_plist(dataset), ErrorCode::input, what);
     if (depth > kMostNested) return;
+    LastPiece last;
     std::size_t count = 0;
     require(H5Pget_virtual_count(creation.id(), &count), ErrorCode::input, what);
     for (std::size_t i = 0; i < count; ++i) {
@@ -229,15 +277,32 @@ void check_pieces_of(hid_t dataset, hid_t selection, const std::string& what, in
         };
         if (H5Sget_select_npoints(taken_from(target).id()) == 0) continue;
         const PieceName name = name_of_piece(creation.id(), i, what);
-        const Handle file = open_piece_file(dataset, name.file, what);
+        last.open(dataset, name, what);
+        const Handle& piece = last.dataset();
         const std::string shown = what + ": its piece " + to_string(name);
-        const Handle piece =
-            take(H5Dopen2(file.id(), name.dataset.c_str(), H5P_DEFAULT), ErrorCode::input, shown);
         Handle from = take(H5Pget_virtual_srcspace(creation.id(), i), ErrorCode::input, what);
         if (H5Sget_select_type(from.id()) == H5S_SEL_ALL)  // of extents that only the piece knows
             from = take(H5Dget_space(piece.id()), ErrorCode::input, shown);
-        check_pieces_of(piece.id(), taken_from(from).id(), shown, depth + 1, checks);
+        const Handle taken = taken_from(from);
+        const Handle layout = take(H5Dget_create_plist(piece.id()), ErrorCode::input, shown);
+        if (H5Pget_layout(layout.id()) == H5D_VIRTUAL) {
+            check_pieces_of(piece.id(), taken.id(), shown, depth + 1, pieces);
+        } else {
+            check_piece(piece.id(), last.file().id(), name.dataset, taken.id(), shown, pieces);
+        }
     }
+}
+
+/// The piece, open with a cache of `share` of the chunks that are taken from it. It must not be open: HDF5
+/// gives an open dataset the cache that it has.
+Handle open_cached(const Piece& piece, double share, const std::string& what) {
+    constexpr std::size_t kSlotsAChunk = 2;  // an odd number: chunks of a row or column never share a slot
+    const auto chunks = static_cast<std::size_t>(share * static_cast<double>(piece.chunks));
+    const Handle access = take(H5Pcreate(H5P_DATASET_ACCESS), ErrorCode::input, what);
+    require(H5Pset_chunk_cache(access.id(), kSlotsAChunk * chunks + 1, chunks * piece.chunk_bytes,
+                               H5D_CHUNK_CACHE_W0_DEFAULT),
+            ErrorCode::input, what);
+    return take(H5Dopen2(piece.file.id(), piece.dataset.c_str(), access.id()), ErrorCode::input, what);
 }
 
 }  // namespace
@@ -250,9 +315,22 @@ void require_stored(hid_t dataset, const std::string& what) {
     require_written(dataset, creation.id(), what);
 }
 
-void check_pieces(hid_t dataset, hid_t selection, const std::string& what) {
-    Checks checks;
-    check_pieces_of(dataset, selection, what, 0, checks);
+std::vector<Handle> check_pieces(hid_t dataset, hid_t selection, std::uint64_t cache_bytes,
+                                 const std::string& what) {
+    Pieces pieces;
+    check_pieces_of(dataset, selection, what, 0, pieces);
+    std::erase_if(pieces, [](const auto& entry) { return entry.second.chunks == 0; });
+    double wanted = 0;
+    for (auto& [name, piece] : pieces) {
+        piece.check.reset();  // and with it the dataset
+        wanted +=
+            static_cast<double>(piece.chunks) * static_cast<double>(piece.chunk_bytes + kCacheEntryBytes);
+    }
+    const double share = wanted == 0 ? 1 : std::min(1.0, static_cast<double>(cache_bytes) / wanted);
+    std::vector<Handle> open;
+    open.reserve(pieces.size());
+    for (const auto& [name, piece] : pieces) open.push_back(open_cached(piece, share, name));
+    return open;
 }
 
 PieceChunks require_external_pieces(const Source& source, const Dense& dense, const ReadOptions& options) {

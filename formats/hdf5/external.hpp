@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "formats/hdf5/source.hpp"
 
@@ -22,7 +23,11 @@ PieceChunks require_external_pieces(const Source& source, const Dense& dense, co
 void require_stored(hid_t dataset, const std::string& what);
 
 /// Throws Error{input} where H5Dread would take wrong numbers for `selection`, a dataspace of the virtual
-/// dataset, from a damaged chunk of a piece. To be called in a child.
-void check_pieces(hid_t dataset, hid_t selection, const std::string& what);
+/// dataset, from a damaged chunk of a piece. Returns the pieces with chunks that it takes something from,
+/// open with caches of these chunks that take `cache_bytes` together at most. H5Dread uses those as long as
+/// they are open: it decodes a chunk once, and not once for each part of the virtual dataset that maps onto
+/// it. To be called in a child.
+std::vector<Handle> check_pieces(hid_t dataset, hid_t selection, std::uint64_t cache_bytes,
+                                 const std::string& what);
 
 }  // namespace gpumat::formats::hdf5

@@ -24,16 +24,19 @@ void select(hid_t space, int rank, const Block& rect, const std::string& what) {
             ErrorCode::input, what);
 }
 
-constexpr std::uint64_t kConversionBytes = std::uint64_t{4} << 20;  ///< of HDF5's own buffers and cache
-constexpr std::int64_t kTileBytes = std::int64_t{64} << 20;         ///< that one child reads, or a chunk
-constexpr std::uint64_t kCheckedBytes = std::uint64_t{512} << 20;   ///< of pieces, for a tile: two minutes
+constexpr std::uint64_t kConversionBytes = std::uint64_t{4} << 20;   ///< of HDF5's own buffers and cache
+constexpr std::int64_t kTileBytes = std::int64_t{64} << 20;          ///< that one child reads, or a chunk
+constexpr std::uint64_t kCheckedBytes = std::uint64_t{512} << 20;    ///< of pieces, for a tile: two minutes
+constexpr std::uint64_t kMostCacheBytes = std::uint64_t{512} << 20;  ///< of chunks of pieces
 
 /// Through H5Dread.
 class LibraryStorage : public Storage {
   public:
-    LibraryStorage(const Source& source, const Dense& dense)
+    /// `cache_bytes`: the memory for chunks of a virtual dataset's pieces.
+    LibraryStorage(const Source& source, const Dense& dense, std::uint64_t cache_bytes)
         : source_(source),
           dense_(dense),
+          cache_bytes_(cache_bytes),
           element_bytes_(static_cast<std::int64_t>(source.element.memory_bytes)) {}
 
     void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
@@ -46,7 +49,9 @@ class LibraryStorage : public Storage {
         select(memory.id(), 2, {0, 0, rect.rows, rect.cols}, source_.name);
         const Handle file = take(H5Dget_space(dense_.dataset.id()), ErrorCode::input, source_.name);
         select(file.id(), dense_.rank, rect, source_.name);
-        if (dense_.layout == H5D_VIRTUAL) check_pieces(dense_.dataset.id(), file.id(), source_.name);
+        std::vector<Handle> pieces;  // open until they are read
+        if (dense_.layout == H5D_VIRTUAL)
+            pieces = check_pieces(dense_.dataset.id(), file.id(), cache_bytes_, source_.name);
         require(H5Dread(dense_.dataset.id(), source_.element.memory.id(), memory.id(), file.id(), H5P_DEFAULT,
                         to),
                 ErrorCode::input, source_.name + ": cannot be read");
@@ -55,6 +60,7 @@ class LibraryStorage : public Storage {
   private:
     const Source& source_;
     const Dense& dense_;
+    std::uint64_t cache_bytes_;
     std::int64_t element_bytes_;
 };
 
@@ -63,7 +69,15 @@ struct Needs {
     Shape grain;                      ///< of tiles, and the smallest one: a chunk
     std::uint64_t memory_bytes = 0;   ///< beside the tile
     std::uint64_t checked_bytes = 0;  ///< that are read beside the tile
+    std::uint64_t cache_bytes = 0;    ///< that chunks take beside the tile
 };
+
+/// The bytes of the smallest tile.
+std::uint64_t grain_bytes(const Source& source, const Shape& grain) {
+    return static_cast<std::uint64_t>(std::min(grain.rows, source.stored.rows) *
+                                      std::min(grain.cols, source.stored.cols)) *
+           source.element.memory_bytes;
+}
 
 /// What another storage reads, tile after tile in a child: a filter can crash, loop or inflate without end,
 /// so can the conversion of a damaged type, and nothing has tried the pieces of a virtual dataset.
@@ -99,16 +113,14 @@ class ChildStorage : public Storage {
     /// Of one tile: what the limit leaves, and at least a chunk. Throws where that is too much: a small file
     /// can have chunks of 4 GiB.
     [[nodiscard]] std::int64_t tile_bytes(const ReadOptions& options) const {
-        const std::uint64_t grain =
-            static_cast<std::uint64_t>(std::min(needs_.grain.rows, source_.stored.rows) *
-                                       std::min(needs_.grain.cols, source_.stored.cols) * element_bytes_);
-        const std::uint64_t least = needs_.memory_bytes + grain;
+        const std::uint64_t least =
+            needs_.memory_bytes + needs_.cache_bytes + grain_bytes(source_, needs_.grain);
         require_memory(
             least, options.memory_limit,
             source_.name + (needs_.grain == Shape{1, 1} ? std::string(": reading elements")
                                                         : ": reading chunks of " + to_string(needs_.grain)));
-        const std::uint64_t left =
-            options.memory_limit.value_or(available_memory_bytes()) - needs_.memory_bytes;
+        const std::uint64_t left = options.memory_limit.value_or(available_memory_bytes()) -
+                                   needs_.memory_bytes - needs_.cache_bytes;
         return static_cast<std::int64_t>(std::min(left, static_cast<std::uint64_t>(kTileBytes)));
     }
 
@@ -212,6 +224,23 @@ std::vector<std::byte> fill_value(const Source& source, const Dense& dense) {
     return value;
 }
 
+void require_whole(hid_t dataset, hid_t creation, const std::string& what) {
+    const H5D_layout_t layout = H5Pget_layout(creation);
+    const bool compact = layout == H5D_COMPACT;
+    if (!compact && (layout != H5D_CONTIGUOUS || H5Dget_offset(dataset) == HADDR_UNDEF)) return;
+    const Handle space = take(H5Dget_space(dataset), ErrorCode::input, what);
+    const Handle type = take(H5Dget_type(dataset), ErrorCode::input, what);
+    const hssize_t elements = H5Sget_simple_extent_npoints(space.id());
+    const hsize_t stored = H5Dget_storage_size(dataset);
+    hsize_t needed = 0;
+    if (elements >= 0 &&
+        !__builtin_mul_overflow(static_cast<hsize_t>(elements), H5Tget_size(type.id()), &needed) &&
+        stored >= needed)
+        return;
+    throw Error(ErrorCode::input, what + ": it is damaged: its data take " + std::to_string(stored) +
+                                      " bytes in the file, which are fewer than its elements need");
+}
+
 hsize_t written_chunks(hid_t dataset, const std::string& what) {
     const Handle space = take(H5Dget_space(dataset), ErrorCode::input, what);
     hsize_t count = 0;
@@ -235,24 +264,36 @@ bool enough_chunks_are_there(hid_t dataset, hid_t creation, const std::string& w
 
 namespace {
 
+/// Of a tile of a virtual dataset. Half of what the limit leaves beside the smallest one is for chunks.
+Needs needs_of(const Source& source, const PieceChunks& pieces, const ReadOptions& options) {
+    Needs needs{pieces.largest, kConversionBytes + pieces.memory_bytes, kCheckedBytes, 0};
+    const std::uint64_t least = needs.memory_bytes + grain_bytes(source, needs.grain);
+    const std::uint64_t limit = options.memory_limit.value_or(available_memory_bytes());
+    if (pieces.memory_bytes > 0 && limit > least)
+        needs.cache_bytes = std::min((limit - least) / 2, kMostCacheBytes);
+    return needs;
+}
+
 /// Whatever the fast storages leave. In a child where filters run, numbers are converted or other files are
 /// read.
 std::unique_ptr<Storage> open_library_storage(const Source& source, const Dense& dense,
                                               const PieceChunks& pieces, const ReadOptions& options) {
     require_filters(source, dense);
+    require_whole(dense.dataset.id(), dense.creation.id(), source.name);
     require_filled(source, dense);
     if (dense.layout == H5D_CHUNKED) {
         return std::make_unique<ChildStorage>(source, open_library_chunks(source, dense),
-                                              Needs{dense.chunk, library_chunk_bytes(source, dense), 0},
+                                              Needs{dense.chunk, library_chunk_bytes(source, dense), 0, 0},
                                               options);
     }
-    auto storage = std::make_unique<LibraryStorage>(source, dense);
     if (dense.layout == H5D_VIRTUAL) {
-        const Needs needs{pieces.largest, kConversionBytes + pieces.memory_bytes, kCheckedBytes};
+        const Needs needs = needs_of(source, pieces, options);
+        auto storage = std::make_unique<LibraryStorage>(source, dense, needs.cache_bytes);
         return std::make_unique<ChildStorage>(source, std::move(storage), needs, options);
     }
+    auto storage = std::make_unique<LibraryStorage>(source, dense, 0);
     if (source.element.same_bits || source.element.wide.has_value()) return storage;
-    return std::make_unique<ChildStorage>(source, std::move(storage), Needs{{1, 1}, kConversionBytes, 0},
+    return std::make_unique<ChildStorage>(source, std::move(storage), Needs{{1, 1}, kConversionBytes, 0, 0},
                                           options);
 }
 

@@ -30,6 +30,10 @@ std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, 
 /// Throws where the file gives a time at which it is filled that there is not.
 bool is_filled(hid_t creation, const std::string& what);
 
+/// Throws Error{input} where a dataset without chunks takes fewer bytes in its own file than its elements
+/// take: HDF5 would give what is in memory behind them.
+void require_whole(hid_t dataset, hid_t creation, const std::string& what);
+
 /// How many chunks of a chunked dataset have been written. Visits its whole index.
 hsize_t written_chunks(hid_t dataset, const std::string& what);
 

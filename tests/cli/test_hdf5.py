@@ -175,6 +175,20 @@ class Reading(Case):
         self.run_tool("transpose", "in.h5:/far", "--allow-external", "-o", "out.h5:/A")
         np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], VALUES.T)
 
+    def test_a_virtual_dataset_that_takes_a_large_chunk_row_by_row(self):
+        """Decoded once for each row, the chunk takes longer than reading may."""
+        values = np.random.default_rng(1).integers(0, 16, (6144, 2048), np.uint8)
+        with h5py.File(self.path("piece.h5"), "w") as file:
+            file.create_dataset("A", data=values, chunks=values.shape, compression=1)
+        layout = h5py.VirtualLayout(values.shape, values.dtype)
+        source = h5py.VirtualSource("piece.h5", "A", values.shape)
+        for row in range(len(values)):
+            layout[row] = source[len(values) - 1 - row]
+        with h5py.File(self.path("rows.h5"), "w", libver=("v110", "v110")) as file:
+            file.create_virtual_dataset("A", layout)
+        self.run_tool("transpose", "rows.h5", "--allow-external", "-o", "out.h5:/A")
+        self.assertTrue(np.array_equal(read_h5(self.path("out.h5"))[1], values[::-1].T))
+
     def test_info_takes_the_same_options(self):
         def shapes(*arguments):
             matrices = self.run_tool("info", "--json", *arguments).json()["matrices"]

@@ -694,6 +694,8 @@ def damaged(cases):
     lzf_in_the_library(cases)
     plugin(cases)
     endless_index(cases)
+    too_few_bytes(cases)
+    row_by_row(cases)
     with h5py.File(cases.path("huge_chunk.h5"), "w") as out:
         out.create_dataset("A", (1, 1), "f8", chunks=(1 << 15, (1 << 14) - 1), maxshape=(None, None), compression=1)
     cases.fails("huge_chunk", "huge_chunk.h5", 6, "reading chunks of 32768x16383 needs", "-", "limit=1000000000")
@@ -752,6 +754,75 @@ def set_chunk_sizes(path, rank, chunk_bytes, sizes):
             struct.pack_into("<I", data, at, size)
         file.seek(0)
         file.write(data)
+
+
+def set_storage_bytes(path, dataset, size):
+    """Makes the layout of a compact or contiguous dataset say that it takes `size` bytes."""
+    with h5py.File(path, "r") as file:
+        stored = file[dataset]
+        data, address, bytes_there = stored[...].tobytes(), stored.id.get_offset(), stored.id.get_storage_size()
+    if address is None:
+        patch(path, struct.pack("<BBH", 3, 0, bytes_there) + data, struct.pack("<BBH", 3, 0, size) + data)
+    else:
+        head = struct.pack("<BBQ", 3, 1, address)
+        patch(path, head + struct.pack("<Q", bytes_there), head + struct.pack("<Q", size))
+
+
+def too_few_bytes(cases):
+    """Data without chunks that take fewer bytes in the file than the elements do, which HDF5 1.10 does not look at."""
+    values = sample("f4", (5, 9))
+    compact = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    compact.set_layout(h5py.h5d.COMPACT)
+    for kind, creation in (("compact", compact), ("contiguous", None)):
+        for size in (180, 176, 1, 0):
+            file = f"bytes_{kind}_{size}.h5"
+            write_low(cases.path(file), "A", h5py.h5t.IEEE_F32LE, values.shape, values, creation)
+            if size != 180:
+                set_storage_bytes(cases.path(file), "A", size)
+            virtual_of(cases, "virtual_" + file, file, values.shape, "f8")
+            for name, options in ((file, "-"), ("virtual_" + file, "external")):
+                if size != 180:
+                    own = kind == "contiguous" and options == "-"  # read by the project itself
+                    words = f"the file has only {size} for it" if own else f"its data take {size} bytes in the file"
+                    cases.fails(name[:-3], name, 3, words, "-", options)
+                else:
+                    cases.reads(name[:-3], name, values.astype("f8" if options == "external" else "f4"),
+                                "f64" if options == "external" else "f32", "-", options)
+        file = f"bytes_sparse_{kind}.h5"
+        with h5py.File(cases.path(file), "w") as out:
+            group = out.create_group("A")
+            group.attrs["MATLAB_sparse"] = np.uint64(9)
+            group["jc"], group["ir"] = np.array([0, 9, 9], "u8"), np.arange(9, dtype="u8")
+        write_low(cases.path(file), "A/data", h5py.h5t.IEEE_F32LE, (9,), values[0], creation)
+        set_storage_bytes(cases.path(file), "A/data", 32)
+        cases.fails(file[:-3], file, 3, "its data take 32 bytes in the file", "/A")
+
+
+def row_by_row(cases):
+    """Virtual datasets that take their pieces row by row: each row anew from a chunk that is larger than HDF5's own cache of
+    chunks, or from several chunks of two pieces."""
+    large = sample("u1", (2048, 1024))
+    small = sample("i4", (20, 6))
+    with h5py.File(cases.path("by_row_pieces.h5"), "w") as out:
+        out.create_dataset("large", data=large, chunks=large.shape, compression=1)
+        out.create_dataset("small", data=small, chunks=(7, 5), compression=1, fletcher32=True)
+        out.create_dataset("scaled", data=small // 256, chunks=(7, 5), scaleoffset=True)
+    with h5py.File(cases.path("by_row.h5"), "w", libver=NEWEST) as out:
+        few = h5py.VirtualLayout((3, 4), "u1")
+        for row in range(3):
+            few[row] = h5py.VirtualSource("by_row_pieces.h5", "large", large.shape)[100 * row, :4]
+        out.create_virtual_dataset("few", few)
+        mixed = h5py.VirtualLayout((6, 20), "i4")
+        pieces = [h5py.VirtualSource("by_row_pieces.h5", name, small.shape) for name in ("small", "scaled")]
+        for row in range(6):
+            mixed[row] = pieces[row % 2][:, row // 2]
+        out.create_virtual_dataset("mixed", mixed)
+    expected = np.stack([(small if row % 2 == 0 else small // 256)[:, row // 2] for row in range(6)])
+    cases.fails("by_row_too_little", "by_row.h5", 6, "reading chunks of 2048x1024 needs 10.00 MiB", "/few", f"external limit={9 << 20}")
+    for name, limit in (("", ""), ("_little", f" limit={11 << 20}"), ("_more", f" limit={32 << 20}")):
+        cases.reads("by_row_few" + name, "by_row.h5", large[[0, 100, 200], :4], "u8", "/few", "external" + limit)
+    for name, limit in (("", ""), ("_little", f" limit={(4 << 20) + 10000}")):
+        cases.reads("by_row_mixed" + name, "by_row.h5", expected, "i32", "/mixed", "external" + limit)
 
 
 def virtual_of(cases, name, piece, shape, dtype, part=np.s_[:, :]):
