@@ -119,10 +119,17 @@ std::optional<FloatFields> fields_of(hid_t type) {
     const bool inside = fields.bytes <= sizeof(Wide) && fields.sign < bits && fields.exponent < bits &&
                         fields.mantissa < bits && fields.exponent_bits <= bits - fields.exponent &&
                         fields.mantissa_bits <= bits - fields.mantissa;
+    const auto apart = [](std::size_t first, std::size_t bits_of_first, std::size_t second,
+                          std::size_t bits_of_second) {
+        return first + bits_of_first <= second || second + bits_of_second <= first;
+    };
+    const bool disjoint = apart(fields.sign, 1, fields.exponent, fields.exponent_bits) &&
+                          apart(fields.sign, 1, fields.mantissa, fields.mantissa_bits) &&
+                          apart(fields.exponent, fields.exponent_bits, fields.mantissa, fields.mantissa_bits);
     // The limits are those of binary128, the widest format that `decode` handles.
     const bool known = fields.exponent_bits >= 1 && fields.exponent_bits <= 15 && fields.mantissa_bits >= 1 &&
                        fields.mantissa_bits <= 112 && fields.bias < (std::size_t{1} << fields.exponent_bits);
-    return inside && known ? std::optional(fields) : std::nullopt;
+    return inside && disjoint && known ? std::optional(fields) : std::nullopt;
 }
 
 /// The fields of a matrix type, all with an implied bit.

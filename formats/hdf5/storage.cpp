@@ -226,19 +226,28 @@ std::vector<std::byte> fill_value(const Source& source, const Dense& dense) {
 
 void require_whole(hid_t dataset, hid_t creation, const std::string& what) {
     const H5D_layout_t layout = H5Pget_layout(creation);
-    const bool compact = layout == H5D_COMPACT;
-    if (!compact && (layout != H5D_CONTIGUOUS || H5Dget_offset(dataset) == HADDR_UNDEF)) return;
+    const haddr_t address = layout == H5D_CONTIGUOUS ? H5Dget_offset(dataset) : HADDR_UNDEF;
+    if (layout != H5D_COMPACT && address == HADDR_UNDEF) return;
     const Handle space = take(H5Dget_space(dataset), ErrorCode::input, what);
     const Handle type = take(H5Dget_type(dataset), ErrorCode::input, what);
     const hssize_t elements = H5Sget_simple_extent_npoints(space.id());
     const hsize_t stored = H5Dget_storage_size(dataset);
     hsize_t needed = 0;
-    if (elements >= 0 &&
-        !__builtin_mul_overflow(static_cast<hsize_t>(elements), H5Tget_size(type.id()), &needed) &&
-        stored >= needed)
-        return;
-    throw Error(ErrorCode::input, what + ": it is damaged: its data take " + std::to_string(stored) +
-                                      " bytes in the file, which are fewer than its elements need");
+    if (elements < 0 ||
+        __builtin_mul_overflow(static_cast<hsize_t>(elements), H5Tget_size(type.id()), &needed) ||
+        stored < needed) {
+        throw Error(ErrorCode::input, what + ": it is damaged: its data take " + std::to_string(stored) +
+                                          " bytes in the file, which are fewer than its elements need");
+    }
+    if (address == HADDR_UNDEF) return;
+    const Handle file = take(H5Iget_file_id(dataset), ErrorCode::input, what);
+    haddr_t end = 0;
+    require(H5Fget_eoa(file.id(), &end), ErrorCode::input, what);
+    if (address > end || needed > end - address) {
+        throw Error(ErrorCode::input, what + ": it is damaged: its data, " + std::to_string(needed) +
+                                          " bytes, pass the end that the file says it has, byte " +
+                                          std::to_string(end));
+    }
 }
 
 hsize_t written_chunks(hid_t dataset, const std::string& what) {

@@ -31,7 +31,7 @@ std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, 
 bool is_filled(hid_t creation, const std::string& what);
 
 /// Throws Error{input} where a dataset without chunks takes fewer bytes in its own file than its elements
-/// take: HDF5 would give what is in memory behind them.
+/// take, or passes the end that the file says it has: HDF5 would give what is in memory behind them.
 void require_whole(hid_t dataset, hid_t creation, const std::string& what);
 
 /// How many chunks of a chunked dataset have been written. Visits its whole index.

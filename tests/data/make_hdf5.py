@@ -241,6 +241,13 @@ def unusual_floats(cases):
             else:
                 cases.reads(case, file, np.array([values], TYPES[expected]), expected, "/A")
             cases.reads(case + "_f64", file, np.array([values]), "f64", "/A", "type=f64")
+    # Damaged: the sign in the mantissa, the mantissa in the exponent.
+    fields = struct.pack("<BBIHH", 15, 0, 2, 0, 16)
+    for name, sign, mantissa_bits in (("sign", 3, 9), ("mantissa", 15, 10)):
+        file = f"float_overlap_{name}.h5"
+        write_low(cases.path(file), "A", float_type("<", 2, 6, 9, 31, 0), (1, 2), np.array([[1, 2]], "u2"))
+        patch(cases.path(file), fields + bytes((9, 6, 0, 9)), struct.pack("<BBIHH", sign, 0, 2, 0, 16) + bytes((9, 6, 0, mantissa_bits)))
+        cases.fails(f"float_overlap_{name}", file, 3, "floating-point number of an unknown layout", "/A")
 
 
 def layouts(cases):
@@ -796,6 +803,25 @@ def too_few_bytes(cases):
         write_low(cases.path(file), "A/data", h5py.h5t.IEEE_F32LE, (9,), values[0], creation)
         set_storage_bytes(cases.path(file), "A/data", 32)
         cases.fails(file[:-3], file, 3, "its data take 32 bytes in the file", "/A")
+    numbers = np.arange(45, dtype="i2").reshape(5, 9)
+    for name, userblock, cut in (("sound", 512, 0), ("cut", 0, 89), ("cut_userblock", 512, 1)):
+        file = f"end_{name}.h5"
+        with h5py.File(cases.path(file), "w", userblock_size=userblock) as out:
+            made = h5py.h5d.create(out.id, b"A", twelve_bits(), h5py.h5s.create_simple(numbers.shape))
+            made.write(h5py.h5s.ALL, h5py.h5s.ALL, numbers)
+            last = made.get_offset() + numbers.nbytes
+        if cut:
+            with open(cases.path(file), "r+b") as out:
+                out.seek(userblock + 40)  # the end of the file in the superblock, from the userblock on
+                assert struct.unpack("<Q", out.read(8))[0] >= last - userblock
+                out.seek(userblock + 40)
+                out.write(struct.pack("<Q", last - userblock - cut))
+        virtual_of(cases, "virtual_" + file, file, numbers.shape, "i2")
+        for dataset_file, options in ((file, "-"), ("virtual_" + file, "external")):
+            if cut:
+                cases.fails(dataset_file[:-3], dataset_file, 3, "pass the end that the file says it has", "-", options)
+            else:
+                cases.reads(dataset_file[:-3], dataset_file, numbers, "i16", "-", options)
 
 
 def row_by_row(cases):
