@@ -195,6 +195,8 @@ void add_what(CLI::App& command, BenchRequest& request) {
     add_list(command, "-l,--levels", bench.levels, "all, auto, or levels by name or number");
     add_list(command, "-t,--type", request.types, "element types")->default_val("f32");
     add_list(command, "-a,--against", bench.against, "baselines: all, none, vendor, memcpy, copy, …");
+    command.add_flag("--in-place", bench.in_place,
+                     "transpose square matrices in their own memory; baselines as ever");
     command.add_option("-d,--device", bench.device, "auto, cpu, gpu or gpu:N")->capture_default_str();
     for (const char* name : {"tile", "block", "vector"}) {
         command
@@ -243,6 +245,7 @@ void add_bench(CLI::App& app, Context& context) {
         "(95 % confidence). 'of copy' is the share of the faster of memcpy and copy at the same size.\n"
         "\nExamples:\n"
         "  gpumat bench transpose --size 4096\n"
+        "  gpumat bench transpose --in-place --size 4096,8192 --against copy,padded\n"
         "  gpumat bench multiply --size 512,1024 --levels tiled,vendor --type f32,f64 --json > bench.json\n"
         "  gpumat bench transpose --size 500:4000:4 --levels padded,diagonal,auto --against copy \\\n"
         "    --time-limit 0.05 --csv --plot sweep.svg > sweep.csv");

@@ -32,8 +32,17 @@ struct Entrant {
     std::string name;
     bool baseline = false;
     bool yardstick = false;  ///< a copy that shares are given of
+    bool in_place = false;
     Parameters parameters;
 };
+
+const char* in_place_mark(bool in_place) {
+    return in_place ? " in place" : "";
+}
+
+std::string label_of(const Entrant& entrant) {
+    return gpumat::label_of(entrant.name, entrant.parameters) + in_place_mark(entrant.in_place);
+}
 
 std::string names_of(const std::vector<const Level*>& levels) {
     std::string names;
@@ -80,7 +89,8 @@ class Line {
 
     void add(Entrant entrant) {
         const auto same = [&](const Entrant& other) {
-            return other.level == entrant.level && other.parameters == entrant.parameters;
+            return other.level == entrant.level && other.parameters == entrant.parameters &&
+                   other.in_place == entrant.in_place;
         };
         if (std::ranges::none_of(entrants_, same)) entrants_.push_back(std::move(entrant));
     }
@@ -118,7 +128,7 @@ class Line {
     }
 
     void add_level(const std::string& name) {
-        if (name == "auto") return add({.name = "auto"});
+        if (name == "auto") return add({.name = "auto", .in_place = options_.in_place});
         if (name == "all") {
             for (const Level* level : registry_.levels(options_.operation, device_)) add_variants(level);
             return;
@@ -135,8 +145,9 @@ class Line {
 
     /// One entrant for each combination of the values to try of the parameters that the level has.
     void add_variants(const Level* level) {
-        const bool measured = std::ranges::any_of(
-            entrants_, [&](const Entrant& entrant) { return entrant.level == level && entrant.baseline; });
+        const bool measured = std::ranges::any_of(entrants_, [&](const Entrant& entrant) {
+            return entrant.level == level && entrant.baseline && !options_.in_place;
+        });
         if (measured) return;
         std::vector<Parameters> combinations = {{}};
         for (const auto& [name, values] : options_.parameters) {
@@ -153,7 +164,10 @@ class Line {
             combinations = std::move(more);
         }
         for (Parameters& combination : combinations)
-            add({.level = level, .name = std::string(level->name), .parameters = std::move(combination)});
+            add({.level = level,
+                 .name = std::string(level->name),
+                 .in_place = options_.in_place,
+                 .parameters = std::move(combination)});
     }
 
     void refuse_unused_parameters() const {
@@ -181,6 +195,23 @@ std::vector<Problem> problems_of(const BenchOptions& options) {
         }
     }
     return problems;
+}
+
+Problem problem_of(const Entrant& entrant, Problem problem) {
+    problem.in_place = entrant.in_place;
+    problem.parameters = entrant.parameters;
+    return problem;
+}
+
+/// The problems as the entrants take them: what memory must be there for.
+std::vector<Problem> variants_of(const std::vector<Problem>& problems, const std::vector<Entrant>& entrants) {
+    std::vector<Problem> variants;
+    for (const bool in_place : {false, true}) {
+        const auto found = std::ranges::find(entrants, in_place, &Entrant::in_place);
+        if (found == entrants.end()) continue;
+        for (const Problem& problem : problems) variants.push_back(problem_of(*found, problem));
+    }
+    return variants;
 }
 
 /// A copy's result is its input; compares bit for bit.
@@ -235,12 +266,14 @@ class Bench {
         const std::size_t row_count = entrants.size() * problems.size();
         std::size_t number = 0;
         for (const Problem& problem : problems) {
-            memory_.load(problem);
             Standings standings;
+            bool loaded = false;
             for (const Entrant& entrant : entrants) {
                 if (!entrant.yardstick) tell_yardsticks(standings);
                 tell_progress(entrant, problem, ++number, row_count);
-                run_row(entrant, problem, standings);
+                if (!loaded || entrant.in_place) memory_.load(problem_of(entrant, problem));
+                loaded = true;  // the baselines go first
+                run_row(entrant, problem_of(entrant, problem), standings);
             }
             tell_yardsticks(standings);
         }
@@ -253,9 +286,9 @@ class Bench {
                        std::size_t row_count) const {
         if (!listener_.progress) return;
         const BenchSize size = {problem.m, problem.n, problem.k};
-        listener_.progress({number, row_count,
-                            label_of(entrant.name, entrant.parameters) + " " +
-                                std::string(name_of(problem.type)) + " " + to_string(size)});
+        listener_.progress(
+            {number, row_count,
+             label_of(entrant) + " " + std::string(name_of(problem.type)) + " " + to_string(size)});
     }
 
     void run_row(const Entrant& entrant, const Problem& problem, Standings& standings) {
@@ -263,6 +296,7 @@ class Bench {
                         .level = entrant.name,
                         .ran = "",
                         .baseline = entrant.baseline,
+                        .in_place = entrant.in_place,
                         .type = problem.type,
                         .size = {problem.m, problem.n, problem.k},
                         .parameters = entrant.parameters};
@@ -304,7 +338,6 @@ class Bench {
     }
 
     void measure(const Entrant& entrant, Problem problem, BenchRow& row) {
-        problem.parameters = entrant.parameters;
         const Level* level = entrant.level;
         if (level == nullptr) {
             Choice choice = choose_auto(problem, device_, registry_);
@@ -322,7 +355,7 @@ class Bench {
         row.ran = launches.front().level;
         row.details = launches.front().details;
 
-        memory_.poison_result();
+        if (!problem.in_place) memory_.poison_result();
         const double first_ms = time_ms(launches.front());
         verify(*level, problem, row);
         if (!row.failed()) sample(launches, first_ms, row);
@@ -460,13 +493,14 @@ BenchHead head_of(const BenchOptions& options, const DeviceChoice& choice, const
                       .device_reason = choice.reason,
                       .driver_release = "",
                       .cache_bytes = memory.cache_bytes(),
+                      .in_place = options.in_place,
                       .hot = options.hot,
                       .time_limit_s = options.time_limit_s};
     if (monitor != nullptr) {
         head.driver_release = monitor->driver_release();
         head.device.power_w = monitor->power_w();
     }
-    for (const Entrant& entrant : entrants) head.labels.push_back(label_of(entrant.name, entrant.parameters));
+    for (const Entrant& entrant : entrants) head.labels.push_back(label_of(entrant));
     head.row_count = entrants.size() * problems;
     return head;
 }
@@ -479,7 +513,14 @@ std::string label_of(const std::string& level, const Parameters& parameters) {
     return label;
 }
 
+std::string label_of(const BenchRow& row) {
+    return label_of(row.level, row.level == "auto" ? Parameters{} : row.parameters) +
+           in_place_mark(row.in_place);
+}
+
 int run_bench(const BenchOptions& options, const Registry& registry, const BenchListener& listener) {
+    if (options.in_place && options.operation != Operation::transpose)
+        throw Error(ErrorCode::usage, "--in-place: only a transpose works in place");
     // The first level named decides the device where --device does not, as --level does for a run.
     const std::string& first = options.levels.front();
     const DeviceChoice choice = choose_device(options.device, options.operation,
@@ -490,8 +531,8 @@ int run_bench(const BenchOptions& options, const Registry& registry, const Bench
     std::uint64_t verification = 0;
     for (const Problem& problem : problems)
         verification = std::max(verification, verification_bytes(problem, options.verify));
-    BenchMemory memory(choice.device, problems, options.hot, options.memory_limit, verification,
-                       options.seed);
+    BenchMemory memory(choice.device, variants_of(problems, entrants), options.hot, options.memory_limit,
+                       verification, options.seed);
     if (listener.head)
         listener.head(head_of(options, choice, monitor.get(), memory, entrants, problems.size()));
     return Bench(options, registry, choice.device, listener, memory, monitor.get()).run(entrants, problems);

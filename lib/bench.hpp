@@ -25,6 +25,7 @@ struct BenchOptions {
     std::string device = "auto";                 ///< auto, cpu, gpu, gpu:N
     /// Values to try for the parameters of the levels that have them; one row for each combination.
     std::map<std::string, std::vector<int>> parameters;
+    bool in_place = false;    ///< transpose only: levels work in place, baselines as ever
     bool hot = false;         ///< one set of operands, which stays in the cache if it fits
     double time_limit_s = 2;  ///< for the samples of one row
     VerifyMode verify = VerifyMode::automatic;
@@ -45,6 +46,7 @@ struct BenchHead {
     std::string device_reason;   ///< why this device, where `auto` took it
     std::string driver_release;  ///< "580.95.05"; empty where unknown
     std::uint64_t cache_bytes = 0;
+    bool in_place = false;  ///< the levels; never the baselines
     bool hot = false;
     double time_limit_s = 0;
     std::vector<std::string> labels;  ///< of the rows of each problem, in order
@@ -57,6 +59,7 @@ struct BenchRow {
     std::string level;  ///< as asked for; "auto" for the choice of auto
     std::string ran;    ///< the level that did the work; empty where none did
     bool baseline = false;
+    bool in_place = false;
     Type type = Type::f32;
     BenchSize size;
     std::map<std::string, int, std::less<>> parameters;
@@ -87,6 +90,9 @@ struct BenchRow {
 /// "tiled", "tiled tile=32".
 std::string label_of(const std::string& level, const std::map<std::string, int, std::less<>>& parameters);
 
+/// "tiled tile=32", "auto", "tiled tile=32 in place".
+std::string label_of(const BenchRow& row);
+
 struct BenchProgress {
     std::size_t row = 0;  ///< from 1
     std::size_t row_count = 0;
@@ -105,9 +111,12 @@ struct BenchListener {
 /// A transpose is always measured beside `memcpy` and `copy` (unless `against` is none), because shares
 /// are given of the faster of them.
 ///
+/// In place, each level starts from the input, and its first result is verified as any other; each run after
+/// it transposes the matrix once more. Baselines have a place of their own for their result.
+///
 /// Returns 0; 1 where a result failed verification; 5 where no level could run. Throws Error{usage} for
-/// names that do not exist, {unsupported} for a device that does not, {memory} where the largest problem
-/// does not fit, {device} where a level breaks the device (its row is told first).
+/// names that do not exist and for a multiply in place, {unsupported} for a device that does not, {memory}
+/// where the largest problem does not fit, {device} where a level breaks the device (its row is told first).
 int run_bench(const BenchOptions& options, const Registry& registry, const BenchListener& listener);
 
 }  // namespace gpumat

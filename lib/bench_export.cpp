@@ -103,6 +103,7 @@ Json to_json(const BenchRow& row) {
             {"level", row.level},
             {"level_run", text_or_null(row.ran)},
             {"baseline", row.baseline},
+            {"in_place", row.in_place},
             {"parameters", row.parameters.empty() ? Json::object() : Json(row.parameters)},
             {"type", name_of(row.type)},
             {"m", row.size.m},
@@ -136,6 +137,7 @@ std::string json_begin(const BenchHead& head) {
                  {"version", head.version},
                  {"host", head.host},
                  {"op", name_of(head.operation)},
+                 {"in_place", head.in_place},
                  {"cache", head.hot ? "hot" : "cold"},
                  {"time_limit_s", head.time_limit_s},
                  {"device", to_json(head)}};
@@ -183,7 +185,7 @@ std::vector<std::string> table_cells(const BenchRow& row) {
     const bool transposes = row.operation == Operation::transpose;
     const auto& speed = transposes ? row.effective_bandwidth_gbps : row.gflops;
     return {std::string(name_of(row.type)) + " " + to_string(row.size),
-            label_of(row.level, row.level == "auto" ? decltype(row.parameters){} : row.parameters),
+            label_of(row),
             row.median_ms ? four_digits(*row.median_ms) : "-",
             spread_of(row),
             speed ? four_digits(*speed) : "-",
@@ -199,7 +201,8 @@ std::string table_remark(const BenchRow& row) {
 
 std::string describe(const BenchHead& head) {
     const RecordedDevice& device = head.device;
-    std::string text = std::string(name_of(head.operation)) + " on " + device.name;
+    std::string text =
+        std::string(name_of(head.operation)) + (head.in_place ? " in place on " : " on ") + device.name;
     if (device.kind == "cpu") {
         text += fmt::format(" ({} thread{})", device.threads, device.threads == 1 ? "" : "s");
     } else {

@@ -86,9 +86,12 @@ struct BenchMemory::Layout {
     std::size_t b = 0;
     std::size_t c = 0;
     std::uint64_t sets = 1;
+    bool in_place = false;  ///< c lies where a does
     bool flush = false;
 
-    [[nodiscard]] std::uint64_t set_bytes() const { return aligned(a) + aligned(b) + aligned(c); }
+    [[nodiscard]] std::uint64_t set_bytes() const {
+        return aligned(a) + aligned(b) + (in_place ? 0 : aligned(c));
+    }
 };
 
 /// Throws Error{memory} where one operand alone is beyond the host's memory, so that sums of the sizes and
@@ -100,6 +103,7 @@ BenchMemory::Layout BenchMemory::layout_of(const Problem& problem) const {
     layout.a = dense_bytes(first, problem.type, "the input");
     layout.b = transposes ? 0 : dense_bytes({problem.k, problem.n}, problem.type, "the second input");
     layout.c = dense_bytes({problem.m, problem.n}, problem.type, "the result");
+    layout.in_place = problem.in_place;
     const std::string what = "a " + std::string(name_of(problem.operation)) + " of this size";
     for (const std::size_t bytes : {layout.a, layout.b, layout.c}) require_memory(bytes, host_bytes_, what);
     if (hot_) return layout;
@@ -176,8 +180,8 @@ void BenchMemory::load(const Problem& problem) {
     for (std::uint64_t i = 0; i < layout.sets; ++i) {
         std::byte* a = next;
         std::byte* b = a + aligned(layout.a);
-        std::byte* c = b + aligned(layout.b);
-        next = c + aligned(layout.c);
+        std::byte* c = layout.in_place ? a : b + aligned(layout.b);
+        next += layout.set_bytes();
         if (i == 0) {
             upload(a, a_, layout.a);
             upload(b, b_, layout.b);

@@ -26,7 +26,8 @@ class BenchMemory {
     BenchMemory(const Device& device, std::span<const Problem> problems, bool hot,
                 std::optional<std::uint64_t> host_limit, std::uint64_t other_bytes, std::uint64_t seed);
 
-    /// Lays the sets out for `problem`, with the same random inputs in each.
+    /// Lays the sets out for `problem`, with the same random inputs in each. In place a set is one matrix,
+    /// which a run changes: load it again before the next level.
     void load(const Problem& problem);
 
     /// The operands of every set, on the device.
@@ -35,7 +36,8 @@ class BenchMemory {
     /// Before a timed run: pushes everything out of the cache where the sets are too small to do so.
     void cool();
 
-    /// Fills the result of the first set with bytes of 0xff, so that an unwritten element is noticed.
+    /// Fills the result of the first set with bytes of 0xff, so that an unwritten element is noticed. Not in
+    /// place.
     void poison_result();
 
     /// The operands of the first set in host memory, with the result as it is now; d is null.

@@ -64,10 +64,6 @@ std::vector<BenchRow> measured(std::span<const BenchRow> rows) {
     return kept;
 }
 
-std::string series_of(const BenchRow& row) {
-    return label_of(row.level, row.level == "auto" ? decltype(row.parameters){} : row.parameters);
-}
-
 std::string title_of(const BenchHead& head, const std::vector<BenchRow>& rows, bool one_problem) {
     std::string title = std::string(name_of(head.operation)) + " ";
     const auto of_first_type = [&](const BenchRow& row) { return row.type == rows.front().type; };
@@ -114,7 +110,7 @@ std::string bars(const BenchHead& head, const std::vector<BenchRow>& rows, const
         const std::size_t place = rows.size() - 1 - i;
         data += fmt::format("{:.6g} {} {} {}\n", speed_of(rows[i]), place,
                             rows[i].baseline ? kBaselineBar : kLevelBar, four_digits(speed_of(rows[i])));
-        names += (i > 0 ? ", " : "") + gnuplot_text(series_of(rows[i])) + fmt::format(" {}", place);
+        names += (i > 0 ? ", " : "") + gnuplot_text(label_of(rows[i])) + fmt::format(" {}", place);
     }
     const std::size_t height = 130 + 34 * std::max<std::size_t>(rows.size(), 3);
     std::string script = preamble(head, rows, true, path, output, height) + data + "END\n";
@@ -146,7 +142,7 @@ std::string curves(const BenchHead& head, const std::vector<BenchRow>& rows, con
     std::vector<BenchSize> sizes;
     std::vector<std::string> series;
     const auto name_of_series = [&](const BenchRow& row) {
-        return series_of(row) + (one_type ? "" : " " + std::string(name_of(row.type)));
+        return label_of(row) + (one_type ? "" : " " + std::string(name_of(row.type)));
     };
     for (const BenchRow& row : rows) {
         if (std::ranges::find(sizes, row.size) == sizes.end()) sizes.push_back(row.size);

@@ -20,7 +20,8 @@ def gain(value):
 def level_name(row):
     run = row.get("level_run")
     name = row["level"] + (f" ({run})" if row["level"] == "auto" and run else "")
-    return name + "".join(f" {key}={value}" for key, value in (row.get("parameters") or {}).items())
+    name += "".join(f" {key}={value}" for key, value in (row.get("parameters") or {}).items())
+    return name + (" in place" if row.get("in_place") else "")
 
 
 def print_problem(rows):

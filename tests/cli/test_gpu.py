@@ -88,6 +88,21 @@ class InPlace(Case):
 
 
 @unittest.skipIf(WHY, f"no GPU: {WHY}")
+class BenchInPlace(Case):
+    def test_levels_are_right_or_rows_with_their_reason(self):
+        rows = self.run_tool("bench", "transpose", "--in-place", "-d", "gpu", "-s", "260,30x20", "-l", "all,auto", "-a",
+                             "copy,memcpy,padded", "--time-limit", "0.01", "--json", gpu=True).json()["rows"]
+        for row in rows:
+            self.assertEqual(row["in_place"], not row["baseline"])
+            if row["in_place"] and (row["n"] == 20 or row["reason"]):
+                self.assertIn("in place", row["reason"], str(row))
+            else:
+                self.assertEqual((row["verdict"], row["reason"]), ("passed", None), str(row))
+        ran = {row["level"] for row in rows if row["in_place"] and not row["reason"]}
+        self.assertEqual(ran, {"tiled", "padded", "vectorized", "auto"})
+
+
+@unittest.skipIf(WHY, f"no GPU: {WHY}")
 class Explained(Case):
     def test_dry_run_tells_the_launch(self):
         write_h5(self.path("in.h5"), random_values("f32", (500, 600)))

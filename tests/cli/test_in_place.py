@@ -58,6 +58,57 @@ class InPlace(Case):
         self.assert_says(self.run_tool("multiply", "in.h5", "in.h5", "--in-place", code=2), "--in-place")
 
 
+class Bench(Case):
+    def test_every_level_is_measured_in_place_beside_copies_apart(self):
+        bench = self.run_tool("bench", "transpose", "--in-place", "-d", "cpu", "-s", "67,130", "-t", "u8,f64", "-l",
+                              "all,auto", "-a", "memcpy,tiled", "--time-limit", "0.01", "--json").json()
+        self.assertIs(bench["in_place"], True)
+        ladder = [level["name"] for level in levels("transpose")]
+        names = [("memcpy", False), ("tiled", False), *((name, True) for name in [*ladder, "auto"])]
+        self.assertEqual([(row["level"], row["in_place"]) for row in bench["rows"]], 4 * names)
+        size = {"u8": 1, "f64": 8}
+        for row in bench["rows"]:
+            self.assertEqual((row["verdict"], row["reason"]), ("passed", None), str(row))
+            moved = 2 * row["m"] ** 2 * size[row["type"]]
+            self.assertAlmostEqual(row["effective_bandwidth_gbps"] * row["median_ms"] * 1e6, moved, delta=moved * 1e-9)
+            self.assertGreater(row["share_of_copy"], 0)
+
+    def test_tables_say_that_it_was_in_place(self):
+        for option, told in (("--markdown", "| tiled tile=16 in place |"), ("--quiet", "  tiled tile=16 in place  "),
+                             ("--csv", ",tiled,tiled,false,true,tile=16,")):
+            result = self.run_tool("bench", "transpose", "--in-place", "-d", "cpu", "-s", "40", "-l", "tiled", "--tile",
+                                   "16", "--time-limit", "0.01", option)
+            self.assertIn(told, result.out)
+            if option != "--csv":
+                self.assertTrue(result.out.startswith("transpose in place on "), result.out)
+
+    def test_other_shapes_are_rows_with_their_reason(self):
+        result = self.run_tool("bench", "transpose", "--in-place", "-d", "cpu", "-s", "30x20,20", "-l", "all,auto",
+                               "--time-limit", "0.01", "--json")
+        rows = result.json()["rows"]
+        for row in rows[: len(rows) // 2]:
+            self.assertTrue(row["baseline"] or ("square" in row["reason"] and "30x20" in row["reason"]), str(row))
+        self.assertTrue(all(row["verdict"] == "passed" for row in rows[len(rows) // 2 :]))
+        self.run_tool("bench", "transpose", "--in-place", "-d", "cpu", "-s", "30x20", "--time-limit", "0.01", code=5)
+
+    def test_half_the_memory_is_enough_without_copies(self):
+        arguments = ["bench", "transpose", "-d", "cpu", "-s", "1000", "-t", "f64", "--hot", "-l", "tiled",
+                     "--time-limit", "0.01", "--memory-limit", "20MB"]  # the input of 8 MB and what is timed
+        self.run_tool(*arguments, "--in-place", "-a", "none")
+        self.run_tool(*arguments, "--in-place", code=6)
+        self.run_tool(*arguments, "-a", "none", code=6)
+
+    def test_wrong_levels_fail(self):
+        self.tool = BROKEN
+        for level in ("broken-wrong-element", "broken-swapped-columns"):
+            rows = self.run_tool("bench", "transpose", "--in-place", "-d", "cpu", "-s", "20", "-t", "i32", "-l", level,
+                                 "--time-limit", "0.01", "--json", code=1).json()["rows"]
+            self.assertEqual([row["verdict"] for row in rows], ["failed"])
+
+    def test_only_transposes(self):
+        self.assert_says(self.run_tool("bench", "multiply", "--in-place", "-s", "8", code=2), "--in-place")
+
+
 @cases([(f"{level.replace('-', '_')}_{mode}", level, mode)
         for level in ("broken-wrong-element", "broken-swapped-columns") for mode in ("auto", "full")])
 class Wrong(Case):

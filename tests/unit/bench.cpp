@@ -31,6 +31,28 @@ Launch prepare_plain(const Problem& problem, const Operands& operands, const Dev
     return {"plain", [problem, operands] { transpose_u32(problem, operands); }, {{"threads", "1"}}};
 }
 
+/// Turns the matrix that it finds, in place where it is asked to; wrong in the last element where it is u32.
+Launch prepare_swap(const Problem& problem, const Operands& operands, const Device& device) {
+    if (!problem.in_place) return {"swap", prepare_plain(problem, operands, device).run};
+    REQUIRE(operands.a == operands.c);
+    return {"swap", [=] {
+                auto* matrix = static_cast<std::uint32_t*>(operands.c);
+                for (std::int64_t i = 0; i < problem.n; ++i) {
+                    for (std::int64_t j = 0; j < i; ++j)
+                        std::swap(matrix[i * problem.n + j], matrix[j * problem.n + i]);
+                }
+                if (problem.type == Type::u32) matrix[problem.n * problem.n - 1] ^= 1U;
+            }};
+}
+
+Reasons not_in_place(const Problem& problem, const Device&) {
+    return problem.in_place ? Reasons{"not in place"} : Reasons{};
+}
+
+Reasons only_square(const Problem& problem, const Device&) {
+    return problem.in_place && problem.m != problem.n ? Reasons{"only square"} : Reasons{};
+}
+
 /// Right everywhere but in the last element, and only where the tile is 2.
 Launch prepare_wrong(const Problem& problem, const Operands& operands, const Device&) {
     const bool wrong = problem.parameters.contains("tile") && problem.parameters.at("tile") == 2;
@@ -384,6 +406,98 @@ TEST_CASE("names and parameters that nothing has are usage errors; what is too l
     const Outcome outcome = bench(options, registry);
     CHECK(outcome.exit_code == 5);
     CHECK(outcome.rows.back().reason == "its parameter 'tile' takes 2, 4, not 3");
+}
+
+TEST_CASE(
+    "in place every level starts from the input; baselines and levels as baselines do not work in place") {
+    Level swap = level(2, "swap", prepare_swap);
+    swap.needs = {};
+    swap.unsupported = only_square;
+    Level plain = level(1, "plain", prepare_plain);
+    plain.unsupported = not_in_place;
+    Level idle = level(3, "idle", prepare_idle);
+    const Registry registry = registry_of({plain, swap, idle});
+    BenchOptions options = quick({{30, 30, 0}});
+    options.in_place = true;
+    options.levels = {"plain", "swap", "idle"};
+    options.against = {"memcpy", "swap"};
+    const bool hot = GENERATE(true, false);
+    options.hot = hot;
+    const Outcome outcome = bench(options, registry);
+    CHECK(outcome.exit_code == 1);  // idle leaves the input
+    CHECK(outcome.head.in_place);
+    CHECK(outcome.head.labels ==
+          std::vector<std::string>{"memcpy", "swap", "plain in place", "swap in place", "idle in place"});
+    REQUIRE(outcome.rows.size() == 5);
+    for (const std::size_t apart : {0, 1}) {
+        CHECK_FALSE(outcome.rows[apart].in_place);
+        CHECK(outcome.rows[apart].verification.verdict == "passed");
+    }
+    CHECK(outcome.rows[2].reason == "not in place");
+    const BenchRow& swapped = outcome.rows[3];
+    CHECK(swapped.in_place);
+    CHECK(swapped.verification.verdict == "passed");
+    CHECK(swapped.effective_bandwidth_gbps == 2.0 * 30 * 30 * 4 / *swapped.median_ms / 1e6);
+    CHECK(swapped.share_of_copy == *outcome.rows[0].median_ms / *swapped.median_ms);
+    CHECK(outcome.rows[4].failed());
+    CHECK(outcome.rows[4].verification.mismatches == 30 * 30 - 30);
+    CHECK(to_json(swapped)["in_place"] == true);
+    CHECK(to_json(outcome.rows[1])["in_place"] == false);
+    CHECK(nlohmann::json::parse(json_begin(outcome.head) + json_end())["in_place"] == true);
+    CHECK(csv_begin(outcome.head).find(",in_place,") != std::string::npos);
+    CHECK(table_cells(swapped)[1] == "swap in place");
+    CHECK(describe(outcome.head).find("transpose in place on ") == 0);
+    BenchRow choice = swapped;
+    choice.level = "auto";
+    choice.parameters = {{"tile", 2}};  // of the level that it took
+    CHECK(label_of(choice) == "auto in place");
+}
+
+TEST_CASE("in place: a wrong result fails, other shapes are rows with their reason, a multiply is refused") {
+    Level swap = level(1, "swap", prepare_swap);
+    swap.needs = {};
+    swap.unsupported = only_square;
+    const Registry registry = registry_of({swap});
+    BenchOptions options = quick({{8, 8, 0}});
+    options.in_place = true;
+    options.types = {Type::u32};
+    CHECK(bench(options, registry).exit_code == 1);
+
+    options.sizes = {{8, 9, 0}};
+    const Outcome outcome = bench(options, registry);
+    CHECK(outcome.exit_code == 5);
+    REQUIRE(outcome.rows.size() == 2);
+    CHECK(outcome.rows[0].ran_at_all());  // the copy
+    CHECK(outcome.rows[1].reason == "only square");
+
+    options.operation = Operation::multiply;
+    CHECK(error_of([&] { bench(options, Registry::standard()); }).code() == ErrorCode::usage);
+}
+
+TEST_CASE("in place a set of operands is one matrix, and loading gives the input again") {
+    const Device device{DeviceKind::cpu, 1, nullptr};
+    Problem problem{.operation = Operation::transpose, .type = Type::f32, .m = 600, .n = 600};
+    constexpr std::size_t kBytes = std::size_t{600} * 600 * 4;
+    const BenchMemory apart(device, std::array{problem}, true, std::nullopt, 0, 0);
+    problem.in_place = true;
+    BenchMemory hot(device, std::array{problem}, true, std::nullopt, 0, 0);
+    CHECK(2 * hot.device_bytes() == apart.device_bytes());
+
+    BenchMemory cold(device, std::array{problem}, false, std::nullopt, 0, 0);
+    for (int time = 0; time < 2; ++time) {
+        cold.load(problem);
+        const Operands host = cold.on_host();
+        const std::byte* end = nullptr;
+        for (const Operands& set : cold.sets()) {
+            CHECK(set.a == set.c);
+            CHECK(static_cast<const std::byte*>(set.a) >= end);
+            CHECK(std::memcmp(set.a, host.a, kBytes) == 0);
+            std::memset(set.c, time, kBytes);
+            end = static_cast<const std::byte*>(set.a) + kBytes;
+        }
+        CHECK(cold.cache_bytes() * 2 <=
+              cold.sets().size() * kBytes + (cold.sets().size() == 64 ? SIZE_MAX / 2 : 0));
+    }
 }
 
 TEST_CASE("the standard ladder of the CPU benches, multiplies and the choice of auto included") {
