@@ -36,9 +36,11 @@ void Reader::read_entries(const std::function<void(const Entries&)>& /*take*/) {
 Matrix read_whole(Reader& reader, const ReadOptions& options) {
     const Header& header = reader.header();
     const std::string name = to_string(header.source);
-    const std::string what =
+    std::string what =
         name + ": a dense " + to_string(header.shape) + " matrix of " + std::string(name_of(header.type));
-    require_memory(dense_bytes(header.shape, header.type, name), options.memory_limit, what);
+    if (reader.open_bytes() > 0) what += " with " + format_bytes(reader.open_bytes()) + " to read it";
+    require_memory(dense_bytes(header.shape, header.type, name) + reader.open_bytes(), options.memory_limit,
+                   what);
     Matrix matrix(header.shape, header.type, name);
     reader.read(Block::whole(header.shape), matrix.view());
     return matrix;

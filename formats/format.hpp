@@ -99,6 +99,9 @@ class Reader {
     /// order; the header's order is the cheap one.
     virtual void read(const Block& block, const MutableMatrixView& out) = 0;
 
+    /// The memory that the reader keeps beside what it delivers: the mappings of a virtual HDF5 dataset.
+    [[nodiscard]] virtual std::uint64_t open_bytes() const { return 0; }
+
     /// Gives the entries of a coordinate file to `take`, some at a time and in the order of the file, without
     /// making the matrix dense. Symmetry is resolved: an entry beside the diagonal is followed by the one
     /// across it. Entries for the same element come as they are; their sum is its value. What `take` is given

@@ -161,11 +161,17 @@ void require_room(const RunOptions& options, Plan& plan) {
     plan.keeps_input =
         overwrites && (options.verify == VerifyMode::full || options.verify == VerifyMode::freivalds);
     if (!overwrites || plan.keeps_input) add_bytes(plan.host_bytes, result_bytes);
+    std::uint64_t open_bytes = 0;
+    for (const PlannedInput& input : plan.inputs) add_bytes(open_bytes, input.reader->open_bytes());
     // The host keeps the input beside the result, whatever the device does.
     const std::uint64_t matrix_bytes = plan.host_bytes;
     if (const std::uint64_t bytes = verification_bytes(plan.problem, options.verify); bytes > 0) {
         what += " with " + format_bytes(bytes) + " to verify it";
         add_bytes(plan.host_bytes, bytes);
+    }
+    if (open_bytes > 0) {
+        what += " with " + format_bytes(open_bytes) + " to read virtual datasets";
+        add_bytes(plan.host_bytes, open_bytes);
     }
     require_memory(plan.host_bytes, options.memory_limit, what);
     if (!plan.gpu) return;

@@ -11,18 +11,25 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "formats/hdf5/chunk_check.hpp"
 #include "formats/hdf5/element.hpp"
+#include "formats/hdf5/mappings.hpp"
 #include "formats/hdf5/storage.hpp"
+#include "lib/core/memory.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
 
 constexpr int kMostNested = 8;  ///< virtual datasets that are made of virtual datasets
 constexpr std::size_t kMostName = 4096;
+// That HDF5 1.10.8 keeps of a piece and of a file of pieces while they are open, measured with 4096 pieces
+// and 2000 files: 21 KiB, and 525 KiB, most of it the table of the file's cache of metadata.
+constexpr std::uint64_t kPieceBytes = std::uint64_t{32} << 10;
+constexpr std::uint64_t kPieceFileBytes = std::uint64_t{640} << 10;
 constexpr std::uint64_t kCacheEntryBytes = 1024;  ///< that a chunk in HDF5's cache takes beside itself
 
 /// Where external storage is looked for: names without a root start at HDF5's prefix or, without one, at
@@ -80,18 +87,16 @@ Handle open_piece_file(hid_t dataset, const std::string& name, const std::string
                 what + ": its piece in " + name + " is missing");
 }
 
-/// Whether the selection, of `count` elements, lies in the extents of `dataset`.
-bool inside(hid_t selection, hssize_t count, hid_t dataset) {
-    const Handle extent(H5Dget_space(dataset));
-    const int rank = H5Sget_simple_extent_ndims(extent.id());
-    if (H5Sget_select_type(selection) == H5S_SEL_ALL)
-        return count == H5Sget_simple_extent_npoints(extent.id());
+/// Whether the selection, of `count` elements, lies in `extent`, the dataspace of a dataset.
+bool inside(hid_t selection, hssize_t count, hid_t extent) {
+    const int rank = H5Sget_simple_extent_ndims(extent);
+    if (H5Sget_select_type(selection) == H5S_SEL_ALL) return count == H5Sget_simple_extent_npoints(extent);
     if (rank <= 0 || rank > H5S_MAX_RANK || H5Sget_simple_extent_ndims(selection) != rank) return false;
     std::array<hsize_t, H5S_MAX_RANK> first{};
     std::array<hsize_t, H5S_MAX_RANK> last{};
     std::array<hsize_t, H5S_MAX_RANK> dims{};
     if (H5Sget_select_bounds(selection, first.data(), last.data()) < 0 ||
-        H5Sget_simple_extent_dims(extent.id(), dims.data(), nullptr) < 0) {
+        H5Sget_simple_extent_dims(extent, dims.data(), nullptr) < 0) {
         return false;
     }
     return std::equal(last.begin(), last.begin() + rank, dims.begin(), std::less{});
@@ -156,7 +161,7 @@ PieceName name_of_piece(hid_t creation, std::size_t index, const std::string& wh
 }
 
 /// Takes the chunks of a piece into account.
-void add_chunks(hid_t piece, hid_t creation, const std::string& name, PieceChunks& chunks) {
+void add_chunks(hid_t piece, hid_t creation, const std::string& name, PieceNeeds& chunks) {
     chunks.memory_bytes = std::max(chunks.memory_bytes, ChunkCheck(piece, name).memory_bytes());
     std::array<hsize_t, 2> edges{};
     if (H5Pget_layout(creation) != H5D_CHUNKED || H5Pget_chunk(creation, 2, edges.data()) != 2) return;
@@ -164,76 +169,177 @@ void add_chunks(hid_t piece, hid_t creation, const std::string& name, PieceChunk
     if (shape.elements() > chunks.largest.elements()) chunks.largest = shape;
 }
 
-/// A piece that stays open: neighbouring parts of a matrix are often of one.
-class LastPiece {
-  public:
-    /// Opens the piece of `dataset`. False where it was the last one.
-    bool open(hid_t dataset, const PieceName& place, const std::string& what) {
-        if (dataset_.valid() && to_string(place) == name_) return false;
-        dataset_ = {};
-        file_ = open_piece_file(dataset, place.file, what);
-        dataset_ = take(H5Dopen2(file_.id(), place.dataset.c_str(), H5P_DEFAULT), ErrorCode::input,
-                        what + ": its piece " + to_string(place) + " is missing");
-        name_ = to_string(place);
-        return true;
-    }
+Handle open_piece(hid_t file, const PieceName& name, const std::string& what) {
+    return take(H5Dopen2(file, name.dataset.c_str(), H5P_DEFAULT), ErrorCode::input,
+                what + ": its piece " + to_string(name) + " is missing");
+}
 
-    [[nodiscard]] const Handle& file() const { return file_; }
-    [[nodiscard]] const Handle& dataset() const { return dataset_; }
+/// Of the matrix as it is delivered; as many as there are where they cannot be counted.
+std::uint64_t matrix_bytes(const Source& source, const ReadOptions& options) {
+    constexpr std::uint64_t kBeyondAny = std::uint64_t{1} << 62;
+    return addressable_bytes(source.stored, options.type.value_or(source.element.type)).value_or(kBeyondAny);
+}
+
+/// Looks at the pieces of a dataset, and at those of its pieces that are virtual datasets themselves, each
+/// once.
+class PieceWalk {
+  public:
+    PieceWalk(const Source& source, const ReadOptions& options)
+        : what_(source.name), limit_(options.memory_limit), matrix_bytes_(matrix_bytes(source, options)) {}
+
+    /// The data that the dataset takes from elsewhere are there, also those that its pieces take.
+    PieceNeeds look_at(const Dense& dense) {
+        if (dense.layout == H5D_VIRTUAL) {
+            // Behind an external link it may be stored in a way that only HDF5 knows.
+            Mappings known;
+            known.count = mapping_count(dense.creation.id());
+            count(stored_mappings(dense.dataset.id(), ".").value_or(known));
+            require_room();
+        }
+        require(dense.dataset.id(), dense.creation.id(), 0);
+        if (dense.layout == H5D_VIRTUAL) {
+            require_room();
+            needs_.open_bytes = open_bytes();
+            needs_.matrix_bytes = matrix_bytes_;
+            needs_.words = words();
+            needs_.seconds = mappings_.granted_seconds();
+        }
+        return std::move(needs_);
+    }
 
   private:
-    std::string name_;
-    Handle file_;
-    Handle dataset_;
-};
-
-void require_pieces(hid_t dataset, hid_t creation, const std::string& what, int depth, PieceChunks& chunks);
-
-void require_piece(hid_t dataset, hid_t creation, std::size_t index, const std::string& what, int depth,
-                   LastPiece& last, PieceChunks& chunks) {
-    const PieceName place = name_of_piece(creation, index, what);
-    const std::string name = to_string(place);
-    const Handle selection = take(H5Pget_virtual_srcspace(creation, index), ErrorCode::input, what);
-    const Handle target = take(H5Pget_virtual_vspace(creation, index), ErrorCode::input, what);
-    const hssize_t count = H5Sget_select_npoints(target.id());
-    if (name.find('%') != std::string::npos || count < 0 || count == static_cast<hssize_t>(H5S_UNLIMITED)) {
-        throw Error(ErrorCode::input, what + ": the virtual dataset grows with its pieces (" + name +
-                                          "), so that none of them can be known to be missing");
+    /// How many virtual datasets lie one in the other below a dataset, itself included.
+    int require(hid_t dataset, hid_t creation, int depth) {
+        if (depth > kMostNested) too_deep();
+        if (H5Pget_layout(creation) == H5D_VIRTUAL) return require_pieces(dataset, creation, depth);
+        if (H5Pget_external_count(creation) > 0) {
+            const Handle space = take(H5Dget_space(dataset), ErrorCode::input, what_);
+            const Handle type = take(H5Dget_type(dataset), ErrorCode::input, what_);
+            const auto elements = static_cast<std::uint64_t>(H5Sget_simple_extent_npoints(space.id()));
+            std::uint64_t bytes = 0;
+            if (__builtin_mul_overflow(elements, H5Tget_size(type.id()), &bytes))
+                throw Error(ErrorCode::input, what_ + ": its external data are larger than any file");
+            require_external_storage(dataset, creation, bytes, what_);
+        } else if (depth > 0) {  // of the dataset itself the storage knows
+            require_written(dataset, creation, what_);
+        }
+        return 0;
     }
-    const bool another = last.open(dataset, place, what);
-    const Handle& piece = last.dataset();
-    if (!inside(selection.id(), count, piece.id())) {
-        throw Error(ErrorCode::input, what + ": its piece " + name + " has not the size that it should give");
-    }
-    if (!another) return;
-    require_piece_type(dataset, piece.id(), name, what);
-    const Handle piece_creation = take(H5Dget_create_plist(piece.id()), ErrorCode::input, what);
-    require_pieces(piece.id(), piece_creation.id(), what, depth + 1, chunks);
-    add_chunks(piece.id(), piece_creation.id(), what + ": its piece " + name, chunks);
-}
 
-/// The data that a dataset takes from elsewhere are there, also those that its pieces take.
-void require_pieces(hid_t dataset, hid_t creation, const std::string& what, int depth, PieceChunks& chunks) {
-    if (depth > kMostNested)
-        throw Error(ErrorCode::input, what + ": virtual datasets lead round in circles, or lie too deep");
-    if (H5Pget_layout(creation) == H5D_VIRTUAL) {
+    int require_pieces(hid_t dataset, hid_t creation, int depth) {
+        const std::size_t count = mapping_count(creation);
+        std::map<std::string, Handle> extents;  // of the pieces by their names
+        Handle file;                            // of the last one: neighbours are often of one file
+        int height = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            const PieceName place = name_of_piece(creation, i, what_);
+            const std::string name = to_string(place);
+            const Handle selection = take(H5Pget_virtual_srcspace(creation, i), ErrorCode::input, what_);
+            const Handle target = take(H5Pget_virtual_vspace(creation, i), ErrorCode::input, what_);
+            const hssize_t elements = H5Sget_select_npoints(target.id());
+            if (name.find('%') != std::string::npos || elements < 0 ||
+                elements == static_cast<hssize_t>(H5S_UNLIMITED)) {
+                throw Error(ErrorCode::input, what_ + ": the virtual dataset grows with its pieces (" + name +
+                                                  "), so that none of them can be known to be missing");
+            }
+            Handle piece;
+            if (!extents.contains(name)) {
+                file = open_piece_file(dataset, place.file, what_);
+                piece = open_counted(file.id(), place);
+                extents[name] = take(H5Dget_space(piece.id()), ErrorCode::input, what_);
+            }
+            if (!inside(selection.id(), elements, extents[name].id())) {
+                throw Error(ErrorCode::input,
+                            what_ + ": its piece " + name + " has not the size that it should give");
+            }
+            if (piece.valid()) height = std::max(height, 1 + require_piece(dataset, piece.id(), name, depth));
+        }
+        return height;
+    }
+
+    /// The piece, open; its mappings, if any, are counted before.
+    Handle open_counted(hid_t file, const PieceName& name) {
+        if (const auto mappings = stored_mappings(file, name.dataset)) {
+            if (!heights_.contains(mappings->place) && !above_.contains(mappings->place)) {
+                count(*mappings);
+                require_room();
+                require_time(mappings_, what_);
+                grant(*mappings);
+            }
+        }
+        Handle piece = open_piece(file, name, what_);
+        if (const auto place = place_of(piece.id())) {
+            pieces_.insert(*place);
+            files_.emplace(place->device, place->file);
+        }
+        return piece;
+    }
+
+    int require_piece(hid_t dataset, hid_t piece, const std::string& name, int depth) {
+        require_piece_type(dataset, piece, name, what_);
+        const Handle creation = take(H5Dget_create_plist(piece), ErrorCode::input, what_);
+        const auto place = place_of(piece);
+        if (!place) fail(ErrorCode::input, what_ + ": its piece " + name);
+        if (above_.contains(*place)) too_deep();
+        const auto known = heights_.find(*place);
+        if (known != heights_.end()) {
+            if (depth + 1 + known->second > kMostNested) too_deep();
+            return known->second;
+        }
+        above_.insert(*place);
+        const int height = require(piece, creation.id(), depth + 1);
+        above_.erase(*place);
+        heights_.emplace(*place, height);
+        add_chunks(piece, creation.id(), what_ + ": its piece " + name, needs_);
+        return height;
+    }
+
+    [[noreturn]] void too_deep() const {
+        throw Error(ErrorCode::input, what_ + ": virtual datasets lead round in circles, or lie too deep");
+    }
+
+    [[nodiscard]] std::size_t mapping_count(hid_t creation) const {
         std::size_t count = 0;
-        require(H5Pget_virtual_count(creation, &count), ErrorCode::input, what);
-        LastPiece last;
-        for (std::size_t i = 0; i < count; ++i)
-            require_piece(dataset, creation, i, what, depth, last, chunks);
-    } else if (H5Pget_external_count(creation) > 0) {
-        const Handle space = take(H5Dget_space(dataset), ErrorCode::input, what);
-        const Handle type = take(H5Dget_type(dataset), ErrorCode::input, what);
-        const auto elements = static_cast<std::uint64_t>(H5Sget_simple_extent_npoints(space.id()));
-        std::uint64_t bytes = 0;
-        if (__builtin_mul_overflow(elements, H5Tget_size(type.id()), &bytes))
-            throw Error(ErrorCode::input, what + ": its external data are larger than any file");
-        require_external_storage(dataset, creation, bytes, what);
-    } else if (depth > 0) {  // of the dataset itself the storage knows
-        require_written(dataset, creation, what);
+        hdf5::require(H5Pget_virtual_count(creation, &count), ErrorCode::input, what_);
+        return count;
     }
-}
+
+    void count(const Mappings& mappings) {
+        mappings_.count += mappings.count;
+        mappings_.blocks += mappings.blocks;
+        mappings_.seconds += mappings.seconds;
+    }
+
+    /// HDF5 opens the pieces of all mappings that it reads, and closes them with the dataset.
+    [[nodiscard]] std::uint64_t open_bytes() const {
+        return mappings_.memory_bytes() + pieces_.size() * kPieceBytes + files_.size() * kPieceFileBytes;
+    }
+
+    [[nodiscard]] std::string words() const {
+        const auto counted = [](std::size_t count, const char* one, const char* more, std::uint64_t bytes) {
+            return std::to_string(count) + (count == 1 ? one : more) + " (" + format_bytes(count * bytes) +
+                   ")";
+        };
+        return "the virtual dataset's " + mappings_.words() + ", " +
+               counted(pieces_.size(), " piece", " pieces", kPieceBytes) + " in " +
+               counted(files_.size(), " file", " files", kPieceFileBytes) + " and matrix (" +
+               format_bytes(matrix_bytes_) + ")";
+    }
+
+    void require_room() const {
+        require_memory(open_bytes() + matrix_bytes_, limit_, what_ + ": reading with " + words());
+    }
+
+    const std::string& what_;
+    std::optional<std::uint64_t> limit_;
+    std::uint64_t matrix_bytes_;
+    Mappings mappings_;  ///< of the dataset, and of its pieces
+    std::set<ObjectPlace> pieces_;
+    std::set<std::pair<std::uint64_t, std::uint64_t>> files_;
+    std::map<ObjectPlace, int> heights_;  ///< of the pieces that have been looked at
+    std::set<ObjectPlace> above_;         ///< the pieces that are being looked at
+    PieceNeeds needs_;
+};
 
 /// A piece from which something is taken.
 struct Piece {
@@ -263,10 +369,26 @@ void check_piece(hid_t dataset, hid_t file, const std::string& name, hid_t selec
     piece.chunks = piece.check->checked_chunks();
 }
 
+/// A piece that is open while a tile is checked. H5Dread will open it too.
+struct OpenPiece {
+    Handle file;
+    Handle dataset;
+    bool is_virtual = false;
+};
+
+OpenPiece open_for_check(hid_t dataset, const PieceName& name, const std::string& what) {
+    OpenPiece piece;
+    piece.file = open_piece_file(dataset, name.file, what);
+    piece.dataset = open_piece(piece.file.id(), name, what);
+    const Handle creation = take(H5Dget_create_plist(piece.dataset.id()), ErrorCode::input, what);
+    piece.is_virtual = H5Pget_layout(creation.id()) == H5D_VIRTUAL;
+    return piece;
+}
+
 void check_pieces_of(hid_t dataset, hid_t selection, const std::string& what, int depth, Pieces& pieces) {
     const Handle creation = take(H5Dget_create_plist(dataset), ErrorCode::input, what);
     if (depth > kMostNested) return;
-    LastPiece last;
+    std::map<std::string, OpenPiece> open;
     std::size_t count = 0;
     require(H5Pget_virtual_count(creation.id(), &count), ErrorCode::input, what);
     for (std::size_t i = 0; i < count; ++i) {
@@ -277,18 +399,17 @@ void check_pieces_of(hid_t dataset, hid_t selection, const std::string& what, in
         };
         if (H5Sget_select_npoints(taken_from(target).id()) == 0) continue;
         const PieceName name = name_of_piece(creation.id(), i, what);
-        last.open(dataset, name, what);
-        const Handle& piece = last.dataset();
         const std::string shown = what + ": its piece " + to_string(name);
+        OpenPiece& piece = open[to_string(name)];
+        if (!piece.dataset.valid()) piece = open_for_check(dataset, name, what);
         Handle from = take(H5Pget_virtual_srcspace(creation.id(), i), ErrorCode::input, what);
         if (H5Sget_select_type(from.id()) == H5S_SEL_ALL)  // of extents that only the piece knows
-            from = take(H5Dget_space(piece.id()), ErrorCode::input, shown);
+            from = take(H5Dget_space(piece.dataset.id()), ErrorCode::input, shown);
         const Handle taken = taken_from(from);
-        const Handle layout = take(H5Dget_create_plist(piece.id()), ErrorCode::input, shown);
-        if (H5Pget_layout(layout.id()) == H5D_VIRTUAL) {
-            check_pieces_of(piece.id(), taken.id(), shown, depth + 1, pieces);
+        if (piece.is_virtual) {
+            check_pieces_of(piece.dataset.id(), taken.id(), shown, depth + 1, pieces);
         } else {
-            check_piece(piece.id(), last.file().id(), name.dataset, taken.id(), shown, pieces);
+            check_piece(piece.dataset.id(), piece.file.id(), name.dataset, taken.id(), shown, pieces);
         }
     }
 }
@@ -333,7 +454,7 @@ std::vector<Handle> check_pieces(hid_t dataset, hid_t selection, std::uint64_t c
     return open;
 }
 
-PieceChunks require_external_pieces(const Source& source, const Dense& dense, const ReadOptions& options) {
+PieceNeeds require_external_pieces(const Source& source, const Dense& dense, const ReadOptions& options) {
     const bool is_virtual = dense.layout == H5D_VIRTUAL;
     if (!is_virtual && H5Pget_external_count(dense.creation.id()) <= 0) return {};
     if (!options.allow_external) {
@@ -347,9 +468,7 @@ PieceChunks require_external_pieces(const Source& source, const Dense& dense, co
             ErrorCode::input,
             source.name + ": the pieces of a virtual dataset cannot be found with HDF5_VDS_PREFIX set");
     }
-    PieceChunks chunks;
-    require_pieces(dense.dataset.id(), dense.creation.id(), source.name, 0, chunks);
-    return chunks;
+    return PieceWalk(source, options).look_at(dense);
 }
 
 }  // namespace gpumat::formats::hdf5

@@ -5,6 +5,8 @@
 #include <deque>
 #include <set>
 
+#include "formats/hdf5/mappings.hpp"
+
 namespace gpumat::formats::hdf5 {
 namespace {
 
@@ -44,7 +46,7 @@ std::string external_target(const std::vector<char>& value, std::size_t size) {
 /// One step of a path: the object behind a hard or external link, or nothing for a soft link, whose own
 /// path has then been put before `parts` and `at` moved to where it starts.
 Handle follow(Handle& at, const std::string& name, std::deque<std::string>& parts, int& soft_links,
-              bool allow_external, const std::string& what) {
+              const ReadOptions& options, const std::string& what) {
     H5L_info_t info{};
     require(H5Lget_info(at.id(), name.c_str(), &info, H5P_DEFAULT), ErrorCode::input, what);
     if (info.type == H5L_TYPE_SOFT) {
@@ -60,18 +62,19 @@ Handle follow(Handle& at, const std::string& name, std::deque<std::string>& part
     if (info.type == H5L_TYPE_EXTERNAL) {
         const auto target =
             external_target(link_value(at.id(), name, info.u.val_size, what), info.u.val_size);
-        if (!allow_external) {
+        if (!options.allow_external) {
             throw Error(ErrorCode::input, what + ": '" + name + "' is an external link to " + target +
                                               ", which is refused unless external files are allowed "
                                               "(--allow-external)");
         }
+        // Its mappings, if any, are counted when it is open: only HDF5 knows where it looks for the file.
         return take(H5Oopen(at.id(), name.c_str(), H5P_DEFAULT), ErrorCode::input,
                     what + ": the external link '" + name + "' to " + target + " leads nowhere");
     }
     if (info.type != H5L_TYPE_HARD) {
         throw Error(ErrorCode::input, what + ": '" + name + "' is a link of an unknown, user-defined kind");
     }
-    return take(H5Oopen(at.id(), name.c_str(), H5P_DEFAULT), ErrorCode::input, what);
+    return open_object(at.id(), name, options.memory_limit, what);
 }
 
 herr_t keep_name(hid_t /*group*/, const char* name, const H5L_info_t* info, void* data) {
@@ -111,7 +114,7 @@ Handle open_for_reading(const std::string& path) {
                 path + ": cannot be opened as HDF5");
 }
 
-Handle resolve(hid_t file, const std::string& path, const std::string& dataset, bool allow_external) {
+Handle resolve(hid_t file, const std::string& path, const std::string& dataset, const ReadOptions& options) {
     const std::string what = path + ":" + dataset;
     std::deque<std::string> parts;
     push_front(parts, dataset);
@@ -127,13 +130,13 @@ Handle resolve(hid_t file, const std::string& path, const std::string& dataset, 
         const htri_t exists = H5Lexists(at.id(), name.c_str(), H5P_DEFAULT);
         if (exists < 0) fail(ErrorCode::input, what);
         if (exists == 0) throw Error(ErrorCode::input, what + ": there is no '" + name + "'");
-        Handle next = follow(at, name, parts, soft_links, allow_external, what);
+        Handle next = follow(at, name, parts, soft_links, options, what);
         if (next.valid()) at = std::move(next);
     }
     return at;
 }
 
-void walk(hid_t file, const std::string& path,
+void walk(hid_t file, const std::string& path, const ReadOptions& options,
           const std::function<bool(const Handle& object, const std::string& name)>& visit) {
     struct Place {
         std::string name;
@@ -144,17 +147,17 @@ void walk(hid_t file, const std::string& path,
     while (!stack.empty()) {
         const Place place = std::move(stack.back());
         stack.pop_back();
-        const Handle object(H5Oopen(file, place.name.c_str(), H5P_DEFAULT));
+        const std::string what = path + ":" + place.name;
         H5O_info_t info{};
-        if (!object.valid() || H5Oget_info2(object.id(), &info, H5O_INFO_BASIC) < 0) {
-            fail(ErrorCode::input, path + ":" + place.name);
-        }
+        require(H5Oget_info_by_name2(file, place.name.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT),
+                ErrorCode::input, what);
         if (!seen.emplace(info.fileno, info.addr).second) continue;
+        const Handle object = open_object(file, place.name, options.memory_limit, what);
         if (!visit(object, place.name) || info.type != H5O_TYPE_GROUP || place.depth >= kMostDepth) continue;
         std::vector<std::string> names;
         hsize_t position = 0;
         require(H5Literate(object.id(), H5_INDEX_NAME, H5_ITER_NATIVE, &position, keep_name, &names),
-                ErrorCode::input, path + ":" + place.name);
+                ErrorCode::input, what);
         std::ranges::sort(names, std::greater{});
         for (const std::string& name : names) {
             stack.push_back({(place.name == "/" ? "" : place.name) + "/" + name, place.depth + 1});

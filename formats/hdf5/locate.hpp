@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/format.hpp"
 #include "formats/hdf5/library.hpp"
 
 namespace gpumat::formats::hdf5 {
@@ -13,14 +14,15 @@ namespace gpumat::formats::hdf5 {
 Handle open_for_reading(const std::string& path);
 
 /// Opens the object at `dataset` ("/group/name") of the open file `path`. Follows hard and soft links, and
-/// external links, anywhere in the path, where `allow_external`. Throws Error{input} naming the link that
-/// does not exist, leads round in circles or is refused.
-Handle resolve(hid_t file, const std::string& path, const std::string& dataset, bool allow_external);
+/// external links, anywhere in the path, where `options` allow it. Throws Error{input} naming the link that
+/// does not exist, leads round in circles or is refused, Error{memory} where the mappings of a virtual
+/// dataset pass the limit.
+Handle resolve(hid_t file, const std::string& path, const std::string& dataset, const ReadOptions& options);
 
 /// Calls `visit(object, name)` for every object that hard links reach from the root, once each, in the
 /// order of their paths. `visit` returns whether to descend into a group. Groups that lie very deep are
-/// left out.
-void walk(hid_t file, const std::string& path,
+/// left out. Throws Error{memory} where the mappings of a virtual dataset pass the limit.
+void walk(hid_t file, const std::string& path, const ReadOptions& options,
           const std::function<bool(const Handle& object, const std::string& name)>& visit);
 
 /// The text of a scalar string attribute or dataset; empty where there is none.

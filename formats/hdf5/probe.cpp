@@ -10,10 +10,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <optional>
 
 #include "lib/core/memory.hpp"
 
@@ -22,7 +24,6 @@ namespace {
 
 // What describing a file may take: in a file of a million datasets, some 300 MB, about 20 s.
 constexpr std::uint64_t kLeastSeconds = 2;
-constexpr std::uint64_t kMostSeconds = 600;
 constexpr std::uint64_t kBytesASecond = std::uint64_t{4}
                                         << 20;  ///< of file and result, each worth a second more
 constexpr std::uint64_t kLeastMemoryBytes = std::uint64_t{1} << 30;
@@ -45,11 +46,12 @@ struct Bounds {
     std::uint64_t memory_bytes = 0;  ///< beyond what the parent has
 };
 
-Bounds bounds_for(std::uint64_t file_bytes, std::uint64_t result_bytes) {
+Bounds bounds_for(std::uint64_t file_bytes, std::uint64_t result_bytes, double more_seconds) {
     const std::uint64_t more_memory = std::min(
         kMemoryPerFileByte * file_bytes + kMemoryPerResultByte * result_bytes, available_memory_bytes());
-    return {std::min(kLeastSeconds + (file_bytes + result_bytes) / kBytesASecond, kMostSeconds),
-            kLeastMemoryBytes + more_memory};
+    const std::uint64_t seconds = kLeastSeconds + (file_bytes + result_bytes) / kBytesASecond +
+                                  static_cast<std::uint64_t>(std::min<double>(more_seconds, kMostSeconds));
+    return {std::min(seconds, kMostSeconds), kLeastMemoryBytes + more_memory};
 }
 
 /// The address space that this process uses.
@@ -59,12 +61,24 @@ std::uint64_t address_space_bytes() {
     return pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-/// Lowers a limit; one that is lower already stays.
-void limit(decltype(RLIMIT_CPU) resource, std::uint64_t most) {
-    rlimit present{};
-    if (getrlimit(resource, &present) != 0) return;
-    present.rlim_cur = std::min<rlim_t>(present.rlim_cur, most);
-    setrlimit(resource, &present);
+/// Lowers the limit that was `before`; one that is lower already stays.
+void limit(decltype(RLIMIT_CPU) resource, rlimit before, std::uint64_t most) {
+    before.rlim_cur = std::min<rlim_t>(before.rlim_cur, most);
+    setrlimit(resource, &before);
+}
+
+/// The bounds of the child that this process is, and the limits that it was born with.
+struct OwnBounds {
+    Bounds bounds;
+    std::uint64_t address_space = 0;
+    rlimit time{};
+    rlimit memory{};
+};
+std::optional<OwnBounds> own;  // none where this is no child
+
+void apply(const OwnBounds& child) {
+    limit(RLIMIT_CPU, child.time, child.bounds.seconds);
+    limit(RLIMIT_AS, child.memory, child.address_space + child.bounds.memory_bytes);
 }
 
 void write_all(int descriptor, const std::string& text) {
@@ -87,9 +101,11 @@ void write_all(int descriptor, const std::string& text) {
         if (!ignored || number == SIGXCPU) std::signal(number, SIG_DFL);
     }
     pthread_sigmask(SIG_SETMASK, &signals, nullptr);
-    limit(RLIMIT_CORE, 0);
-    limit(RLIMIT_CPU, bounds.seconds);
-    limit(RLIMIT_AS, address_space_bytes() + bounds.memory_bytes);
+    limit(RLIMIT_CORE, {0, RLIM_INFINITY}, 0);
+    own = OwnBounds{bounds, address_space_bytes(), {}, {}};
+    getrlimit(RLIMIT_CPU, &own->time);
+    getrlimit(RLIMIT_AS, &own->memory);
+    apply(*own);
     std::string last_word(1, kDone);
     try {
         task();
@@ -114,8 +130,12 @@ std::string read_all(int descriptor) {
 }
 
 /// How a child ended that did not speak its last word.
-std::string how_it_ended(int status) {
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) return "it takes endless time";
+std::string how_it_ended(int status, const rusage& used) {
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) {
+        return "it takes endless time: it was stopped after " +
+               std::to_string(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+               " s of processor time, the bound for a file that holds as much";
+    }
     if (WIFSIGNALED(status)) return std::string("it crashes: ") + strsignal(WTERMSIG(status));
     if (WEXITSTATUS(status) == 0) return "it takes too much memory";
     return "it ends with status " + std::to_string(WEXITSTATUS(status));
@@ -129,8 +149,8 @@ std::string how_it_ended(int status) {
 }  // namespace
 
 void try_in_child(const std::string& path, const std::string& shown, ErrorCode code,
-                  const std::function<void()>& task, std::uint64_t result_bytes) {
-    const Bounds bounds = bounds_for(bytes_of_file(path), result_bytes);
+                  const std::function<void()>& task, std::uint64_t result_bytes, double more_seconds) {
+    const Bounds bounds = bounds_for(bytes_of_file(path), result_bytes, more_seconds);
     std::array<int, 2> pipe{};
     if (pipe2(pipe.data(), O_CLOEXEC) != 0) cannot_start(shown);
     const auto [from_child, to_parent] = pipe;
@@ -151,13 +171,22 @@ void try_in_child(const std::string& path, const std::string& shown, ErrorCode c
         cannot_start(shown);
     }
     int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    rusage used{};
+    while (wait4(child, &status, 0, &used) < 0 && errno == EINTR) {
     }
     if (last_word == std::string(1, kDone)) return;
     if (last_word.size() > 2 && last_word[0] == kError)
         throw Error(static_cast<ErrorCode>(last_word[1]), last_word.substr(2));
-    throw Error(code, shown + ": the HDF5 library fails on this file (" + how_it_ended(status) +
+    throw Error(code, shown + ": the HDF5 library fails on this file (" + how_it_ended(status, used) +
                           "); the file is damaged");
+}
+
+void extend_bounds(double seconds, std::uint64_t memory_bytes) {
+    if (!own) return;
+    const auto more = static_cast<std::uint64_t>(std::min<double>(std::ceil(seconds), kMostSeconds));
+    own->bounds.seconds = std::min(own->bounds.seconds + more, kMostSeconds);
+    own->bounds.memory_bytes += memory_bytes;
+    apply(*own);
 }
 
 }  // namespace gpumat::formats::hdf5

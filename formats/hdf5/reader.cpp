@@ -52,9 +52,15 @@ Header header_of(const Source& source, const std::string& path) {
     return header;
 }
 
+/// A matrix of a file, closed again: of a virtual dataset, HDF5 keeps much in memory while it is open.
+struct Listed {
+    Header header;
+    std::string element;  ///< "f64", "12-bit integers"
+};
+
 /// Everything in a file that could be asked for: matrices, and what else it holds, with why it is none.
 struct Contents {
-    std::vector<Source> matrices;
+    std::vector<Listed> matrices;
     std::vector<std::string> others;  ///< "/v: holds text, expected numbers"
 };
 
@@ -64,13 +70,13 @@ bool internal(const std::string& name) {  // MATLAB keeps what cells and objects
 
 Contents contents_of(hid_t file, const std::string& path, const ReadOptions& options, bool julia) {
     Contents contents;
-    walk(file, path, [&](const Handle& object, const std::string& name) {
+    walk(file, path, options, [&](const Handle& object, const std::string& name) {
         if (internal(name)) return false;
         const bool group = H5Iget_type(object.id()) == H5I_GROUP;
         Handle own(H5Oopen(object.id(), ".", H5P_DEFAULT));
         auto found = describe(std::move(own), path, name, options, julia);
         if (auto* source = std::get_if<Source>(&found)) {
-            contents.matrices.push_back(std::move(*source));
+            contents.matrices.push_back({header_of(*source, path), source->element.name});
             return false;
         }
         const std::string& why = std::get<std::string>(found);
@@ -88,18 +94,29 @@ std::string listed(const std::vector<std::string>& lines) {
     return text;
 }
 
-std::string listed(const std::vector<Source>& matrices) {
+std::string listed(const std::vector<Listed>& matrices) {
     std::vector<std::string> lines;
     lines.reserve(matrices.size());
-    for (const Source& matrix : matrices)
-        lines.push_back(matrix.dataset + "  " + to_string(matrix.shape()) + " " + matrix.element.name);
+    for (const auto& [header, element] : matrices)
+        lines.push_back(header.source.dataset + "  " + to_string(header.shape) + " " + element);
     return listed(lines);
+}
+
+/// The matrix that `object`, which was found at `dataset`, has to be.
+Source matrix_in(Handle object, const std::string& path, const std::string& dataset,
+                 const ReadOptions& options, bool julia) {
+    auto found = describe(std::move(object), path, dataset, options, julia);
+    if (auto* source = std::get_if<Source>(&found)) return std::move(*source);
+    throw Error(ErrorCode::input, path + ":" + dataset + ": " + std::get<std::string>(found));
 }
 
 /// The only matrix of a file in which none was named.
 Source only_matrix(hid_t file, const std::string& path, const ReadOptions& options, bool julia) {
-    Contents contents = contents_of(file, path, options, julia);
-    if (contents.matrices.size() == 1) return std::move(contents.matrices.front());
+    const Contents contents = contents_of(file, path, options, julia);
+    if (contents.matrices.size() == 1) {
+        const std::string& dataset = contents.matrices.front().header.source.dataset;
+        return matrix_in(resolve(file, path, dataset, options), path, dataset, options, julia);
+    }
     if (contents.matrices.empty()) {
         throw Error(ErrorCode::input, path + ": holds no matrix" + (contents.others.empty() ? "" : ":") +
                                           listed(contents.others));
@@ -111,17 +128,16 @@ Source only_matrix(hid_t file, const std::string& path, const ReadOptions& optio
 Source named_matrix(hid_t file, const Reference& reference, const ReadOptions& options, bool julia) {
     Handle object = [&] {
         try {
-            return resolve(file, reference.path, reference.dataset, options.allow_external);
+            return resolve(file, reference.path, reference.dataset, options);
         } catch (const Error& error) {
+            if (error.code() != ErrorCode::input) throw;
             const Contents contents = contents_of(file, reference.path, options, julia);
             throw Error(error.code(), error.what() + (contents.matrices.empty()
                                                           ? "; the file holds no matrix"
                                                           : "; the file holds" + listed(contents.matrices)));
         }
     }();
-    auto found = describe(std::move(object), reference.path, reference.dataset, options, julia);
-    if (auto* source = std::get_if<Source>(&found)) return std::move(*source);
-    throw Error(ErrorCode::input, to_string(reference) + ": " + std::get<std::string>(found));
+    return matrix_in(std::move(object), reference.path, reference.dataset, options, julia);
 }
 
 Source find_matrix(hid_t file, const Reference& reference, const ReadOptions& options) {
@@ -171,6 +187,8 @@ class Hdf5Reader : public Reader, public AttributeSource {
     }
 
     [[nodiscard]] const Header& header() const override { return header_; }
+
+    [[nodiscard]] std::uint64_t open_bytes() const override { return storage_ ? storage_->open_bytes() : 0; }
 
     [[nodiscard]] hid_t attributed() const override {
         const auto* dense = std::get_if<Dense>(&source_.where);
@@ -297,8 +315,8 @@ std::vector<Header> list(const std::string& path, const ReadOptions& options) {
     const auto headers_of = [&] {
         const Handle file = open_for_reading(path);
         std::vector<Header> headers;
-        for (const Source& source : contents_of(file.id(), path, options, written_by_julia(path)).matrices)
-            headers.push_back(header_of(source, path));
+        for (Listed& matrix : contents_of(file.id(), path, options, written_by_julia(path)).matrices)
+            headers.push_back(std::move(matrix.header));
         return headers;
     };
     try_in_child(path, path, ErrorCode::input, headers_of);

@@ -70,6 +70,12 @@ struct Needs {
     std::uint64_t memory_bytes = 0;   ///< beside the tile
     std::uint64_t checked_bytes = 0;  ///< that are read beside the tile
     std::uint64_t cache_bytes = 0;    ///< that chunks take beside the tile
+    PieceNeeds virtual_dataset;       ///< what one takes all the time
+
+    /// All but the tile.
+    [[nodiscard]] std::uint64_t bytes() const {
+        return memory_bytes + cache_bytes + virtual_dataset.open_bytes + virtual_dataset.matrix_bytes;
+    }
 };
 
 /// The bytes of the smallest tile.
@@ -109,18 +115,19 @@ class ChildStorage : public Storage {
         }
     }
 
+    [[nodiscard]] std::uint64_t open_bytes() const override { return needs_.virtual_dataset.open_bytes; }
+
   private:
     /// Of one tile: what the limit leaves, and at least a chunk. Throws where that is too much: a small file
     /// can have chunks of 4 GiB.
     [[nodiscard]] std::int64_t tile_bytes(const ReadOptions& options) const {
-        const std::uint64_t least =
-            needs_.memory_bytes + needs_.cache_bytes + grain_bytes(source_, needs_.grain);
         require_memory(
-            least, options.memory_limit,
-            source_.name + (needs_.grain == Shape{1, 1} ? std::string(": reading elements")
-                                                        : ": reading chunks of " + to_string(needs_.grain)));
-        const std::uint64_t left = options.memory_limit.value_or(available_memory_bytes()) -
-                                   needs_.memory_bytes - needs_.cache_bytes;
+            needs_.bytes() + grain_bytes(source_, needs_.grain), options.memory_limit,
+            source_.name +
+                (needs_.grain == Shape{1, 1} ? std::string(": reading elements")
+                                             : ": reading chunks of " + to_string(needs_.grain)) +
+                (needs_.virtual_dataset.words.empty() ? "" : " with " + needs_.virtual_dataset.words));
+        const std::uint64_t left = options.memory_limit.value_or(available_memory_bytes()) - needs_.bytes();
         return static_cast<std::int64_t>(std::min(left, static_cast<std::uint64_t>(kTileBytes)));
     }
 
@@ -143,7 +150,9 @@ class ChildStorage : public Storage {
         const std::int64_t bytes = tile.cols * element_bytes_;
         try_in_child(
             source_.path, source_.name, ErrorCode::input, [&] { inner_->read(tile, shared.data(), bytes); },
-            static_cast<std::uint64_t>(tile.rows * bytes) + needs_.memory_bytes + needs_.checked_bytes);
+            static_cast<std::uint64_t>(tile.rows * bytes) + needs_.memory_bytes +
+                needs_.virtual_dataset.open_bytes + needs_.checked_bytes,
+            needs_.virtual_dataset.seconds);
         for (std::int64_t i = 0; i < tile.rows; ++i)
             std::memcpy(to + i * row_bytes, shared.data() + i * bytes, static_cast<std::size_t>(bytes));
     }
@@ -274,9 +283,12 @@ bool enough_chunks_are_there(hid_t dataset, hid_t creation, const std::string& w
 namespace {
 
 /// Of a tile of a virtual dataset. Half of what the limit leaves beside the smallest one is for chunks.
-Needs needs_of(const Source& source, const PieceChunks& pieces, const ReadOptions& options) {
-    Needs needs{pieces.largest, kConversionBytes + pieces.memory_bytes, kCheckedBytes, 0};
-    const std::uint64_t least = needs.memory_bytes + grain_bytes(source, needs.grain);
+Needs needs_of(const Source& source, const PieceNeeds& pieces, const ReadOptions& options) {
+    Needs needs{.grain = pieces.largest,
+                .memory_bytes = kConversionBytes + pieces.memory_bytes,
+                .checked_bytes = kCheckedBytes,
+                .virtual_dataset = pieces};
+    const std::uint64_t least = needs.bytes() + grain_bytes(source, needs.grain);
     const std::uint64_t limit = options.memory_limit.value_or(available_memory_bytes());
     if (pieces.memory_bytes > 0 && limit > least)
         needs.cache_bytes = std::min((limit - least) / 2, kMostCacheBytes);
@@ -286,14 +298,14 @@ Needs needs_of(const Source& source, const PieceChunks& pieces, const ReadOption
 /// Whatever the fast storages leave. In a child where filters run, numbers are converted or other files are
 /// read.
 std::unique_ptr<Storage> open_library_storage(const Source& source, const Dense& dense,
-                                              const PieceChunks& pieces, const ReadOptions& options) {
+                                              const PieceNeeds& pieces, const ReadOptions& options) {
     require_filters(source, dense);
     require_whole(dense.dataset.id(), dense.creation.id(), source.name);
     require_filled(source, dense);
     if (dense.layout == H5D_CHUNKED) {
-        return std::make_unique<ChildStorage>(source, open_library_chunks(source, dense),
-                                              Needs{dense.chunk, library_chunk_bytes(source, dense), 0, 0},
-                                              options);
+        return std::make_unique<ChildStorage>(
+            source, open_library_chunks(source, dense),
+            Needs{.grain = dense.chunk, .memory_bytes = library_chunk_bytes(source, dense)}, options);
     }
     if (dense.layout == H5D_VIRTUAL) {
         const Needs needs = needs_of(source, pieces, options);
@@ -302,14 +314,14 @@ std::unique_ptr<Storage> open_library_storage(const Source& source, const Dense&
     }
     auto storage = std::make_unique<LibraryStorage>(source, dense, 0);
     if (source.element.same_bits || source.element.wide.has_value()) return storage;
-    return std::make_unique<ChildStorage>(source, std::move(storage), Needs{{1, 1}, kConversionBytes, 0, 0},
-                                          options);
+    return std::make_unique<ChildStorage>(source, std::move(storage),
+                                          Needs{.grain = {1, 1}, .memory_bytes = kConversionBytes}, options);
 }
 
 }  // namespace
 
 std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, const ReadOptions& options) {
-    const PieceChunks pieces = require_external_pieces(source, dense, options);
+    const PieceNeeds pieces = require_external_pieces(source, dense, options);
     const bool plain = source.element.same_bits || source.element.wide.has_value();
     const bool external = H5Pget_external_count(dense.creation.id()) > 0;
     std::unique_ptr<Storage> storage;

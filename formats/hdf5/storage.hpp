@@ -18,6 +18,9 @@ class Storage {
 
     /// Fills rows of `rect.cols` elements, `row_bytes` apart. Throws Error{input}.
     virtual void read(const Block& rect, std::byte* to, std::int64_t row_bytes) = 0;
+
+    /// The memory that it keeps beside the elements that it reads.
+    [[nodiscard]] virtual std::uint64_t open_bytes() const { return 0; }
 };
 
 /// The fastest storage that reads the dataset. `source` and `dense` must outlive it. Throws Error{input}

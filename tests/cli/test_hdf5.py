@@ -2,13 +2,15 @@
 
 import fcntl
 import os
+import subprocess
+import sys
 import unittest
 import zlib
 
 import h5py
 import numpy as np
 
-from harness import Case, read_h5, write_h5
+from harness import GPUMAT, Case, read_h5, write_h5
 
 VALUES = np.arange(6.0).reshape(2, 3)
 TEXT = "gr\u00f6\u00dfer \u2265 1"
@@ -249,6 +251,121 @@ class PipeAsPiece(Case):
             file.create_virtual_dataset("V", layout)
         result = self.run_tool("transpose", "virtual.h5", "--allow-external", "-o", "out.h5", code=3)
         self.assert_says(result, "pipe.h5", "no regular file")
+
+
+class ManyMappings(Case):
+    """Virtual datasets of thousands of mappings, of which HDF5 keeps much in memory."""
+
+    def virtual(self, name, shape, takes, libver=("v110", "v110")):
+        """A virtual dataset of f64: `takes` gives the selection of each part, the piece's number and what it takes there."""
+        layout = h5py.VirtualLayout(shape, "f8")
+        pieces = [h5py.VirtualSource("pieces.h5", f"piece{i}", piece.shape) for i, piece in enumerate(self.pieces)]
+        for part, index, taken in takes:
+            layout[part] = pieces[index][taken]
+        with h5py.File(self.path(name), "w", libver=libver) as file:
+            file.create_virtual_dataset("A", layout)
+
+    def setUp(self):
+        super().setUp()
+        self.pieces = list(np.random.default_rng(3).random((10, 1000, 8)))
+        with h5py.File(self.path("pieces.h5"), "w") as file:
+            for i, piece in enumerate(self.pieces):
+                file.create_dataset(f"piece{i}", data=piece, chunks=(100, 8) if i % 2 else None)
+
+    def peak_bytes(self, *arguments, code=0):
+        """What the tool and its children took at most, each of them; and what it said."""
+        program = ("import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], capture_output=True, text=True); "
+                   "print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024); print(done.stderr)")
+        done = subprocess.run([sys.executable, "-c", program, GPUMAT, *arguments], cwd=self.folder, text=True, capture_output=True)
+        first, _, said = done.stdout.partition("\n")
+        self.assertEqual(int(first.split()[0]), code, done.stdout + done.stderr)
+        return int(first.split()[1]), said
+
+    def alternating_rows(self, name, count):
+        self.virtual(name, (count, 8), [(i, i % 10, i // 10) for i in range(count)])
+        return np.stack(self.pieces, axis=1).reshape(-1, 8)[:count]
+
+    def test_ten_thousand_rows_of_ten_pieces_in_turn(self):
+        expected = self.alternating_rows("rows.h5", 10000)
+        self.run_tool("transpose", "rows.h5", "--allow-external", "-o", "out.h5:/A")
+        self.assertTrue(np.array_equal(read_h5(self.path("out.h5"))[1], expected.T))
+
+    def test_columns_of_ten_pieces_in_turn(self):
+        takes = [(np.s_[:, i], i % 10, np.s_[:, i // 10 % 8]) for i in range(2000)]
+        self.virtual("columns.h5", (1000, 2000), takes)
+        self.run_tool("transpose", "columns.h5", "--allow-external", "-o", "out.h5:/A")
+        expected = np.stack([self.pieces[index][taken] for _, index, taken in takes])
+        self.assertTrue(np.array_equal(read_h5(self.path("out.h5"))[1], expected))
+
+    def test_selections_that_are_listed_block_by_block(self):
+        """HDF5 merges each block with those before it: more than the seconds that a file of that size is given."""
+        takes = [(np.s_[:, i], i % 10, np.s_[::2, i // 10]) for i in range(80)]
+        self.pieces = list(np.random.default_rng(4).random((10, 6000, 8)))
+        with h5py.File(self.path("pieces.h5"), "w") as file:
+            for i, piece in enumerate(self.pieces):
+                file[f"piece{i}"] = piece
+        self.virtual("blocks.h5", (3000, 80), takes, libver="earliest")
+        self.run_tool("transpose", "blocks.h5:/A", "--allow-external", "-o", "out.h5:/A")
+        expected = np.stack([self.pieces[index][taken] for _, index, taken in takes])
+        self.assertTrue(np.array_equal(read_h5(self.path("out.h5"))[1], expected))
+
+    def test_selections_that_hdf5_would_merge_for_hours_are_refused_at_once(self):
+        with h5py.File(self.path("pieces.h5"), "w") as file:
+            file.create_dataset("piece0", (1000, 1000), "f8")
+        layout = h5py.VirtualLayout((500, 500), "f8")
+        layout[...] = h5py.VirtualSource("pieces.h5", "piece0", (1000, 1000))[::2, ::2]
+        with h5py.File(self.path("blocks.h5"), "w", libver="earliest") as file:
+            file.create_virtual_dataset("A", layout)
+        for arguments in (("info", "blocks.h5"), ("transpose", "blocks.h5:/A", "--allow-external")):
+            result = self.run_tool(*arguments, code=3)
+            self.assert_says(result, "blocks.h5:/A", "1 mapping lists 250000 blocks", "the bound is 600 s", "v110")
+
+    def test_their_memory_is_counted(self):
+        """The tool takes no more than the limit beside what it takes to read one mapping; and it takes the limit that it names."""
+        self.alternating_rows("one.h5", 1)
+        small, _ = self.peak_bytes("info", "--stats", "one.h5", "--allow-external")
+        for count in (1024, 4096):
+            self.alternating_rows("rows.h5", count)
+            for command in (("info", "--stats", "rows.h5"), ("transpose", "rows.h5:/A", "--verify", "none")):
+                needed = count * 32 << 10
+                taken, said = self.peak_bytes(*command, "--allow-external", "--memory-limit", str(needed - 1), code=6)
+                self.assertLess(taken, small + (4 << 20), said)  # nothing of it was opened
+                self.assertIn(f"rows.h5:/A: opening the virtual dataset with its {count} mappings", said)
+                limit = needed + (12 << 20)
+                taken, _ = self.peak_bytes(*command, "--allow-external", "--memory-limit", str(limit))
+                self.assertLess(taken, small + limit)
+                self.assertGreater(taken, small + needed // 2)  # else the constant is far from what HDF5 takes
+
+    def test_what_is_needed_together_is_told(self):
+        self.alternating_rows("rows.h5", 1024)
+        result = self.run_tool("transpose", "rows.h5:/A", "--allow-external", "--memory-limit", "34MiB", code=6)
+        self.assert_says(result, "1024 mappings (32.", "10 pieces (320.00 KiB) in 1 file (640.00 KiB)", "matrix (64.00 KiB)", "34.00 MiB")
+
+    def test_the_result_counts_too(self):
+        """Mappings, input and result are in memory together."""
+        pieces = np.random.default_rng(5).random((1, 1024, 2048))
+        self.pieces = list(pieces)
+        with h5py.File(self.path("pieces.h5"), "w") as file:
+            file["piece0"] = pieces[0]
+        self.virtual("rows.h5", (1024, 2048), [(i, 0, 1023 - i) for i in range(1024)])
+        result = self.run_tool("transpose", "rows.h5:/A", "--allow-external", "--memory-limit", "64MiB", code=6)
+        self.assert_says(result, "to read virtual datasets", "the limit is 64.00 MiB")
+        self.run_tool("transpose", "rows.h5:/A", "--allow-external", "--memory-limit", "72MiB", "-o", "out.h5:/A")
+        self.assertTrue(np.array_equal(read_h5(self.path("out.h5"))[1], pieces[0][::-1].T))
+
+    def test_old_and_new_headers_and_user_blocks(self):
+        """The mappings are counted before HDF5 opens the dataset, however its header is stored."""
+        for libver in ("earliest", ("v110", "v110")):
+            for attributes in (0, 40):
+                layout = h5py.VirtualLayout((200, 8), "f8")
+                for row in range(200):
+                    layout[row] = h5py.VirtualSource("pieces.h5", "piece0", (1000, 8))[row]
+                with h5py.File(self.path("virtual.h5"), "w", libver=libver, userblock_size=512) as file:
+                    made = file.create_group("g").create_virtual_dataset("A", layout)
+                    for i in range(attributes):  # so that the header goes on elsewhere
+                        made.attrs[f"note {i}"] = "x" * 100
+                result = self.run_tool("transpose", "virtual.h5:/g/A", "--allow-external", "--memory-limit", "6MiB", code=6)
+                self.assert_says(result, "virtual.h5:/g/A: opening the virtual dataset with its 200 mappings")
 
 
 if __name__ == "__main__":

@@ -23,9 +23,11 @@ using namespace gpumat::formats;
 /// In the place of the one that forks. What only tries a file is left out: the caller does it again.
 void gpumat::formats::hdf5::try_in_child(const std::string& /*path*/, const std::string& /*shown*/,
                                          ErrorCode /*code*/, const std::function<void()>& task,
-                                         std::uint64_t result_bytes) {
+                                         std::uint64_t result_bytes, double /*more_seconds*/) {
     if (result_bytes > 0) task();
 }
+
+void gpumat::formats::hdf5::extend_bounds(double /*seconds*/, std::uint64_t /*memory_bytes*/) {}
 
 namespace {
 
