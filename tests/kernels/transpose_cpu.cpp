@@ -113,7 +113,7 @@ TEST_CASE("CPU transposes take every choice of every parameter", "[transpose]") 
         for (const Parameter& parameter : level->parameters) {
             for (const int choice : parameter.choices) {
                 for (const Type type : kTypes) {
-                    for (const auto& [m, n] : {std::pair{131, 67}, std::pair{259, 259}}) {
+                    for (const auto& [m, n] : {std::pair{131, 67}, std::pair{67, 131}, std::pair{259, 259}}) {
                         DYNAMIC_SECTION(case_name(*level, type, m, n) << "_" << parameter.name << choice) {
                             Problem problem{.type = type, .m = m, .n = n};
                             problem.parameters.emplace(parameter.name, choice);
@@ -128,14 +128,15 @@ TEST_CASE("CPU transposes take every choice of every parameter", "[transpose]") 
 
 TEST_CASE("CPU transposes of results beyond the cache", "[transpose]") {
     // Large enough for streaming stores. Rows on lines (1024) and off them (1031); low, with rows of 128
-    // bytes and a little more; so high that several strips of tiles lie below each other; and each turned
-    // over.
+    // bytes, a little less and a little more; so high that several strips of tiles lie below each other; and
+    // each turned over.
     const Registry registry = Registry::standard();
     for (const Level* level : registry.levels(Operation::transpose, DeviceKind::cpu)) {
         for (const Type type : kTypes) {
             const auto size = static_cast<std::int64_t>(size_of(type));
-            for (const std::int64_t m : {std::int64_t{1}, std::int64_t{3}, 128 / size, 128 / size + 1,
-                                         std::int64_t{1024}, std::int64_t{1031}, 16384 / size + 7}) {
+            for (const std::int64_t m :
+                 {std::int64_t{1}, std::int64_t{3}, 100 / size + 1, 128 / size, 128 / size + 1,
+                  std::int64_t{1024}, std::int64_t{1031}, 16384 / size + 7}) {
                 const std::int64_t n = (std::int64_t{5} << 18) / m / size + 3;
                 for (const auto& [rows, cols] : {std::pair{m, n}, std::pair{n, m}}) {
                     DYNAMIC_SECTION(case_name(*level, type, rows, cols)) {

@@ -1,8 +1,10 @@
 // transpose, CPU level `vectorized`: tiles transposed in vector registers, staged, and streamed to memory.
 //
 // Since `tiled`, four things, all of one idea, to move whole lines, each once and early:
-//  - A group of 16 / size rows is loaded a register a row and transposed by log2(16 / size) rounds of
-//    interleaving ("unpack"), which leaves 16 bytes of an output row in every 128-bit lane.
+//  - Registers are transposed by log2(16 / size) rounds of interleaving ("unpack"), which work in each
+//    128-bit lane by itself. Lane l of register r is loaded from row l·16 / size + r: it then holds the next
+//    16 bytes of the same output row as lane l − 1, and the register is stored whole. Taking lanes out of
+//    registers would use the unit that interleaves.
 //  - The tile goes through a small contiguous buffer. Its lines lie in all sets of the cache, whatever the
 //    stride of the matrix, so tiles no longer evict themselves at large powers of two.
 //  - The buffer's rows are written with streaming stores of whole lines, which do not read the output
@@ -10,13 +12,13 @@
 //    the tile below completes it; only the ends of a strip of tiles are ordinary stores.
 //  - The tile below is fetched while this one is written, a few lines for every row.
 //
-// Traffic: every element read once and written once, nothing else, as in a copy. What limits it: memory; for
-// elements of one byte the interleaving, and for an input of two or three columns the loads.
-// Constraints: none; edges that do not fill a register are loaded in part. AVX-512, AVX2 or neither is
-// decided when the level is prepared.
+// Traffic: every element read once and written once, nothing else, as in a copy. What limits it: memory, with
+// reads and writes that take turns; for an input of two or three columns the loads.
+// Constraints: none. Edges that fill no block are loaded a register a row, and stored lane by lane. AVX-512,
+// AVX2 or neither is decided when the level is prepared.
 //
-// In place, a tile and its mirror image are both staged before either is written. There the lines are in
-// the cache already, so ordinary stores write them.
+// In place, a tile and its mirror image are both staged before either is written, while the next pair is
+// fetched. There the lines are in the cache already, so ordinary stores write them.
 //
 // Source of the idea: the interleaving network is a perfect shuffle (H. Stone, 1971); staging a tile
 // against conflict misses is the "copy optimization" of M. Lam, E. Rothberg and M. Wolf (1991).
@@ -122,6 +124,9 @@ GPUMAT_AVX2 inline __m256i interleave_high(__m256i a, __m256i b) {
     return _mm256_unpackhi_epi64(a, b);
 }
 
+GPUMAT_INLINE __m128i load_lane(const std::byte* from) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+}
 GPUMAT_AVX512 GPUMAT_INLINE __m512i load_avx512(const std::byte* from, int bytes) {
     if (bytes == 64) return _mm512_loadu_si512(from);
     return _mm512_maskz_loadu_epi8((std::uint64_t{1} << bytes) - 1, from);
@@ -131,6 +136,26 @@ GPUMAT_AVX2 GPUMAT_INLINE __m256i load_avx2(const std::byte* from, int bytes) {
     alignas(32) std::byte part[32] = {};
     std::memcpy(part, from, static_cast<std::size_t>(bytes));
     return _mm256_load_si256(reinterpret_cast<const __m256i*>(part));
+}
+
+/// Transposes the 16 / size rows that each lane holds, one a register: element c of register r becomes
+/// element r of register c.
+template <class T>
+GPUMAT_AVX512 GPUMAT_INLINE void interleave_avx512(__m512i (&x)[16 / sizeof(T)]) {
+    constexpr int kRows = 16 / sizeof(T);
+    // After each round register 2r holds the lower halves of registers r and r + kRows / 2, interleaved, and
+    // register 2r + 1 the upper ones.
+#pragma GCC unroll 4
+    for (int width = kRows; width > 1; width /= 2) {
+        __m512i y[kRows];
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows / 2; ++r) {
+            y[2 * r] = interleave_low<sizeof(T)>(x[r], x[r + kRows / 2]);
+            y[2 * r + 1] = interleave_high<sizeof(T)>(x[r], x[r + kRows / 2]);
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) x[r] = y[r];
+    }
 }
 
 /// Lane kLane of each register is a row of the output.
@@ -143,6 +168,26 @@ GPUMAT_AVX512 GPUMAT_INLINE void store_lanes_avx512(const __m512i (&x)[kRows], s
                          _mm512_extracti32x4_epi32(x[r], kLane));
     }
 }
+/// Transposes the 16 / size rows that each lane holds, one a register: element c of register r becomes
+/// element r of register c.
+template <class T>
+GPUMAT_AVX2 GPUMAT_INLINE void interleave_avx2(__m256i (&x)[16 / sizeof(T)]) {
+    constexpr int kRows = 16 / sizeof(T);
+    // After each round register 2r holds the lower halves of registers r and r + kRows / 2, interleaved, and
+    // register 2r + 1 the upper ones.
+#pragma GCC unroll 4
+    for (int width = kRows; width > 1; width /= 2) {
+        __m256i y[kRows];
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows / 2; ++r) {
+            y[2 * r] = interleave_low<sizeof(T)>(x[r], x[r + kRows / 2]);
+            y[2 * r + 1] = interleave_high<sizeof(T)>(x[r], x[r + kRows / 2]);
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) x[r] = y[r];
+    }
+}
+
 template <int kLane, int kRows>
 GPUMAT_AVX2 GPUMAT_INLINE void store_lanes_avx2(const __m256i (&x)[kRows], std::byte* out,
                                                 std::int64_t out_stride) {
@@ -167,19 +212,7 @@ GPUMAT_AVX512 GPUMAT_INLINE void transpose_registers_avx512(const std::byte* in,
                    ? load_avx512(in + r * in_stride, cols == kCols ? 64 : cols * static_cast<int>(sizeof(T)))
                    : __m512i{};
     }
-    // After each round register 2r holds the lower halves of lanes r and r + kRows / 2, interleaved, and
-    // register 2r + 1 the upper ones; after the last, lane l of register r is output row l·kRows + r.
-#pragma GCC unroll 4
-    for (int width = kRows; width > 1; width /= 2) {
-        __m512i y[kRows];
-#pragma GCC unroll 8
-        for (int r = 0; r < kRows / 2; ++r) {
-            y[2 * r] = interleave_low<sizeof(T)>(x[r], x[r + kRows / 2]);
-            y[2 * r + 1] = interleave_high<sizeof(T)>(x[r], x[r + kRows / 2]);
-        }
-#pragma GCC unroll 16
-        for (int r = 0; r < kRows; ++r) x[r] = y[r];
-    }
+    interleave_avx512<T>(x);
     // In the order of the output's rows, so that each overwrites what the one before put past its end.
     store_lanes_avx512<0>(x, out, out_stride);
     if (cols > 1 * kRows) store_lanes_avx512<1>(x, out, out_stride);
@@ -200,31 +233,52 @@ GPUMAT_AVX2 GPUMAT_INLINE void transpose_registers_avx2(const std::byte* in, std
                    ? load_avx2(in + r * in_stride, cols == kCols ? 32 : cols * static_cast<int>(sizeof(T)))
                    : __m256i{};
     }
-    // After each round register 2r holds the lower halves of lanes r and r + kRows / 2, interleaved, and
-    // register 2r + 1 the upper ones; after the last, lane l of register r is output row l·kRows + r.
-#pragma GCC unroll 4
-    for (int width = kRows; width > 1; width /= 2) {
-        __m256i y[kRows];
-#pragma GCC unroll 8
-        for (int r = 0; r < kRows / 2; ++r) {
-            y[2 * r] = interleave_low<sizeof(T)>(x[r], x[r + kRows / 2]);
-            y[2 * r + 1] = interleave_high<sizeof(T)>(x[r], x[r + kRows / 2]);
-        }
-#pragma GCC unroll 16
-        for (int r = 0; r < kRows; ++r) x[r] = y[r];
-    }
+    interleave_avx2<T>(x);
     // In the order of the output's rows, so that each overwrites what the one before put past its end.
     store_lanes_avx2<0>(x, out, out_stride);
     if (cols > 1 * kRows) store_lanes_avx2<1>(x, out, out_stride);
 }
 
+/// 64 / size rows of 64 bytes become 64 / size rows of 64 bytes. A row is read in 4 pieces: where so many
+/// rows may push each other out of the cache in between, they are brought together first.
 template <class T>
-GPUMAT_AVX512 void transpose_avx512(const std::byte* in, std::int64_t in_stride, std::int64_t rows,
-                                    std::int64_t cols, std::byte* out, std::int64_t out_stride) {
+GPUMAT_AVX512 GPUMAT_INLINE void transpose_block_avx512(const std::byte* in, std::int64_t in_stride,
+                                                        std::byte* out, std::int64_t out_stride) {
+    constexpr int kRows = 16 / sizeof(T);
+    constexpr int kBytes = 64;
+    constexpr bool kTogether = sizeof(T) <= 2;
+    alignas(kBytes) std::byte block[kTogether ? 4 * kRows * kBytes : 1];
+    if constexpr (kTogether) {
+        for (int r = 0; r < 4 * kRows; ++r) {
+            _mm512_store_si512(block + r * kBytes, _mm512_loadu_si512(in + r * in_stride));
+        }
+    }
+    const std::byte* rows = kTogether ? block : in;
+    const std::int64_t stride = kTogether ? kBytes : in_stride;
+    for (int lane = 0; lane < 4; ++lane) {
+        __m512i x[kRows];
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) {
+            const std::byte* from = rows + r * stride + lane * 16;
+            x[r] = _mm512_castsi128_si512(load_lane(from));
+            x[r] = _mm512_mask_broadcast_i32x4(x[r], 0x00f0, load_lane(from + kRows * stride));
+            x[r] = _mm512_mask_broadcast_i32x4(x[r], 0x0f00, load_lane(from + 2 * kRows * stride));
+            x[r] = _mm512_mask_broadcast_i32x4(x[r], 0xf000, load_lane(from + 3 * kRows * stride));
+        }
+        interleave_avx512<T>(x);
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) _mm512_storeu_si512(out + (lane * kRows + r) * out_stride, x[r]);
+    }
+}
+
+/// Transposes what is no whole block; the rows of `out` are written as `TransposeBlock` says.
+template <class T>
+GPUMAT_AVX512 void transpose_edge_avx512(const std::byte* in, std::int64_t in_stride, std::int64_t rows,
+                                         std::int64_t cols, std::byte* out, std::int64_t out_stride) {
     constexpr int kSize = sizeof(T);
     constexpr int kRows = 16 / kSize;
     constexpr int kCols = 64 / kSize;
-    for (std::int64_t i = (rows - 1) / kRows * kRows; i >= 0; i -= kRows) {
+    for (std::int64_t i = (rows + kRows - 1) / kRows * kRows - kRows; i >= 0; i -= kRows) {
         for (std::int64_t j = 0; j < cols; j += kCols) {
             const std::byte* from = in + i * in_stride + j * kSize;
             std::byte* to = out + j * out_stride + i * kSize;
@@ -239,13 +293,46 @@ GPUMAT_AVX512 void transpose_avx512(const std::byte* in, std::int64_t in_stride,
     }
 }
 
+/// 32 / size rows of 32 bytes become 32 / size rows of 32 bytes. A row is read in 2 pieces: where so many
+/// rows may push each other out of the cache in between, they are brought together first.
 template <class T>
-GPUMAT_AVX2 void transpose_avx2(const std::byte* in, std::int64_t in_stride, std::int64_t rows,
-                                std::int64_t cols, std::byte* out, std::int64_t out_stride) {
+GPUMAT_AVX2 GPUMAT_INLINE void transpose_block_avx2(const std::byte* in, std::int64_t in_stride,
+                                                    std::byte* out, std::int64_t out_stride) {
+    constexpr int kRows = 16 / sizeof(T);
+    constexpr int kBytes = 32;
+    constexpr bool kTogether = sizeof(T) <= 2;
+    alignas(kBytes) std::byte block[kTogether ? 2 * kRows * kBytes : 1];
+    if constexpr (kTogether) {
+        for (int r = 0; r < 2 * kRows; ++r) {
+            _mm256_store_si256(reinterpret_cast<__m256i*>(block + r * kBytes),
+                               _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + r * in_stride)));
+        }
+    }
+    const std::byte* rows = kTogether ? block : in;
+    const std::int64_t stride = kTogether ? kBytes : in_stride;
+    for (int lane = 0; lane < 2; ++lane) {
+        __m256i x[kRows];
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) {
+            const std::byte* from = rows + r * stride + lane * 16;
+            x[r] = _mm256_inserti128_si256(_mm256_castsi128_si256(load_lane(from)),
+                                           load_lane(from + kRows * stride), 1);
+        }
+        interleave_avx2<T>(x);
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r)
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + (lane * kRows + r) * out_stride), x[r]);
+    }
+}
+
+/// Transposes what is no whole block; the rows of `out` are written as `TransposeBlock` says.
+template <class T>
+GPUMAT_AVX2 void transpose_edge_avx2(const std::byte* in, std::int64_t in_stride, std::int64_t rows,
+                                     std::int64_t cols, std::byte* out, std::int64_t out_stride) {
     constexpr int kSize = sizeof(T);
     constexpr int kRows = 16 / kSize;
     constexpr int kCols = 32 / kSize;
-    for (std::int64_t i = (rows - 1) / kRows * kRows; i >= 0; i -= kRows) {
+    for (std::int64_t i = (rows + kRows - 1) / kRows * kRows - kRows; i >= 0; i -= kRows) {
         for (std::int64_t j = 0; j < cols; j += kCols) {
             const std::byte* from = in + i * in_stride + j * kSize;
             std::byte* to = out + j * out_stride + i * kSize;
@@ -258,6 +345,46 @@ GPUMAT_AVX2 void transpose_avx2(const std::byte* in, std::int64_t in_stride, std
             }
         }
     }
+}
+
+template <class T>
+GPUMAT_AVX512 void transpose_avx512(const std::byte* in, std::int64_t in_stride, std::int64_t rows,
+                                    std::int64_t cols, std::byte* out, std::int64_t out_stride) {
+    constexpr std::int64_t kSize = sizeof(T);
+    constexpr std::int64_t kSide = 64 / kSize;
+    const std::int64_t whole_rows = rows / kSide * kSide;
+    const std::int64_t whole_cols = cols / kSide * kSide;
+    // The last rows first: what they put past the ends of the output's rows is overwritten.
+    transpose_edge_avx512<T>(in + whole_rows * in_stride, in_stride, rows - whole_rows, cols,
+                             out + whole_rows * kSize, out_stride);
+    for (std::int64_t i = whole_rows - kSide; i >= 0; i -= kSide) {
+        for (std::int64_t j = 0; j < whole_cols; j += kSide) {
+            transpose_block_avx512<T>(in + i * in_stride + j * kSize, in_stride,
+                                      out + j * out_stride + i * kSize, out_stride);
+        }
+    }
+    transpose_edge_avx512<T>(in + whole_cols * kSize, in_stride, whole_rows, cols - whole_cols,
+                             out + whole_cols * out_stride, out_stride);
+}
+
+template <class T>
+GPUMAT_AVX2 void transpose_avx2(const std::byte* in, std::int64_t in_stride, std::int64_t rows,
+                                std::int64_t cols, std::byte* out, std::int64_t out_stride) {
+    constexpr std::int64_t kSize = sizeof(T);
+    constexpr std::int64_t kSide = 32 / kSize;
+    const std::int64_t whole_rows = rows / kSide * kSide;
+    const std::int64_t whole_cols = cols / kSide * kSide;
+    // The last rows first: what they put past the ends of the output's rows is overwritten.
+    transpose_edge_avx2<T>(in + whole_rows * in_stride, in_stride, rows - whole_rows, cols,
+                           out + whole_rows * kSize, out_stride);
+    for (std::int64_t i = whole_rows - kSide; i >= 0; i -= kSide) {
+        for (std::int64_t j = 0; j < whole_cols; j += kSide) {
+            transpose_block_avx2<T>(in + i * in_stride + j * kSize, in_stride,
+                                    out + j * out_stride + i * kSize, out_stride);
+        }
+    }
+    transpose_edge_avx2<T>(in + whole_cols * kSize, in_stride, whole_rows, cols - whole_cols,
+                           out + whole_cols * out_stride, out_stride);
 }
 
 GPUMAT_AVX512 void stream_avx512(std::byte* from, std::byte* to, std::int64_t bytes, Part part) {
@@ -318,6 +445,20 @@ void finish_streaming() {
 #endif
 }
 
+/// Rows of a tile that are to be fetched: `count` runs of `bytes` bytes, `stride` apart.
+struct Rows {
+    const std::byte* first;
+    std::int64_t stride;
+    std::int64_t bytes;
+    std::int64_t count;
+};
+
+/// `count` rows of `bytes` bytes; without gaps between them they are one run, of which pieces will do.
+Rows rows_of(const std::byte* first, std::int64_t stride, std::int64_t bytes, std::int64_t count) {
+    if (stride != bytes) return {first, stride, bytes, count};
+    return {first, kReadBytes, kReadBytes, (count * bytes + kReadBytes - 1) / kReadBytes};
+}
+
 /// Asks for `bytes` bytes, to the second-level cache: rows a power of two apart would not fit the first.
 void prefetch(const std::byte* row, std::int64_t bytes) {
     for (std::int64_t line = 0; line < bytes; line += kLineBytes) __builtin_prefetch(row + line, 0, 2);
@@ -337,13 +478,13 @@ void transpose_strip(const std::byte* in, std::int64_t in_stride, std::int64_t r
         const std::int64_t count = std::min(tile_rows, rows - i);
         const bool last = i + count == rows;
         use.transpose(in + i * in_stride, in_stride, count, cols, stage + kLineBytes, stride);
-        // The tile below is on its way while this one is written; rows without gaps the processor foresees.
-        const std::byte* below = in + (i + count) * in_stride;
-        const std::int64_t rows_below = in_stride == cols * kSize ? 0 : std::min(tile_rows, rows - i - count);
+        // The tile below is on its way while this one is written.
+        const std::int64_t below_count = std::min(tile_rows, rows - i - count);
+        const Rows below = rows_of(in + (i + count) * in_stride, in_stride, cols * kSize, below_count);
         std::int64_t row = 0;
         for (std::int64_t col = 0; col < cols; ++col) {
-            for (; row * cols < (col + 1) * rows_below; ++row)
-                prefetch(below + row * in_stride, cols * kSize);
+            for (; row * cols < (col + 1) * below.count; ++row)
+                prefetch(below.first + row * below.stride, below.bytes);
             use.stream(stage + kLineBytes + col * stride, out + col * out_stride + i * kSize, count * kSize,
                        {.first = i == 0, .last = last});
         }
@@ -417,11 +558,15 @@ void transpose_in_place(std::byte* matrix, std::int64_t n, int threads, const Fu
                          std::byte* below = matrix + (j * n + i) * kSize;
                          use.transpose(above, n * kSize, rows, cols, upper, kStride);
                          use.transpose(below, n * kSize, cols, rows, lower, kStride);
+                         // The next pair is on its way while this one is written.
+                         const std::int64_t next = std::clamp<std::int64_t>(n - j - cols, 0, kSide);
                          for (std::int64_t col = 0; col < cols; ++col) {
+                             if (col < next) prefetch(below + (cols + col) * n * kSize, rows * kSize);
                              std::memcpy(below + col * n * kSize, upper + col * kStride,
                                          static_cast<std::size_t>(rows * kSize));
                          }
                          for (std::int64_t row = 0; row < rows; ++row) {
+                             if (next > 0) prefetch(above + row * n * kSize + cols * kSize, next * kSize);
                              std::memcpy(above + row * n * kSize, lower + row * kStride,
                                          static_cast<std::size_t>(cols * kSize));
                          }
