@@ -29,14 +29,47 @@ struct WordOf<16> {
 };
 
 /// What an access asks of the caches. `normal`: the default. `once`: the data is not used again, so a load
-/// takes no room in L1, and a store is the first to leave L2.
-enum class Cache { normal, once };
+/// takes no room in L1, and a store is the first to leave L2. `keep`, for loads of 8 and 16 bytes: L2 reads
+/// the whole 256 bytes around the word and gives them up last, so that what is written meanwhile does not
+/// drive out the rest of a line before it is read.
+enum class Cache { normal, once, keep };
 
-/// Reads a word. With `once` no thread of this kernel may write it.
+/// The policy of lines that leave L2 last.
+__device__ __forceinline__ std::uint64_t leave_last() {
+    std::uint64_t policy = 0;
+#if __CUDA_ARCH__ >= 800
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+#endif
+    return policy;
+}
+
+template <class Word>
+__device__ __forceinline__ Word load_kept(const Word* address) {
+    Word word;
+#if __CUDA_ARCH__ >= 800
+    if constexpr (sizeof(Word) == 16) {
+        asm("ld.global.nc.L2::cache_hint.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+            : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
+            : "l"(address), "l"(leave_last()));
+    } else {
+        static_assert(sizeof(Word) == 8);
+        asm("ld.global.nc.L2::cache_hint.L2::256B.v2.u32 {%0, %1}, [%2], %3;"
+            : "=r"(word.x), "=r"(word.y)
+            : "l"(address), "l"(leave_last()));
+    }
+#else
+    word = *address;
+#endif
+    return word;
+}
+
+/// Reads a word. With `once` and `keep` no thread of this kernel may write it.
 template <Cache CACHE, class Word>
 __device__ __forceinline__ Word load_word(const Word* address) {
     if constexpr (CACHE == Cache::normal || sizeof(Word) < 4) {
         return *address;
+    } else if constexpr (CACHE == Cache::keep) {
+        return load_kept(address);
     } else if constexpr (sizeof(Word) == 16) {
         uint4 word;
         asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -68,12 +101,23 @@ __device__ __forceinline__ void store_word(Word* address, const Word& word) {
 /// Starts a copy of BYTES (4, 8 or 16) from global to shared memory that holds no register. Both addresses
 /// are multiples of BYTES. The bytes are there after `wait_for_copies` and a barrier. L2 is asked for the
 /// whole 256 bytes around them: for runs whose neighbours are read soon, device memory then moves whole
-/// lines, however the runs lie.
-template <int BYTES>
+/// lines, however the runs lie. CACHE is normal or keep; keep is for code that all threads of a warp run
+/// together, because nvcc 13.0 puts the policy into registers of the warp even where they do not.
+template <int BYTES, Cache CACHE>
 __device__ __forceinline__ void copy_word_async(void* shared, const void* global) {
 #if __CUDA_ARCH__ >= 800
     const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
-    if constexpr (BYTES == 16) {
+    if constexpr (CACHE == Cache::keep && BYTES == 16) {
+        asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::256B [%0], [%1], 16, %2;"
+                     :
+                     : "r"(to), "l"(global), "l"(leave_last())
+                     : "memory");
+    } else if constexpr (CACHE == Cache::keep) {
+        asm volatile("cp.async.ca.shared.global.L2::cache_hint.L2::256B [%0], [%1], %2, %3;"
+                     :
+                     : "r"(to), "l"(global), "n"(BYTES), "l"(leave_last())
+                     : "memory");
+    } else if constexpr (BYTES == 16) {
         asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;"
                      :
                      : "r"(to), "l"(global)

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/common/access.cuh"
 #include "kernels/common/shared_address.cuh"
 
 namespace gpumat {
@@ -58,10 +59,20 @@ __device__ __forceinline__ void wait_barrier(std::uint32_t barrier, unsigned par
 #endif
 }
 
-/// Starts the copy of the map's box at (x, y) into shared memory; its bytes count at the barrier.
+/// Starts the copy of the map's box at (x, y) into shared memory; its bytes count at the barrier. CACHE is
+/// normal or keep.
+template <Cache CACHE = Cache::normal>
 __device__ __forceinline__ void load_box_async(std::uint32_t shared, const CUtensorMap* map, int x, int y,
                                                std::uint32_t barrier) {
 #if __CUDA_ARCH__ >= 900
+    if constexpr (CACHE == Cache::keep) {
+        asm volatile(
+            "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
+            "[%0], [%1, {%2, %3}], [%4], %5;" ::"r"(shared),
+            "l"(map), "r"(x), "r"(y), "r"(barrier), "l"(leave_last())
+            : "memory");
+        return;
+    }
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
         "%3}], [%4];" ::"r"(shared),

@@ -79,7 +79,7 @@ using T = ElementOf<kBytes>::type;
 std::vector<Candidate> candidates;
 
 const char* text(Cache cache) {
-    return cache == Cache::once ? "once" : "-";
+    return cache == Cache::once ? "once" : cache == Cache::keep ? "keep" : "-";
 }
 
 template <class Kernel>
@@ -98,9 +98,9 @@ void add_words(const std::vector<int>& bands) {
     allow(vectorized_kernel<T, PLAN>, Tile::kShared_bytes);
     for (const int band : bands) {
         char name[128];
-        std::snprintf(name, sizeof(name), "words %d %2dx%2d t%d %s/%s band %d", PLAN::kWord_bytes,
+        std::snprintf(name, sizeof(name), "words %d %2dx%2d t%d %s/%s ahead %d band %d", PLAN::kWord_bytes,
                       PLAN::kWordsX, PLAN::kWordsY, PLAN::kThreads, text(PLAN::kLoad), text(PLAN::kStore),
-                      band);
+                      PLAN::kAhead, band);
         candidates.push_back({name, [](const Shape& shape) { return whole_words(shape, PLAN::kWord_bytes); },
                               [band](const Shape& shape, const void* in, void* out) {
                                   const BandOrder order = Tile::order(shape.m, shape.n, band);
@@ -122,9 +122,9 @@ void add_shifted(const std::vector<int>& bands) {
     allow(shifted_kernel<T, PLAN>, Tile::shared_bytes(Tile::kRow_bytes + 48));
     for (const int band : bands) {
         char name[128];
-        std::snprintf(name, sizeof(name), "shifted %d %dx%d a%d t%d -/%s band %d", PLAN::kWord_bytes,
-                      PLAN::kRowWords, PLAN::kRows, PLAN::kAlign_bytes, PLAN::kThreads, text(PLAN::kStore),
-                      band);
+        std::snprintf(name, sizeof(name), "shifted %d %dx%d a%d t%d r%d -/%s band %d", PLAN::kWord_bytes,
+                      PLAN::kRowWords, PLAN::kRows, PLAN::kAlign_bytes, PLAN::kThreads, PLAN::kResident,
+                      text(PLAN::kStore), band);
         candidates.push_back(
             {name, [](const Shape& shape) { return !whole_words(shape, 16) && shape.n > kThin; },
              [band](const Shape& shape, const void* in, void* out) {
@@ -201,8 +201,12 @@ void collect() {
     constexpr Cache N = Cache::normal;
     constexpr Cache O = Cache::once;
     const std::vector<int> bands = {1, 4, 8, 16, 32, 64, 1 << 20};
+    constexpr Cache K = Cache::keep;
     const std::vector<int> few = {1, 8, 32, 1 << 20};
+    const std::vector<int> columns = {kColumns};
 #if GPUMAT_ELEMENT_BYTES == 1
+    add_all_words<WordPlan<16, 16, 16, 256, 0, K>, WordPlan<16, 16, 8, 128, 0, K>,
+                  WordPlan<8, 32, 32, 512, 0, K>, WordPlan<16, 16, 16, 256, 0, N, N, 64>>(columns);
     add_all_words<WordPlan<16, 8, 16, 128, 0>, WordPlan<16, 8, 8, 64, 0>, WordPlan<16, 16, 8, 128, 0>,
                   WordPlan<16, 16, 16, 256, 0>, WordPlan<8, 16, 16, 128, 0>, WordPlan<8, 32, 32, 256, 0>,
                   WordPlan<8, 32, 32, 512, 0>>(bands);
@@ -220,6 +224,8 @@ void collect() {
     add_all_tma<TmaPlan<1, 1, 64, 0>, TmaPlan<1, 2, 128, 0>, TmaPlan<2, 1, 128, 0>, TmaPlan<1, 2, 64, 0>>(
         few);
 #elif GPUMAT_ELEMENT_BYTES == 2
+    add_all_words<WordPlan<16, 16, 16, 256, 0, K>, WordPlan<16, 16, 8, 128, 0, K>,
+                  WordPlan<8, 32, 32, 512, 0, K>, WordPlan<8, 32, 32, 512, 0, N, O, 128>>(columns);
     add_all_words<WordPlan<16, 16, 16, 256, 0>, WordPlan<16, 8, 16, 128, 0>, WordPlan<16, 8, 8, 64, 0>,
                   WordPlan<16, 16, 8, 128, 0>, WordPlan<16, 32, 16, 256, 0>, WordPlan<8, 32, 32, 256, 0>,
                   WordPlan<8, 16, 16, 128, 0>>(bands);
@@ -239,6 +245,10 @@ void collect() {
     add_all_tma<TmaPlan<1, 2, 128, 0>, TmaPlan<2, 2, 256, 0>, TmaPlan<2, 2, 128, 0>, TmaPlan<1, 1, 64, 0>>(
         few);
 #elif GPUMAT_ELEMENT_BYTES == 4
+    add_all_words<WordPlan<8, 32, 32, 512, 0, K>, WordPlan<16, 16, 16, 256, 0, K>,
+                  WordPlan<8, 32, 32, 512, 0, N, N, 128>, WordPlan<8, 32, 32, 512, 0, N, N, 160>,
+                  WordPlan<8, 32, 32, 512, 0, N, N, 192>, WordPlan<8, 32, 32, 512, 0, N, N, 256>,
+                  WordPlan<8, 32, 32, 512, 0, N, O, 160>>(columns);
     add_all_words<WordPlan<16, 16, 16, 256, 0>, WordPlan<16, 8, 8, 64, 0>, WordPlan<16, 16, 16, 128, 0>,
                   WordPlan<16, 8, 16, 128, 0>, WordPlan<16, 16, 32, 256, 0>, WordPlan<16, 32, 16, 256, 0>,
                   WordPlan<16, 32, 32, 512, 0>, WordPlan<16, 32, 32, 256, 0>>(bands);
@@ -261,6 +271,10 @@ void collect() {
     add_all_tma<TmaPlan<2, 2, 256, 0>, TmaPlan<2, 2, 128, 0>, TmaPlan<1, 2, 128, 0>, TmaPlan<2, 1, 128, 0>>(
         few);
 #elif GPUMAT_ELEMENT_BYTES == 8
+    add_all_words<WordPlan<16, 16, 32, 512, 0, K>, WordPlan<16, 16, 16, 256, 0, K>,
+                  WordPlan<16, 16, 32, 512, 0, N, N, 160>, WordPlan<16, 16, 32, 512, 0, N, O, 160>,
+                  WordPlan<16, 16, 32, 512, 0, N, O, 256>, WordPlan<16, 32, 16, 512, 0, N, O, 160>>(columns);
+    add_shifted<ShiftPlan<8, 32, 32, 32, 512, 0, N, 4>>(columns);
     add_all_words<WordPlan<16, 16, 16, 256, 0>, WordPlan<16, 16, 16, 128, 0>, WordPlan<16, 16, 16, 64, 0>,
                   WordPlan<16, 8, 8, 64, 0>, WordPlan<16, 32, 16, 256, 0>, WordPlan<16, 16, 32, 256, 0>,
                   WordPlan<16, 32, 32, 512, 0>, WordPlan<16, 32, 32, 256, 0>>(bands);
@@ -283,6 +297,8 @@ void collect() {
     add_all_tma<TmaPlan<2, 2, 256, 0>, TmaPlan<2, 2, 128, 0>, TmaPlan<4, 2, 256, 0>, TmaPlan<2, 4, 256, 0>>(
         few);
 #else
+    add_all_words<WordPlan<16, 32, 32, 512, 0, K>, WordPlan<16, 16, 16, 128, 0, K>,
+                  WordPlan<16, 32, 32, 512, 0, N, N, 160>, WordPlan<16, 32, 32, 512, 0, N, O, 160>>(columns);
     add_all_words<WordPlan<16, 32, 32, 256, 0>, WordPlan<16, 32, 32, 512, 0>, WordPlan<16, 16, 16, 128, 0>,
                   WordPlan<16, 16, 16, 64, 0>, WordPlan<16, 32, 16, 128, 0>, WordPlan<16, 16, 32, 128, 0>,
                   WordPlan<16, 64, 32, 512, 0>, WordPlan<16, 32, 64, 512, 0>>(bands);

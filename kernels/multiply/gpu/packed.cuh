@@ -2,21 +2,30 @@
 
 // The kernel of the level `pipelined` for operands that lie k by k, fed by Hopper's copy engine; pipelined.cu
 // describes the level.
-#include "kernels/common/tensor_map.cuh"
 #include "kernels/common/tma.cuh"
+#include "kernels/multiply/gpu/fragments.cuh"
 #include "kernels/multiply/gpu/pack.cuh"
-#include "kernels/multiply/gpu/tile_work.cuh"
 
 namespace gpumat::multiply::gpu {
+
+/// How the operands lie. A is in planes, which costs nothing where it has to be packed anyway, as it mostly
+/// has; B's parts find their place in the reuse cache however they lie.
+template <class T>
+using LayoutA = Planes<Sum<T>>;
+template <class T>
+using LayoutB = Whole<Sum<T>>;
 
 template <class T, Tile kTile>
 struct PackedShape {
     static constexpr int kSize = static_cast<int>(sizeof(Sum<T>));
-    static constexpr int kWords = kSize / 4;                     // 32-bit words of an element
-    static constexpr int kBytesA = kTile.bk * kTile.bm * kSize;  // of a stage
-    static constexpr int kStageBytes = kBytesA + kTile.bk * kTile.bn * kSize;
+    static constexpr int kPartsA = static_cast<int>(sizeof(typename LayoutA<T>::Element));  // bytes
+    static constexpr int kRowA = kTile.bm * kSize;  // bytes of one k of a tile
+    static constexpr int kRowB = kTile.bn * kSize;
+    static constexpr int kBytesA = kTile.bk * kRowA;  // of a stage
+    static constexpr int kStageBytes = kBytesA + kTile.bk * kRowB;
     static constexpr int kSharedBytes = kTile.stages * kStageBytes;
     static constexpr int kBarrierBytes = 8;
+    using Parts = std::conditional_t<kIsComplex<Sum<T>>, PlanarFragments<T, kTile>, Fragments<T, kTile>>;
 };
 
 /// The same value, in a register: the compiler cannot compute it again in every step instead, where reads of
@@ -35,14 +44,17 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
     constexpr Tile kTile = TileOf::kTile;
     using Shape = PackedShape<T, kTile>;
     static_assert(tile_fits_threads<T, kTile>());
-    static_assert(kTile.bm * Shape::kWords <= 256 && kTile.bn * Shape::kWords <= 256, "boxes are that wide");
+    constexpr int kWordsA = Shape::kPartsA / 4;  // 32-bit words of what lies side by side
+    constexpr int kWordsB = Shape::kSize / 4;
+    static_assert(kTile.bm * kWordsA <= 256 && kTile.bn * kWordsB <= 256, "boxes are that wide");
 
     extern __shared__ __align__(128) unsigned char packed_storage[];
     __shared__ std::uint64_t barriers[kTile.stages];
     const std::uint32_t stages = shared_address(packed_storage);
     const std::uint32_t full = shared_address(barriers);
     const Part part(p, work, kTile);
-    const ThreadPlace<T, kTile> place;
+    using Fragments = typename Shape::Parts;
+    const typename Fragments::Place place;
     const unsigned steps = part.steps(kTile.bk);
 
     const bool copies = threadIdx.x == 0;
@@ -51,8 +63,8 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
         const std::uint32_t to = stages + stage * Shape::kStageBytes;
         const std::uint32_t barrier = full + stage * Shape::kBarrierBytes;
         arrive_expecting(barrier, Shape::kStageBytes);
-        load_box_async(to, &map_a, static_cast<int>(part.i0) * Shape::kWords, k, barrier);
-        load_box_async(to + Shape::kBytesA, &map_b, static_cast<int>(part.j0) * Shape::kWords, k, barrier);
+        load_box_async(to, &map_a, static_cast<int>(part.i0) * kWordsA, k * LayoutA<T>::kRows, barrier);
+        load_box_async(to + Shape::kBytesA, &map_b, static_cast<int>(part.j0) * kWordsB, k, barrier);
     };
     if (copies) {
         for (int stage = 0; stage < kTile.stages; ++stage) {
@@ -66,8 +78,8 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
     __syncthreads();  // everyone sees the barriers
 
     S sums[kTile.tm][kTile.tn] = {};
-    Fragments<T, kTile> fragments;
-    const std::uint32_t a_first = keep(stages + place.m * Shape::kSize);
+    Fragments fragments;
+    const std::uint32_t a_first = keep(stages + place.m * Shape::kPartsA);
     const std::uint32_t b_first = keep(stages + Shape::kBytesA + place.n * Shape::kSize);
     if (steps != 0) {
         wait_barrier(full, 0);
@@ -90,8 +102,8 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
 #pragma unroll
         for (int k = 0; k < kTile.bk; ++k) {
             if (k + 1 < kTile.bk) {
-                fragments.read((k + 1) % 2, a_first + now + (k + 1) * kTile.bm * Shape::kSize,
-                               b_first + now + (k + 1) * kTile.bn * Shape::kSize);
+                fragments.read((k + 1) % 2, a_first + now + (k + 1) * Shape::kRowA,
+                               b_first + now + (k + 1) * Shape::kRowB);
             } else {
                 if (step + 1 < steps) wait_barrier(full + stage * Shape::kBarrierBytes, parity);
                 // After the last step this reads what is there, and nobody uses it.
@@ -107,12 +119,8 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
 /// Bytes of device memory that packing takes.
 template <class T>
 std::uint64_t pack_bytes(const Problem& problem, const Arguments<T>& arguments) {
-    const auto bytes = [&](const Strided<T>& from, std::int64_t extent) {
-        const auto elements =
-            static_cast<std::uint64_t>(packed_pitch<T>(extent)) * static_cast<std::uint64_t>(problem.k);
-        return is_packed(from) ? 0 : elements * sizeof(Sum<T>);
-    };
-    return bytes(arguments.a, problem.m) + bytes(arguments.b_by_column(), problem.n);
+    return pack_bytes<T, LayoutA<T>>(arguments.a, problem.m, problem.k) +
+           pack_bytes<T, LayoutB<T>>(arguments.b_by_column(), problem.n, problem.k);
 }
 
 /// Prepares the launch of one tile shape with one schedule, packing what must be. `problem` has at least one
@@ -123,13 +131,10 @@ Launch prepare_packed_tile(const Problem& problem, const Operands& operands, con
     using Shape = PackedShape<T, kTile>;
     constexpr auto kKernel = packed<T, TypeOf<kTile>>;
     const Arguments<T> arguments(problem, operands);
-    const PackedOperand<T> a(arguments.a, problem.m, problem.k, device);
-    const PackedOperand<T> b(arguments.b_by_column(), problem.n, problem.k, device);
-    constexpr auto kSize = static_cast<std::int64_t>(sizeof(Sum<T>));
-    const CUtensorMap map_a = plain_map(a.data, problem.k, problem.m * Shape::kWords, a.pitch * kSize,
-                                        kTile.bm * Shape::kWords, kTile.bk);
-    const CUtensorMap map_b = plain_map(b.data, problem.k, problem.n * Shape::kWords, b.pitch * kSize,
-                                        kTile.bn * Shape::kWords, kTile.bk);
+    const PackedOperand<T, LayoutA<T>> a(arguments.a, problem.m, problem.k, device);
+    const PackedOperand<T, LayoutB<T>> b(arguments.b_by_column(), problem.n, problem.k, device);
+    const CUtensorMap map_a = a.map(problem.m, problem.k, kTile.bm, kTile.bk);
+    const CUtensorMap map_b = b.map(problem.n, problem.k, kTile.bn, kTile.bk);
     Launch launch = launch_tiles<T, kTile>(
         problem, arguments, device, schedule, reinterpret_cast<const void*>(kKernel), Shape::kSharedBytes,
         [=](unsigned grid, const Work<T>& work, cudaStream_t stream) {

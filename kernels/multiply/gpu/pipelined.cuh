@@ -1,8 +1,8 @@
 #pragma once
 
 // The kernel of the level `pipelined` for operands as they lie in memory; pipelined.cu describes the level.
+#include "kernels/multiply/gpu/fragments.cuh"
 #include "kernels/multiply/gpu/loader.cuh"
-#include "kernels/multiply/gpu/tile_work.cuh"
 
 namespace gpumat::multiply::gpu {
 

@@ -45,7 +45,7 @@ Reasons packed_unsupported(const Problem& problem, const Device& device, int col
     } else if (code_capability() < kCapability) {
         reasons.emplace_back("this build has no code for compute capability 9.0, which packed operands need");
     }
-    if (std::max(problem.m, problem.n) > kMost / kWords || problem.k > kMost)
+    if (std::max(problem.m, problem.n) > kMost / kWords || problem.k > kMost / LayoutA<T>::kRows)
         reasons.emplace_back(
             "tensor maps count to 2^31, and a packed operand has more words in a row, or rows");
     const bool found = std::any_of(kPackedTiles.begin(), kPackedTiles.end(),

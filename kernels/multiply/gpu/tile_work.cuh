@@ -116,8 +116,9 @@ struct Part {
 
 /// The first row and column of this thread in its block's tile. Thread tiles are made of 16-byte groups that
 /// lie lanes apart, so that a warp reads whole rows of shared memory; neighbouring lanes alternate between
-/// two rows (columns), so that the 16-byte reads of a half-warp fall on 128 bytes or fewer.
-template <class T, Tile kTile>
+/// two rows (columns), so that the 16-byte reads of a half-warp fall on 128 bytes or fewer. A group has
+/// kGroupA elements of A, or kVector<T> of B.
+template <class T, Tile kTile, int kGroupA = kVector<T>>
 struct ThreadPlace {
     static constexpr int kV = kVector<T>;
     static constexpr int kLanesM = kTile.lanes_m;
@@ -138,72 +139,31 @@ struct ThreadPlace {
             lane_n = (lane & 1) | (lane >> 4) << 1;
             lane_m = lane >> 1 & 7;
         }
-        m = warp / kWarpsN * kTile.warp_m() + lane_m * kV;
+        m = warp / kWarpsN * kTile.warp_m() + lane_m * kGroupA;
         n = warp % kWarpsN * kTile.warp_n() + lane_n * kV;
     }
 
     /// The row (column) of element i (j) of the thread's tile.
-    __device__ int row(int i) const { return m + i / kV * kLanesM * kV + i % kV; }
+    __device__ int row(int i) const { return m + i / kGroupA * kLanesM * kGroupA + i % kGroupA; }
     __device__ int col(int j) const { return n + j / kV * kLanesN * kV + j % kV; }
 };
 
-/// What a thread multiplies in one step of k: a column of its rows of A and a row of its columns of B, in two
-/// buffers, of which one is read from shared memory while the other is used.
-template <class T, Tile kTile>
-struct Fragments {
-    using S = Sum<T>;
-    using Place = ThreadPlace<T, kTile>;
-    S a[2][kTile.tm];
-    S b[2][kTile.tn];
-
-    /// Reads a buffer. The addresses are those in shared memory of the thread's first elements in a row of
-    /// each operand's tile.
-    __device__ void read(int buffer, std::uint32_t a_row, std::uint32_t b_row) {
-        constexpr int kV = kVector<T>;
-        constexpr int kBytes = 16;
-#pragma unroll
-        for (int g = 0; g < kTile.tm / kV; ++g) {
-            S v[kV];
-            read_vector(v, a_row + g * Place::kLanesM * kBytes);
-#pragma unroll
-            for (int e = 0; e < kV; ++e) a[buffer][g * kV + e] = v[e];
-        }
-#pragma unroll
-        for (int g = 0; g < kTile.tn / kV; ++g) {
-            S v[kV];
-            read_vector(v, b_row + g * Place::kLanesN * kBytes);
-#pragma unroll
-            for (int e = 0; e < kV; ++e) b[buffer][g * kV + e] = v[e];
-        }
-    }
-
-    /// Adds the products of a buffer to the sums. Back and forth along a, so that a multiply-add reads its
-    /// sum and one new operand, and finds the other in the register file's reuse cache: two reads a clock are
-    /// all that its two banks can give. The two halves of complex products come one after the other for the
-    /// same reason, and so that no multiply-add waits for the one before it.
-    __device__ void multiply(int buffer, S (&sums)[kTile.tm][kTile.tn]) const {
-#pragma unroll
-        for (int j = 0; j < kTile.tn; ++j) {
-#pragma unroll
-            for (int step = 0; step < kTile.tm; ++step) {
-                const int i = j % 2 == 0 ? step : kTile.tm - 1 - step;
-                sums[i][j] = multiply_add_first(a[buffer][i], b[buffer][j], sums[i][j]);
-            }
-            if constexpr (kIsComplex<S>) {
-#pragma unroll
-                for (int step = 0; step < kTile.tm; ++step) {
-                    const int i = j % 2 == 0 ? kTile.tm - 1 - step : step;
-                    sums[i][j] = multiply_add_second(a[buffer][i], b[buffer][j], sums[i][j]);
-                }
-            }
-        }
-    }
-};
+/// Stores a sum, the parts of a complex one by themselves.
+template <class S>
+__device__ inline void store_apart(S* to, S sum) {
+    *to = sum;
+}
+template <class R>
+__device__ inline void store_apart(Complex<R>* to, Complex<R> sum) {
+    volatile R* const parts = reinterpret_cast<R*>(to);
+    parts[0] = sum.re;
+    parts[1] = sum.im;
+}
 
 /// Writes a thread's sums: to C, or where the tile is split along k, to the block's place among the parts.
-template <class T, Tile kTile>
+template <class T, Tile kTile, int kGroupA>
 __device__ inline void write_sums(const Arguments<T>& p, const Work<T>& work, const Part& part,
-                                  const ThreadPlace<T, kTile>& place,
+                                  const ThreadPlace<T, kTile, kGroupA>& place,
                                   const Sum<T> (&sums)[kTile.tm][kTile.tn]) {
     using S = Sum<T>;
     constexpr int kV = kVector<T>;
@@ -220,10 +180,10 @@ __device__ inline void write_sums(const Arguments<T>& p, const Work<T>& work, co
 #pragma unroll
             for (int e = 0; e < kV; ++e) group[e] = sums[i][g * kV + e];
             if (partial) {
-                // One by one: a vector would tie the sums to consecutive registers all through the loop
+                // Part by part: a vector would tie the sums to consecutive registers all through the loop
                 // above, and the compiler could not spread them over the banks.
 #pragma unroll
-                for (int e = 0; e < kV; ++e) slot[row * kTile.bn + col + e] = group[e];
+                for (int e = 0; e < kV; ++e) store_apart(slot + row * kTile.bn + col + e, group[e]);
             } else if (part.i0 + row < p.m) {
                 finish_vector(p, aligned, part.i0 + row, part.j0 + col, group);
             }

@@ -62,9 +62,9 @@ inline constexpr std::array kPacked64 = {
     Tile{128, 64, 16, 8, 8, 4, 4, 2, 78, true},
 };
 inline constexpr std::array kPackedC64 = {
-    Tile{128, 48, 8, 8, 6, 4, 6, 3, 80, true},  // c64
-    Tile{128, 128, 16, 8, 8, 4, 4, 1, 79, true},
-    Tile{128, 64, 16, 8, 8, 4, 4, 2, 78, true},
+    Tile{128, 48, 8, 8, 6, 4, 6, 3, 83, true},  // c64
+    Tile{128, 128, 16, 8, 8, 4, 4, 1, 82, true},
+    Tile{128, 64, 16, 8, 8, 4, 4, 2, 81, true},
 };
 inline constexpr std::array kPacked128 = {
     Tile{64, 64, 8, 8, 4, 4, 4, 1, 85, true},  // c128

@@ -15,6 +15,7 @@
 // always. Fewer and wider copies are worth some conflicts: tuning.hpp says from how many on they are not. A
 // run of an input row starts and ends inside a line of memory; the copies ask L2 for whole lines, so that the
 // tile beside finds its part there.
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/common/access.cuh"
@@ -37,9 +38,9 @@ __device__ __forceinline__ void stage_word(unsigned char* shared, const unsigned
     const auto* first = reinterpret_cast<const T*>(word);
     constexpr int kPack = WORD_BYTES / static_cast<int>(sizeof(T));
     if constexpr (kPack == 1) {
-        copy_word_async<WORD_BYTES>(shared, word);
+        copy_word_async<WORD_BYTES, Cache::normal>(shared, word);
     } else if (first >= begin && first + kPack <= end) {
-        copy_word_async<WORD_BYTES>(shared, word);
+        copy_word_async<WORD_BYTES, Cache::normal>(shared, word);
     } else {
         for (int p = 0; p < kPack; ++p) {
             if (first + p >= begin && first + p < end) reinterpret_cast<T*>(shared)[p] = first[p];
@@ -140,7 +141,7 @@ __device__ __forceinline__ void stage_tile(unsigned char* shared, const T* in, s
         const int past = Tile::kWord_bytes == Tile::kSize ? 0 : past_multiple<Tile::kWord_bytes>(row);
         const std::int64_t i = top - Tile::kHalo + r;
         if constexpr (WHOLE) {
-            copy_word_async<Tile::kWord_bytes>(place - past, row - past + byte);
+            copy_word_async<Tile::kWord_bytes, Cache::keep>(place - past, row - past + byte);
         } else if (i >= 0 && i < rows && byte < past + width) {
             stage_word<Tile::kWord_bytes>(place - past, row - past + byte, in, in + rows * cols);
         }
@@ -182,8 +183,20 @@ __device__ __forceinline__ void emit_tile(const unsigned char* shared, const T* 
     }
 }
 
+/// So many blocks, as far as a multiprocessor of the architecture that is compiled for holds their threads.
+constexpr int resident_blocks(int blocks, int threads) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000
+    constexpr int kMostThreads = 2048;
+#elif __CUDA_ARCH__ == 750
+    constexpr int kMostThreads = 1024;
+#else
+    constexpr int kMostThreads = 1536;
+#endif
+    return std::min(blocks, kMostThreads / threads);
+}
+
 template <class T, class PLAN>
-__global__ void __launch_bounds__(PLAN::kThreads)
+__global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kResident, PLAN::kThreads))
     shifted_kernel(const T* __restrict__ in, T* __restrict__ out, std::int64_t rows, std::int64_t cols,
                    int pitch, BandOrder order) {
     using Tile = ShiftTile<T, PLAN>;

@@ -63,9 +63,9 @@ __global__ void __launch_bounds__(PLAN::kThreads)
         arrive_expecting(shared_address(&full), Tile::kTile_bytes);
 #pragma unroll
         for (int box = 0; box < PLAN::kBoxesX; ++box) {
-            load_box_async(shared_address(tile) + box * Tile::kBox_bytes, &map,
-                           static_cast<int>((place.x * PLAN::kBoxesX + box) * 32),
-                           static_cast<int>(place.y * Tile::kRows), shared_address(&full));
+            load_box_async<Cache::keep>(shared_address(tile) + box * Tile::kBox_bytes, &map,
+                                        static_cast<int>((place.x * PLAN::kBoxesX + box) * 32),
+                                        static_cast<int>(place.y * Tile::kRows), shared_address(&full));
         }
     }
     __syncthreads();  // the barrier is prepared

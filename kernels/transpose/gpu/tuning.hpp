@@ -14,8 +14,10 @@ namespace gpumat::transpose::gpu {
 /// THREADS     of a block
 /// BAND        tile rows in a band of the block order
 /// LOAD, STORE what the accesses ask of the caches
+/// AHEAD       places in the order by which a block asks L2 for a tile ahead of its turn, or 0 (ahead.cuh).
+///             2.5 MiB: of less a part comes too late, of more a part has left L2 again
 template <int WORD_BYTES, int WORDS_X, int WORDS_Y, int THREADS, int BAND, Cache LOAD = Cache::normal,
-          Cache STORE = Cache::normal>
+          Cache STORE = Cache::normal, int AHEAD = 0>
 struct WordPlan {
     static constexpr int kWord_bytes = WORD_BYTES;
     static constexpr int kWordsX = WORDS_X;
@@ -24,6 +26,7 @@ struct WordPlan {
     static constexpr int kBand = BAND;
     static constexpr Cache kLoad = LOAD;
     static constexpr Cache kStore = STORE;
+    static constexpr int kAhead = AHEAD;
 };
 
 /// How `vectorized` works where they are not.
@@ -32,8 +35,10 @@ struct WordPlan {
 /// ROW_WORDS   words of 16 bytes that a row of the input's tile fills, wherever it starts; a power of two
 /// ROWS        of the input's tile
 /// ALIGN_BYTES at multiples of which the output rows of a tile start in memory
+/// RESIDENT    blocks for which a multiprocessor must have registers, where it holds as many threads; 0: the
+///             compiler decides
 template <int WORD_BYTES, int ROW_WORDS, int ROWS, int ALIGN_BYTES, int THREADS, int BAND,
-          Cache STORE = Cache::normal>
+          Cache STORE = Cache::normal, int RESIDENT = 0>
 struct ShiftPlan {
     static constexpr int kWord_bytes = WORD_BYTES;
     static constexpr int kRowWords = ROW_WORDS;
@@ -42,6 +47,7 @@ struct ShiftPlan {
     static constexpr int kThreads = THREADS;
     static constexpr int kBand = BAND;
     static constexpr Cache kStore = STORE;
+    static constexpr int kResident = RESIDENT;
 };
 
 /// How `tma` works: BOXES_X boxes of 128 bytes in a row of the input's tile, BOXES_Y runs of 128 bytes in a
@@ -61,6 +67,7 @@ inline constexpr int kColumns = 1 << 20;
 /// measured on an H200.
 ///
 /// Large       whole words, enough tiles to fill the device several times
+/// Ragged      the same where rows of the input are not whole lines of 128 bytes, so that tiles share lines
 /// Small       whole words, fewer than kSmallTiles tiles of Large for each multiprocessor
 /// Shifted     rows that are not whole words
 /// ShiftedNarrow  the same where the number of columns is a multiple of kNarrow_columns, so that wide words
@@ -76,7 +83,8 @@ struct Choices;
 
 template <>
 struct Choices<1> {
-    using Large = WordPlan<16, 16, 16, 256, kColumns>;
+    using Large = WordPlan<16, 16, 16, 256, kColumns, Cache::keep>;
+    using Ragged = Large;
     using Small = WordPlan<16, 8, 16, 128, 32, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<16, 16, 256, 32, 512, kColumns>;
     using ShiftedNarrow = ShiftPlan<4, 16, 128, 32, 256, kColumns>;
@@ -90,7 +98,8 @@ struct Choices<1> {
 };
 template <>
 struct Choices<2> {
-    using Large = WordPlan<16, 16, 16, 256, kColumns>;
+    using Large = WordPlan<16, 16, 16, 256, kColumns, Cache::keep>;
+    using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<16, 32, 128, 32, 512, kColumns>;
     using ShiftedNarrow = ShiftPlan<4, 16, 128, 32, 256, kColumns>;
@@ -104,21 +113,23 @@ struct Choices<2> {
 };
 template <>
 struct Choices<4> {
-    using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::once, Cache::once>;
+    using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::normal, 160>;
+    using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<16, 32, 96, 32, 256, kColumns>;
     using Tma = TmaPlan<2, 2, 256, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<4, 64, 64, 512, 1>;
-    static constexpr unsigned kSmallTiles = 7;
+    static constexpr unsigned kSmallTiles = 8;
     static constexpr int kTall_bytes = 8 << 10;
     static constexpr int kWide_bytes = 16 << 10;
 };
 template <>
 struct Choices<8> {
-    using Large = WordPlan<16, 16, 32, 512, kColumns, Cache::once, Cache::once>;
+    using Large = WordPlan<16, 16, 32, 512, kColumns, Cache::normal, Cache::once, 160>;
+    using Ragged = WordPlan<16, 16, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
-    using Shifted = ShiftPlan<8, 32, 32, 32, 512, kColumns>;
+    using Shifted = ShiftPlan<8, 32, 32, 32, 512, kColumns, Cache::normal, 4>;
     using Tma = TmaPlan<2, 2, 256, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<8, 32, 32, 256, 1>;
@@ -128,7 +139,8 @@ struct Choices<8> {
 };
 template <>
 struct Choices<16> {
-    using Large = WordPlan<16, 32, 32, 512, kColumns>;
+    using Large = WordPlan<16, 32, 32, 512, kColumns, Cache::normal, Cache::once, 160>;
+    using Ragged = WordPlan<16, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, 8>;
     using Tma = TmaPlan<4, 4, 256, kColumns>;
     using Swap = WordPlan<16, 16, 16, 128, 1>;

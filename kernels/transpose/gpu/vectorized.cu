@@ -139,9 +139,12 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
     using Large = WordTile<T, typename Choice::Large>;
     const BandOrder order = Large::order(problem.m, problem.n, 1);
     const auto processors = static_cast<unsigned>(device.gpu->info().multiprocessors);
-    return order.tiles() < Choice::kSmallTiles * processors
-               ? launch_words<T, typename Choice::Small>(problem, operands, device)
-               : launch_words<T, typename Choice::Large>(problem, operands, device);
+    if (order.tiles() < Choice::kSmallTiles * processors)
+        return launch_words<T, typename Choice::Small>(problem, operands, device);
+    constexpr std::int64_t kLine_bytes = 128;
+    return problem.n * static_cast<std::int64_t>(sizeof(T)) % kLine_bytes == 0
+               ? launch_words<T, typename Choice::Large>(problem, operands, device)
+               : launch_words<T, typename Choice::Ragged>(problem, operands, device);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/common/access.cuh"
+#include "kernels/transpose/gpu/ahead.cuh"
 #include "kernels/transpose/gpu/order.cuh"
 #include "kernels/transpose/gpu/tuning.hpp"
 #include "kernels/transpose/gpu/turn.cuh"
@@ -17,6 +18,7 @@ struct WordTile {
     static constexpr int kPack = PLAN::kWord_bytes / static_cast<int>(sizeof(T));    ///< elements a word
     static constexpr int kCols = PLAN::kWordsX * kPack;                              ///< columns of the tile
     static constexpr int kRows = PLAN::kWordsY * kPack;                              ///< rows of the tile
+    static constexpr int kRow_bytes = PLAN::kWordsX * PLAN::kWord_bytes;             ///< of the tile
     static constexpr int kSquares = PLAN::kWordsX * PLAN::kWordsY / PLAN::kThreads;  ///< squares a thread
     /// Words that a phase of a shared access moves: 32 banks of 4 bytes.
     static constexpr int kPhase = 128 / PLAN::kWord_bytes;
@@ -26,8 +28,7 @@ struct WordTile {
     static constexpr std::size_t kShared_bytes = sizeof(Word) * kCols * kPitch;
 
     static BandOrder order(std::int64_t rows, std::int64_t cols, int band) {
-        constexpr int kSize = sizeof(T);
-        return BandOrder::of(rows, cols * kSize, kRows, kCols * kSize, band);
+        return BandOrder::of(rows, cols * static_cast<int>(sizeof(T)), kRows, kRow_bytes, band);
     }
 
     static_assert(PLAN::kWord_bytes % sizeof(T) == 0, "a word holds whole elements");
@@ -53,6 +54,7 @@ struct WordTile {
                                                 std::int64_t rows, std::int64_t cols, std::int64_t top,
                                                 std::int64_t left) {
         constexpr int kStep = PLAN::kThreads / PLAN::kWordsX * kPack;  // rows from one square to the next
+        constexpr Cache kLoad = !WHOLE && PLAN::kLoad == Cache::keep ? Cache::normal : PLAN::kLoad;
         const std::int64_t pitch = cols / kPack;
         const std::int64_t x = left / kPack + threadIdx.x % PLAN::kWordsX;
         const std::int64_t i = top + threadIdx.x / PLAN::kWordsX * kPack;
@@ -62,7 +64,7 @@ struct WordTile {
             // rows and columns are whole words: a square is in or out
             if (!WHOLE && (x >= pitch || i + k * kStep >= rows)) continue;
 #pragma unroll
-            for (int r = 0; r < kPack; ++r) squares[k][r] = load_word<PLAN::kLoad>(first + r * pitch);
+            for (int r = 0; r < kPack; ++r) squares[k][r] = load_word<kLoad>(first + r * pitch);
         }
     }
 
@@ -114,6 +116,10 @@ __global__ void __launch_bounds__(PLAN::kThreads)
         Tile::template load<true>(squares, static_cast<const Word*>(in), rows, cols, top, left);
     } else {
         Tile::template load<false>(squares, static_cast<const Word*>(in), rows, cols, top, left);
+    }
+    if constexpr (PLAN::kAhead > 0) {
+        ask_ahead<Tile::kRows, Tile::kRow_bytes>(order, PLAN::kAhead, in, rows,
+                                                 cols * static_cast<int>(sizeof(T)));
     }
     Tile::turn_into(tile, squares);
     __syncthreads();  // the tile is whole before its rows are read
