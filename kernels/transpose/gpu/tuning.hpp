@@ -15,7 +15,7 @@ namespace gpumat::transpose::gpu {
 /// BAND        tile rows in a band of the block order
 /// LOAD, STORE what the accesses ask of the caches
 /// AHEAD       places in the order by which a block asks L2 for a tile ahead of its turn, or 0 (ahead.cuh).
-///             2.5 MiB: of less a part comes too late, of more a part has left L2 again
+///             2 to 4 MiB: of less a part comes too late, of more a part has left L2 again
 template <int WORD_BYTES, int WORDS_X, int WORDS_Y, int THREADS, int BAND, Cache LOAD = Cache::normal,
           Cache STORE = Cache::normal, int AHEAD = 0>
 struct WordPlan {
@@ -113,7 +113,7 @@ struct Choices<2> {
 };
 template <>
 struct Choices<4> {
-    using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::normal, 160>;
+    using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::once, 192>;
     using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<16, 32, 96, 32, 256, kColumns>;
