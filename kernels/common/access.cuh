@@ -101,8 +101,9 @@ __device__ __forceinline__ void store_word(Word* address, const Word& word) {
 /// Starts a copy of BYTES (4, 8 or 16) from global to shared memory that holds no register. Both addresses
 /// are multiples of BYTES. The bytes are there after `wait_for_copies` and a barrier. L2 is asked for the
 /// whole 256 bytes around them: for runs whose neighbours are read soon, device memory then moves whole
-/// lines, however the runs lie. CACHE is normal or keep; keep is for code that all threads of a warp run
-/// together, because nvcc 13.0 puts the policy into registers of the warp even where they do not.
+/// lines, however the runs lie. CACHE is normal or keep. Take keep only where the tests have
+/// run on a GPU: nvcc 13.0 was seen to give the policy and a uniform part of the shared address one register,
+/// which stops the kernel (an illegal instruction).
 template <int BYTES, Cache CACHE>
 __device__ __forceinline__ void copy_word_async(void* shared, const void* global) {
 #if __CUDA_ARCH__ >= 800
