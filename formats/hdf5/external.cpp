@@ -32,13 +32,25 @@ constexpr std::uint64_t kPieceBytes = std::uint64_t{32} << 10;
 constexpr std::uint64_t kPieceFileBytes = std::uint64_t{640} << 10;
 constexpr std::uint64_t kCacheEntryBytes = 1024;  ///< that a chunk in HDF5's cache takes beside itself
 
+/// The text of which `get(buffer, size)` writes as much as the buffer takes, and returns the length; empty
+/// where that fails.
+template <class Get>
+std::string text_of(Get get) {
+    const ssize_t length = get(nullptr, 0);
+    if (length <= 0) return {};
+    std::string text(static_cast<std::size_t>(length) + 1, '\0');
+    if (get(text.data(), text.size()) != length) return {};
+    text.resize(static_cast<std::size_t>(length));
+    return text;
+}
+
 /// Where external storage is looked for: names without a root start at HDF5's prefix or, without one, at
 /// the current directory.
 std::string external_path(hid_t dataset, const std::string& name) {
     const Handle access(H5Dget_access_plist(dataset));
-    std::array<char, kMostName> prefix{};
-    if (H5Pget_efile_prefix(access.id(), prefix.data(), prefix.size()) <= 0) return name;
-    return (std::filesystem::path(prefix.data()) / name).string();
+    const std::string prefix =
+        text_of([&](char* to, std::size_t size) { return H5Pget_efile_prefix(access.id(), to, size); });
+    return prefix.empty() ? name : (std::filesystem::path(prefix) / name).string();
 }
 
 /// External storage holds `bytes` bytes.
@@ -51,6 +63,8 @@ void require_external_storage(hid_t dataset, hid_t creation, std::uint64_t bytes
         require(
             H5Pget_external(creation, static_cast<unsigned>(i), name.size() - 1, name.data(), &offset, &size),
             ErrorCode::input, what);
+        if (std::strlen(name.data()) + 2 >= name.size())
+            throw Error(ErrorCode::input, what + ": the name of its external file is too long");
         const std::string path = external_path(dataset, name.data());
         const std::uint64_t needed = std::min<std::uint64_t>(size, bytes);
         struct stat status {};
@@ -75,9 +89,9 @@ void require_external_storage(hid_t dataset, hid_t creation, std::uint64_t bytes
 /// The file of a piece, as HDF5 looks for it: beside the file that names it, then where the name says.
 Handle open_piece_file(hid_t dataset, const std::string& name, const std::string& what) {
     if (name == ".") return take(H5Iget_file_id(dataset), ErrorCode::input, what);
-    std::array<char, kMostName> own{};
-    H5Fget_name(dataset, own.data(), own.size());
-    const std::filesystem::path beside = std::filesystem::path(own.data()).parent_path() / name;
+    const std::string own =
+        text_of([&](char* to, std::size_t size) { return H5Fget_name(dataset, to, size); });
+    const std::filesystem::path beside = std::filesystem::path(own).parent_path() / name;
     std::error_code ignored;
     const std::string path = std::filesystem::exists(beside, ignored) ? beside.string() : name;
     // A pipe would be waited for without an end.
@@ -151,13 +165,15 @@ std::string to_string(const PieceName& name) {
 }
 
 PieceName name_of_piece(hid_t creation, std::size_t index, const std::string& what) {
-    std::array<char, kMostName> file{};
-    std::array<char, kMostName> dataset{};
-    if (H5Pget_virtual_filename(creation, index, file.data(), file.size()) < 0 ||
-        H5Pget_virtual_dsetname(creation, index, dataset.data(), dataset.size()) < 0) {
+    PieceName name{text_of([&](char* to, std::size_t size) {
+                       return H5Pget_virtual_filename(creation, index, to, size);
+                   }),
+                   text_of([&](char* to, std::size_t size) {
+                       return H5Pget_virtual_dsetname(creation, index, to, size);
+                   })};
+    if (name.file.empty() || name.dataset.empty())
         fail(ErrorCode::input, what + ": a piece of the virtual dataset has no name");
-    }
-    return {file.data(), dataset.data()};
+    return name;
 }
 
 /// Takes the chunks of a piece into account.
@@ -174,33 +190,23 @@ Handle open_piece(hid_t file, const PieceName& name, const std::string& what) {
                 what + ": its piece " + to_string(name) + " is missing");
 }
 
-/// Of the matrix as it is delivered; as many as there are where they cannot be counted.
-std::uint64_t matrix_bytes(const Source& source, const ReadOptions& options) {
-    constexpr std::uint64_t kBeyondAny = std::uint64_t{1} << 62;
-    return addressable_bytes(source.stored, options.type.value_or(source.element.type)).value_or(kBeyondAny);
-}
-
 /// Looks at the pieces of a dataset, and at those of its pieces that are virtual datasets themselves, each
 /// once.
 class PieceWalk {
   public:
     PieceWalk(const Source& source, const ReadOptions& options)
-        : what_(source.name), limit_(options.memory_limit), matrix_bytes_(matrix_bytes(source, options)) {}
+        : what_(source.name), limit_(options.memory_limit) {}
 
     /// The data that the dataset takes from elsewhere are there, also those that its pieces take.
     PieceNeeds look_at(const Dense& dense) {
         if (dense.layout == H5D_VIRTUAL) {
-            // Behind an external link it may be stored in a way that only HDF5 knows.
-            Mappings known;
-            known.count = mapping_count(dense.creation.id());
-            count(stored_mappings(dense.dataset.id(), ".").value_or(known));
+            count(mappings_of(dense.dataset.id(), dense.creation.id()));
             require_room();
         }
         require(dense.dataset.id(), dense.creation.id(), 0);
         if (dense.layout == H5D_VIRTUAL) {
             require_room();
             needs_.open_bytes = open_bytes();
-            needs_.matrix_bytes = matrix_bytes_;
             needs_.words = words();
             needs_.seconds = mappings_.granted_seconds();
         }
@@ -257,22 +263,44 @@ class PieceWalk {
         return height;
     }
 
-    /// The piece, open; its mappings, if any, are counted before.
+    /// The piece, open; its mappings, if any, are counted before, or where only HDF5 finds it (behind an
+    /// external link) after that.
     Handle open_counted(hid_t file, const PieceName& name) {
-        if (const auto mappings = stored_mappings(file, name.dataset)) {
-            if (!heights_.contains(mappings->place) && !above_.contains(mappings->place)) {
-                count(*mappings);
-                require_room();
-                require_time(mappings_, what_);
-                grant(*mappings);
-            }
-        }
+        const auto before = stored_mappings(file, name.dataset, limit_, what_);
+        if (before) count_piece(*before);
         Handle piece = open_piece(file, name, what_);
+        const Handle creation = take(H5Dget_create_plist(piece.id()), ErrorCode::input, what_);
+        if (H5Pget_layout(creation.id()) == H5D_VIRTUAL) {
+            const Mappings mappings = mappings_of(piece.id(), creation.id());
+            if (!before) count_piece(mappings);
+        }
         if (const auto place = place_of(piece.id())) {
             pieces_.insert(*place);
             files_.emplace(place->device, place->file);
         }
         return piece;
+    }
+
+    void count_piece(const Mappings& mappings) {
+        if (heights_.contains(mappings.place) || above_.contains(mappings.place)) return;
+        count(mappings);
+        require_room();
+        require_time(mappings_, what_);
+        grant(mappings);
+    }
+
+    /// The mappings of an open virtual dataset. Throws where HDF5 has others than those that were counted.
+    [[nodiscard]] Mappings mappings_of(hid_t dataset, hid_t creation) const {
+        const std::size_t loaded = mapping_count(creation);
+        auto stored = stored_mappings(dataset, ".", limit_, what_);
+        if (!stored) {  // in a way that only HDF5 knows
+            stored = Mappings{.count = loaded};
+            if (const auto place = place_of(dataset)) stored->place = *place;
+        }
+        if (stored->count == loaded) return *stored;
+        throw Error(ErrorCode::input,
+                    what_ + ": the file is damaged: it lists " + std::to_string(stored->count) +
+                        " mappings of a virtual dataset, and HDF5 finds " + std::to_string(loaded));
     }
 
     int require_piece(hid_t dataset, hid_t piece, const std::string& name, int depth) {
@@ -320,19 +348,16 @@ class PieceWalk {
             return std::to_string(count) + (count == 1 ? one : more) + " (" + format_bytes(count * bytes) +
                    ")";
         };
+        if (pieces_.empty()) return "the virtual dataset's " + mappings_.words();
         return "the virtual dataset's " + mappings_.words() + ", " +
                counted(pieces_.size(), " piece", " pieces", kPieceBytes) + " in " +
-               counted(files_.size(), " file", " files", kPieceFileBytes) + " and matrix (" +
-               format_bytes(matrix_bytes_) + ")";
+               counted(files_.size(), " file", " files", kPieceFileBytes);
     }
 
-    void require_room() const {
-        require_memory(open_bytes() + matrix_bytes_, limit_, what_ + ": reading with " + words());
-    }
+    void require_room() const { require_memory(open_bytes(), limit_, what_ + ": reading with " + words()); }
 
     const std::string& what_;
     std::optional<std::uint64_t> limit_;
-    std::uint64_t matrix_bytes_;
     Mappings mappings_;  ///< of the dataset, and of its pieces
     std::set<ObjectPlace> pieces_;
     std::set<std::pair<std::uint64_t, std::uint64_t>> files_;

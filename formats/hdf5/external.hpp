@@ -13,15 +13,14 @@ struct PieceNeeds {
     Shape largest{1, 1};             ///< the largest chunk of two dimensions
     std::uint64_t memory_bytes = 0;  ///< that reading and checking a chunk takes at most
     std::uint64_t open_bytes = 0;    ///< that HDF5 takes for mappings, and for pieces while it reads them
-    std::uint64_t matrix_bytes = 0;  ///< of the matrix as it is delivered
-    std::string words;               ///< what these two are made of
+    std::string words;               ///< what these are made of
     double seconds = 0;  ///< of processor time that mappings and pieces may take, beside what is read
 };
 
 /// For a dataset whose elements lie in other files (external storage, or a virtual dataset): throws
 /// Error{input} unless `options` allow that, and where a piece is missing or short, for which HDF5 itself
 /// would deliver zeros or fill values; Error{memory} where what HDF5 keeps in memory for the mappings and
-/// pieces, and the matrix, pass the limit.
+/// pieces passes the limit.
 PieceNeeds require_external_pieces(const Source& source, const Dense& dense, const ReadOptions& options);
 
 /// Throws Error{input} where the elements are not all in the dataset's own file, or were never written and

@@ -24,6 +24,9 @@ namespace {
 // block beside that, and each block is merged with all those before it: 12 … 21 ns a pair.
 constexpr std::uint64_t kMappingBytes = std::uint64_t{32} << 10;
 constexpr std::uint64_t kBlockBytes = 320;
+// Of each byte of a mapping's names beyond what it has room for anyway, measured with names of 4 KB.
+constexpr std::uint64_t kNameCopies = 10;
+constexpr std::uint64_t kShortNames = 64;
 constexpr double kPairSeconds = 20e-9;
 constexpr double kMappingSeconds = 30e-6;  ///< to load one
 constexpr double kTimesSlower = 5;
@@ -66,10 +69,11 @@ class Cursor {
         return good_ && std::memcmp(taken.data(), text.data(), text.size()) == 0;
     }
 
-    void skip_text() {
+    std::size_t skip_text() {  // its length
         std::size_t length = 0;
         while (length < left_.size() && left_[length] != 0) ++length;
         take(length + 1);
+        return length;
     }
 
   private:
@@ -191,40 +195,58 @@ Bytes layout_message(RawFile& file, std::uint64_t address) {
     return {};
 }
 
-/// The object `index` of the global heap at `address`.
-Bytes heap_object(RawFile& file, std::uint64_t address, std::uint64_t index) {
+/// The object `index` of the global heap at `address`: the last one of that index, as HDF5 takes it.
+Bytes heap_object(RawFile& file, std::uint64_t address, std::uint64_t index,
+                  std::optional<std::uint64_t> limit, const std::string& what) {
     const auto aligned = [](std::uint64_t bytes) { return (bytes + 7) / 8 * 8; };
     const std::uint64_t head = aligned(8 + file.length_bytes);
     const Bytes start = file.read(address, head);
     Cursor collection(start);
     if (!collection.is("GCOL") || collection.number(4) != 1) return {};
     const std::uint64_t size = collection.number(file.length_bytes);
+    std::uint64_t found_at = 0;
+    std::uint64_t found_bytes = 0;
     for (std::uint64_t at = head; at < size;) {
         const Bytes bytes = file.read(address + at, head);
         Cursor object(bytes);
         const std::uint64_t number = object.number(2);
         object.take(6);
         const std::uint64_t length = object.number(file.length_bytes);
-        if (!object.good() || length > file.bytes || number == 0) return {};
-        if (number == index) return file.read(address + at + head, length);
+        if (!object.good() || length > file.bytes || number == 0) break;
+        if (number == index) {
+            found_at = at;
+            found_bytes = length;
+        }
         at += head + aligned(length);
     }
-    return {};
+    if (found_at == 0) return {};
+    require_memory(found_bytes, limit, what + ": the list of a virtual dataset's mappings");
+    return file.read(address + found_at + head, found_bytes);
 }
 
-/// Passes a selection. Returns the blocks in which it is listed, 0 where it is stored as a whole.
+/// Passes a selection. Returns the blocks in which it is listed, 0 where it is stored as a whole. The length
+/// that is stored with it is passed over, as HDF5 does.
 std::uint64_t pass_selection(Cursor& list) {
+    constexpr std::uint64_t kNone = 0;
     constexpr std::uint64_t kHyperslab = 2;
+    constexpr std::uint64_t kAll = 3;
+    constexpr std::uint64_t kUnknown = ~std::uint64_t{0};  // more than there is
     const std::uint64_t type = list.number(4);
     const std::uint64_t version = list.number(4);
-    list.take(version == 1 ? 4 : 1);
-    Cursor body(list.take(list.number(4)));
-    if (version > 2 || (version == 2 && type != kHyperslab)) list.take(~std::uint64_t{0});  // is not known
-    if (type != kHyperslab || version != 1) return 0;
-    const std::uint64_t rank = body.number(4);
-    const std::uint64_t blocks = body.number(4);
-    if (rank == 0 || rank > H5S_MAX_RANK || blocks > body.left() / (8 * rank)) list.take(~std::uint64_t{0});
-    return blocks;
+    list.take(version == 1 ? 8 : 5);
+    if (version == 1 && (type == kNone || type == kAll)) return 0;
+    const std::uint64_t rank = list.number(4);
+    if (type != kHyperslab || rank == 0 || rank > H5S_MAX_RANK || version == 0 || version > 2) {
+        list.take(kUnknown);
+        return 0;
+    }
+    if (version == 2) {
+        list.take(4 * 8 * rank);  // start, stride, count and block
+        return 0;
+    }
+    const std::uint64_t blocks = list.number(4);
+    list.take(blocks > list.left() / (8 * rank) ? kUnknown : 8 * rank * blocks);
+    return list.good() ? blocks : 0;
 }
 
 /// A stored list of mappings.
@@ -234,8 +256,9 @@ std::optional<Mappings> mappings_in(const Bytes& bytes, std::size_t length_bytes
     Mappings mappings;
     mappings.count = list.number(length_bytes);
     for (std::uint64_t i = 0; i < mappings.count && list.good(); ++i) {
-        list.skip_text();
-        list.skip_text();
+        const std::uint64_t file = list.skip_text();
+        const std::uint64_t names = file + list.skip_text();
+        mappings.names += names - std::min(names, kShortNames);
         for (int selections = 0; selections < 2; ++selections) {
             const std::uint64_t blocks = pass_selection(list);
             mappings.blocks += blocks;
@@ -249,7 +272,7 @@ std::optional<Mappings> mappings_in(const Bytes& bytes, std::size_t length_bytes
 }  // namespace
 
 std::uint64_t Mappings::memory_bytes() const {
-    return count * kMappingBytes + blocks * kBlockBytes;
+    return count * kMappingBytes + blocks * kBlockBytes + names * kNameCopies;
 }
 
 double Mappings::granted_seconds() const {
@@ -263,15 +286,19 @@ std::string Mappings::words() const {
 
 std::optional<ObjectPlace> place_of(hid_t place, const std::string& name) {
     H5O_info_t info{};
+    H5O_info_t root{};
     struct stat status {};
     if (H5Oget_info_by_name2(place, name.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT) < 0 ||
-        info.type != H5O_TYPE_DATASET || stat(path_of(place).c_str(), &status) != 0) {
+        H5Oget_info_by_name2(place, "/", &root, H5O_INFO_BASIC, H5P_DEFAULT) < 0 ||
+        info.type != H5O_TYPE_DATASET || info.fileno != root.fileno ||  // behind an external link
+        stat(path_of(place).c_str(), &status) != 0) {
         return {};
     }
     return ObjectPlace{status.st_dev, status.st_ino, info.addr};
 }
 
-std::optional<Mappings> stored_mappings(hid_t place, const std::string& name) {
+std::optional<Mappings> stored_mappings(hid_t place, const std::string& name,
+                                        std::optional<std::uint64_t> limit, const std::string& what) {
     constexpr std::uint64_t kVirtual = 3;
     const auto where = place_of(place, name);
     if (!where) return {};
@@ -283,7 +310,7 @@ std::optional<Mappings> stored_mappings(hid_t place, const std::string& name) {
     const std::uint64_t heap = layout.number(file->address_bytes);
     const std::uint64_t index = layout.number(4);
     if (!layout.good()) return {};
-    auto mappings = mappings_in(heap_object(*file, heap, index), file->length_bytes);
+    auto mappings = mappings_in(heap_object(*file, heap, index, limit, what), file->length_bytes);
     if (mappings) mappings->place = *where;
     return mappings;
 }
@@ -306,7 +333,7 @@ void grant(const Mappings& mappings) {
 
 Handle open_object(hid_t place, const std::string& name, std::optional<std::uint64_t> limit,
                    const std::string& what) {
-    if (const auto mappings = stored_mappings(place, name)) {
+    if (const auto mappings = stored_mappings(place, name, limit, what)) {
         require_memory(mappings->memory_bytes(), limit,
                        what + ": opening the virtual dataset with its " + mappings->words());
         require_time(*mappings, what);

@@ -24,6 +24,7 @@ struct Mappings {
     ObjectPlace place;
     std::uint64_t count = 0;
     std::uint64_t blocks = 0;  ///< that their selections are listed in
+    std::uint64_t names = 0;   ///< bytes of long names of files and datasets
     double seconds = 0;        ///< of processor time that HDF5 takes to load them
 
     /// What HDF5 takes for them until the dataset has been read and closed.
@@ -39,8 +40,10 @@ struct Mappings {
 
 /// The mappings of the object `name` at `place`, a file, group or dataset, as they are stored: HDF5 loads all
 /// of them where it opens a dataset. None where it is no virtual dataset, or where it is not stored as HDF5
-/// 1.10 stores one: then HDF5 says what is wrong with it.
-std::optional<Mappings> stored_mappings(hid_t place, const std::string& name);
+/// 1.10 stores one: then HDF5 says what is wrong with it. Throws Error{memory} with `what` where their list
+/// alone passes `limit`.
+std::optional<Mappings> stored_mappings(hid_t place, const std::string& name,
+                                        std::optional<std::uint64_t> limit, const std::string& what);
 
 /// Throws Error{input} with `what` where HDF5 would take longer to load the mappings than any file may take.
 void require_time(const Mappings& mappings, const std::string& what);
@@ -55,7 +58,8 @@ void grant(const Mappings& mappings);
 Handle open_object(hid_t place, const std::string& name, std::optional<std::uint64_t> limit,
                    const std::string& what);
 
-/// The place of an open object, or of the one behind `name`; none where there is no such object.
+/// The place of an open dataset, or of the one behind `name`; none where there is no such dataset in the
+/// file.
 std::optional<ObjectPlace> place_of(hid_t place, const std::string& name = ".");
 
 }  // namespace gpumat::formats::hdf5

@@ -74,7 +74,7 @@ struct Needs {
 
     /// All but the tile.
     [[nodiscard]] std::uint64_t bytes() const {
-        return memory_bytes + cache_bytes + virtual_dataset.open_bytes + virtual_dataset.matrix_bytes;
+        return memory_bytes + cache_bytes + virtual_dataset.open_bytes;
     }
 };
 
@@ -95,12 +95,18 @@ class ChildStorage : public Storage {
           inner_(std::move(inner)),
           needs_(needs),
           element_bytes_(static_cast<std::int64_t>(source.element.memory_bytes)),
-          tile_bytes_(tile_bytes(options)) {}
+          limit_(options.memory_limit) {
+        require_room(0);
+    }
 
     void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
         if (rect.rows == 0 || rect.cols == 0) return;
         const Session session;
-        const Shape step = tile_of(rect.cols);
+        // What is read of a virtual dataset is in memory beside its mappings and pieces. Without a limit the
+        // memory that is free has lost it already.
+        const bool counts = !needs_.virtual_dataset.words.empty() && limit_.has_value();
+        const auto taken = static_cast<std::uint64_t>(rect.rows * rect.cols * element_bytes_);
+        const Shape step = tile_of(rect.cols, tile_bytes(counts ? taken : 0));
         SharedMemory shared(static_cast<std::size_t>(std::min(step.rows, rect.rows) *
                                                      std::min(step.cols, rect.cols) * element_bytes_));
         for (std::int64_t row = rect.row; row < rect.row + rect.rows;) {
@@ -118,22 +124,27 @@ class ChildStorage : public Storage {
     [[nodiscard]] std::uint64_t open_bytes() const override { return needs_.virtual_dataset.open_bytes; }
 
   private:
-    /// Of one tile: what the limit leaves, and at least a chunk. Throws where that is too much: a small file
-    /// can have chunks of 4 GiB.
-    [[nodiscard]] std::int64_t tile_bytes(const ReadOptions& options) const {
+    /// Throws where a chunk is too much beside `taken` bytes: a small file can have chunks of 4 GiB.
+    void require_room(std::uint64_t taken) const {
         require_memory(
-            needs_.bytes() + grain_bytes(source_, needs_.grain), options.memory_limit,
+            needs_.bytes() + grain_bytes(source_, needs_.grain) + taken, limit_,
             source_.name +
                 (needs_.grain == Shape{1, 1} ? std::string(": reading elements")
                                              : ": reading chunks of " + to_string(needs_.grain)) +
-                (needs_.virtual_dataset.words.empty() ? "" : " with " + needs_.virtual_dataset.words));
-        const std::uint64_t left = options.memory_limit.value_or(available_memory_bytes()) - needs_.bytes();
+                (needs_.virtual_dataset.words.empty() ? "" : " with " + needs_.virtual_dataset.words) +
+                (taken == 0 ? "" : " and matrix (" + format_bytes(taken) + ")"));
+    }
+
+    /// Of one tile: what the limit leaves beside `taken` bytes, and at least a chunk.
+    [[nodiscard]] std::int64_t tile_bytes(std::uint64_t taken) const {
+        require_room(taken);
+        const std::uint64_t left = limit_.value_or(available_memory_bytes()) - needs_.bytes() - taken;
         return static_cast<std::int64_t>(std::min(left, static_cast<std::uint64_t>(kTileBytes)));
     }
 
-    /// Whole chunks, as many as make a tile of a matrix of `cols` columns.
-    [[nodiscard]] Shape tile_of(std::int64_t cols) const {
-        const std::int64_t most = std::max<std::int64_t>(1, tile_bytes_ / element_bytes_);
+    /// Whole chunks, as many as make a tile of so many bytes of a matrix of `cols` columns.
+    [[nodiscard]] Shape tile_of(std::int64_t cols, std::int64_t bytes) const {
+        const std::int64_t most = std::max<std::int64_t>(1, bytes / element_bytes_);
         const auto multiple = [](std::int64_t wanted, std::int64_t step) {
             return std::max<std::int64_t>(1, wanted / step) * step;
         };
@@ -161,7 +172,7 @@ class ChildStorage : public Storage {
     std::unique_ptr<Storage> inner_;
     Needs needs_;
     std::int64_t element_bytes_;
-    std::int64_t tile_bytes_;
+    std::optional<std::uint64_t> limit_;
 };
 
 /// Throws where HDF5 has no filter that the dataset needs, neither built in nor as a plugin.
@@ -282,13 +293,16 @@ bool enough_chunks_are_there(hid_t dataset, hid_t creation, const std::string& w
 
 namespace {
 
-/// Of a tile of a virtual dataset. Half of what the limit leaves beside the smallest one is for chunks.
+/// Of a tile of a virtual dataset. Half of what the limit leaves beside the smallest one and the matrix is
+/// for chunks.
 Needs needs_of(const Source& source, const PieceNeeds& pieces, const ReadOptions& options) {
     Needs needs{.grain = pieces.largest,
                 .memory_bytes = kConversionBytes + pieces.memory_bytes,
                 .checked_bytes = kCheckedBytes,
                 .virtual_dataset = pieces};
-    const std::uint64_t least = needs.bytes() + grain_bytes(source, needs.grain);
+    std::uint64_t least = needs.bytes() + grain_bytes(source, needs.grain);
+    const auto matrix = addressable_bytes(source.stored, source.element.type);
+    if (!matrix || __builtin_add_overflow(least, *matrix, &least)) return needs;
     const std::uint64_t limit = options.memory_limit.value_or(available_memory_bytes());
     if (pieces.memory_bytes > 0 && limit > least)
         needs.cache_bytes = std::min((limit - least) / 2, kMostCacheBytes);

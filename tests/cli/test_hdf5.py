@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import struct
 import subprocess
 import sys
 import unittest
@@ -10,7 +11,7 @@ import zlib
 import h5py
 import numpy as np
 
-from harness import GPUMAT, Case, read_h5, write_h5
+from harness import GPUMAT, SANITIZED, Case, read_h5, write_h5
 
 VALUES = np.arange(6.0).reshape(2, 3)
 TEXT = "gr\u00f6\u00dfer \u2265 1"
@@ -297,6 +298,7 @@ class ManyMappings(Case):
         expected = np.stack([self.pieces[index][taken] for _, index, taken in takes])
         self.assertTrue(np.array_equal(read_h5(self.path("out.h5"))[1], expected))
 
+    @unittest.skipIf(SANITIZED, "libhdf5 1.10.8 reads past the end of a list of blocks")
     def test_selections_that_are_listed_block_by_block(self):
         """HDF5 merges each block with those before it: more than the seconds that a file of that size is given."""
         takes = [(np.s_[:, i], i % 10, np.s_[::2, i // 10]) for i in range(80)]
@@ -320,6 +322,7 @@ class ManyMappings(Case):
             result = self.run_tool(*arguments, code=3)
             self.assert_says(result, "blocks.h5:/A", "1 mapping lists 250000 blocks", "the bound is 600 s", "v110")
 
+    @unittest.skipIf(SANITIZED, "the sanitizer takes memory of its own")
     def test_their_memory_is_counted(self):
         """The tool takes no more than the limit beside what it takes to read one mapping; and it takes the limit that it names."""
         self.alternating_rows("one.h5", 1)
@@ -336,10 +339,93 @@ class ManyMappings(Case):
                 self.assertLess(taken, small + limit)
                 self.assertGreater(taken, small + needed // 2)  # else the constant is far from what HDF5 takes
 
+    def test_information_needs_no_room_for_the_matrix(self):
+        with h5py.File(self.path("pieces.h5"), "w") as file:
+            file.create_dataset("piece0", (100000, 10000), "f8", chunks=(1000, 1000), fillvalue=1)
+        layout = h5py.VirtualLayout((100000, 10000), "f8")
+        layout[...] = h5py.VirtualSource("pieces.h5", "piece0", (100000, 10000))
+        with h5py.File(self.path("large.h5"), "w") as file:
+            file.create_virtual_dataset("A", layout)
+        for name in ("large.h5:/A", "large.h5"):
+            self.run_tool("info", name, "--allow-external", "--memory-limit", "1GiB")
+        result = self.run_tool("transpose", "large.h5:/A", "--allow-external", "--memory-limit", "1GiB", code=6)
+        self.assert_says(result, "14.90 GiB", "the limit is 1.00 GiB")
+
+    def test_pieces_of_long_names(self):
+        """A name that is longer than a path may be is whole all the same, and another of its first bytes is another."""
+        names = ["z" * 4095, "z" * 5000]
+        with h5py.File(self.path("pieces.h5"), "w") as file:
+            file[names[0]] = np.ones((10, 8))
+        layout = h5py.VirtualLayout((10, 8), "f8")
+        layout[...] = h5py.VirtualSource("pieces.h5", names[1], (10, 8))
+        with h5py.File(self.path("long.h5"), "w") as file:
+            file.create_virtual_dataset("A", layout)
+        result = self.run_tool("transpose", "long.h5:/A", "--allow-external", code=3)
+        self.assert_says(result, names[1] + " is missing")
+        with h5py.File(self.path("pieces.h5"), "a") as file:
+            file[names[1]] = np.full((10, 8), 2.0)
+        self.run_tool("transpose", "long.h5:/A", "--allow-external", "-o", "out.h5:/A")
+        self.assertTrue(np.array_equal(read_h5(self.path("out.h5"))[1], np.full((8, 10), 2.0)))
+
+    def test_names_are_counted(self):
+        with h5py.File(self.path("pieces.h5"), "w") as file:
+            file["x"] = self.pieces[0]
+        layout = h5py.VirtualLayout((1000, 8), "f8")
+        for row in range(1000):
+            layout[row] = h5py.VirtualSource("pieces.h5", "./" * 2000 + "x", (1000, 8))[row]
+        with h5py.File(self.path("names.h5"), "w") as file:
+            file.create_virtual_dataset("A", layout)
+        result = self.run_tool("info", "names.h5:/A", "--allow-external", "--memory-limit", "64MiB", code=6)
+        self.assert_says(result, "1000 mappings (69.")
+
+    def test_pieces_behind_external_links(self):
+        """Their mappings are counted when HDF5 has found them; what lies at the same address here is not theirs."""
+        self.alternating_rows("rows.h5", 1024)
+        with h5py.File(self.path("small.h5"), "w") as file:
+            file["x"] = self.pieces[0]
+        with h5py.File(self.path("rows.h5"), "a") as file:
+            file["link"] = h5py.ExternalLink("small.h5", "/x")
+        with h5py.File(self.path("links.h5"), "w") as file:
+            file["link"] = h5py.ExternalLink("rows.h5", "/A")
+        for name, piece, rows in (("a.h5", "links.h5", 1024), ("b.h5", "rows.h5", 1000)):
+            layout = h5py.VirtualLayout((rows, 8), "f8")
+            layout[...] = h5py.VirtualSource(piece, "link", (rows, 8))
+            with h5py.File(self.path(name), "w") as file:
+                file.create_virtual_dataset("A", layout)
+        result = self.run_tool("info", "a.h5:/A", "--allow-external", "--memory-limit", "16MiB", code=6)
+        self.assert_says(result, "1025 mappings (32.")
+        self.run_tool("transpose", "b.h5:/A", "--allow-external", "--memory-limit", "16MiB", "-o", "out.h5:/A")
+        self.assertTrue(np.array_equal(read_h5(self.path("out.h5"))[1], self.pieces[0].T))
+
+    def test_a_list_that_is_stored_twice(self):
+        """HDF5 takes the last heap object of an index: a small one before it does not hide the mappings."""
+        def heap_object(name):
+            with open(self.path(name), "rb") as file:
+                data = bytearray(file.read())
+            heap = data.find(b"GCOL")
+            length = struct.unpack_from("<Q", data, heap + 24)[0]
+            return data, heap, bytes(data[heap + 32 : heap + 32 + length])
+        self.virtual("one.h5", (1, 8), [(0, 0, 0)], libver="earliest")
+        self.virtual("many.h5", (1024, 8), [(i, i % 10, i // 10) for i in range(1024)], libver="earliest")
+        small = heap_object("one.h5")[2]
+        data, heap, large = heap_object("many.h5")
+        objects = b"".join(struct.pack("<HHIQ", 1, 1, 0, len(one)) + one + bytes(-len(one) % 8) for one in (small, large))
+        data += bytes(-len(data) % 8)
+        layout = bytes(data).find(b"\x04\x03" + struct.pack("<Q", heap))
+        struct.pack_into("<Q", data, layout + 2, len(data))
+        data += b"GCOL\1\0\0\0" + struct.pack("<Q", 16 + len(objects)) + objects
+        struct.pack_into("<Q", data, 40, len(data))  # the end of the file, as the superblock has it
+        with open(self.path("twice.h5"), "wb") as file:
+            file.write(data)
+        with h5py.File(self.path("twice.h5")) as file:
+            self.assertEqual(file["A"].id.get_create_plist().get_virtual_count(), 1024)
+        result = self.run_tool("info", "twice.h5:/A", "--allow-external", "--memory-limit", "16MiB", code=6)
+        self.assert_says(result, "opening the virtual dataset with its 1024 mappings")
+
     def test_what_is_needed_together_is_told(self):
         self.alternating_rows("rows.h5", 1024)
         result = self.run_tool("transpose", "rows.h5:/A", "--allow-external", "--memory-limit", "34MiB", code=6)
-        self.assert_says(result, "1024 mappings (32.", "10 pieces (320.00 KiB) in 1 file (640.00 KiB)", "matrix (64.00 KiB)", "34.00 MiB")
+        self.assert_says(result, "1024 mappings (32.", "10 pieces (320.00 KiB) in 1 file (640.00 KiB)", "34.00 MiB")
 
     def test_the_result_counts_too(self):
         """Mappings, input and result are in memory together."""

@@ -15,6 +15,7 @@ namespace gpumat::multiply::gpu {
 template <int kStride, class E, int kCount>
 __device__ inline void read_groups(E (&to)[kCount], std::uint32_t from) {
     constexpr int kGroup = 16 / static_cast<int>(sizeof(E));
+    static_assert(kCount % kGroup == 0, "whole groups");
 #pragma unroll
     for (int g = 0; g < kCount / kGroup; ++g) {
         E group[kGroup];
