@@ -97,7 +97,8 @@ struct RawFile {
         stream.clear();
         stream.seekg(static_cast<std::streamoff>(place));
         stream.read(reinterpret_cast<char*>(read.data()), static_cast<std::streamsize>(count));
-        return stream ? read : Bytes();
+        if (!stream) read.clear();
+        return read;
     }
 };
 
