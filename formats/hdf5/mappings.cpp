@@ -135,9 +135,26 @@ struct HeaderPart {
 constexpr std::uint64_t kLayoutMessage = 8;
 constexpr std::uint64_t kContinuationMessage = 16;
 
+/// Where the list of a virtual dataset's mappings lies: an object of the global heap.
+struct ListPlace {
+    std::uint64_t heap = 0;
+    std::uint64_t index = 0;
+};
+
+/// The place that a layout message names; none where it is not of a virtual dataset.
+std::optional<ListPlace> list_place(Cursor layout, const RawFile& file) {
+    constexpr std::uint64_t kVersion = 4;
+    constexpr std::uint64_t kVirtual = 3;
+    if (layout.number(1) != kVersion || layout.number(1) != kVirtual) return {};
+    ListPlace place;
+    place.heap = layout.number(file.address_bytes);
+    place.index = layout.number(4);
+    return layout.good() ? std::optional(place) : std::nullopt;
+}
+
 /// The layout message among `messages`. Adds the parts that the header goes on in.
-Bytes layout_among(Cursor messages, const RawFile& file, bool newer, bool ordered,
-                   std::deque<HeaderPart>& parts) {
+std::optional<Cursor> layout_among(Cursor messages, const RawFile& file, bool newer, bool ordered,
+                                   std::deque<HeaderPart>& parts) {
     const std::size_t head = newer ? (ordered ? 6 : 4) : 8;
     while (messages.left() >= head) {
         const std::uint64_t type = messages.number(newer ? 1 : 2);
@@ -149,15 +166,14 @@ Bytes layout_among(Cursor messages, const RawFile& file, bool newer, bool ordere
             const std::uint64_t address = body.number(file.address_bytes);
             parts.push_back({address, body.number(file.length_bytes), false});
         } else if (type == kLayoutMessage) {
-            const auto layout = body.take(size);
-            return {layout.begin(), layout.end()};
+            return body;
         }
     }
     return {};
 }
 
-/// The layout message of the object whose header is at `address`; empty where it has none.
-Bytes layout_message(RawFile& file, std::uint64_t address) {
+/// Where the mappings of the object whose header is at `address` are listed.
+std::optional<ListPlace> find_list(RawFile& file, std::uint64_t address) {
     constexpr std::size_t kOldHead = 16;
     constexpr std::size_t kMostHead = 34;
     constexpr std::size_t kChecksum = 4;
@@ -190,8 +206,8 @@ Bytes layout_message(RawFile& file, std::uint64_t address) {
             if (bytes.size() < 2 * kChecksum || !messages.is("OCHK")) continue;
             messages = Cursor(messages.take(messages.left() - kChecksum));
         }
-        Bytes layout = layout_among(messages, file, newer, ordered, parts);
-        if (!layout.empty()) return layout;
+        if (const auto layout = layout_among(messages, file, newer, ordered, parts))
+            return list_place(*layout, file);
     }
     return {};
 }
@@ -300,18 +316,13 @@ std::optional<ObjectPlace> place_of(hid_t place, const std::string& name) {
 
 std::optional<Mappings> stored_mappings(hid_t place, const std::string& name,
                                         std::optional<std::uint64_t> limit, const std::string& what) {
-    constexpr std::uint64_t kVirtual = 3;
     const auto where = place_of(place, name);
     if (!where) return {};
     auto file = open_raw(place);
     if (!file) return {};
-    const Bytes message = layout_message(*file, where->address);
-    Cursor layout(message);
-    if (layout.number(1) != 4 || layout.number(1) != kVirtual) return {};
-    const std::uint64_t heap = layout.number(file->address_bytes);
-    const std::uint64_t index = layout.number(4);
-    if (!layout.good()) return {};
-    auto mappings = mappings_in(heap_object(*file, heap, index, limit, what), file->length_bytes);
+    const auto list = find_list(*file, where->address);
+    if (!list) return {};
+    auto mappings = mappings_in(heap_object(*file, list->heap, list->index, limit, what), file->length_bytes);
     if (mappings) mappings->place = *where;
     return mappings;
 }
