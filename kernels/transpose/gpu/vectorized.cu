@@ -6,13 +6,15 @@
 // which words leave in rows of the output. It removes the instructions and the shared-memory accesses for
 // each element (one of each for 16 bytes, where `padded` spends four for an element), and keeps enough bytes
 // in flight: a multiprocessor needs about 22 KB on an H200. Blocks take the tiles by column (order.cuh), so
-// that those in flight cover a compact part of both matrices. Rows that are not whole words are read in
-// aligned words all the same and written in whole sectors, through tiles that are shifted row by row
-// (shifted.cuh); matrices of a few columns or rows have kernels whose tiles are one run of memory on the
-// thin side (thin.cuh). Traffic: every element crosses device memory once in each direction; `shifted` reads
-// the rows above a tile again, from L2. What limits it: device memory, and for small matrices the latency of
-// one tile. Which shape of tile serves which element size is measured: tuning.hpp. Sources: swizzled tiles
-// and conflict-free phases, CUDA C++ Programming Guide, "Shared Memory"; Little's law.
+// that those in flight cover a compact part of both matrices. What is read leaves L2 last, and large matrices
+// in whole lines ask L2 for tiles ahead of their turn (ahead.cuh), so that what is written meanwhile drives
+// nothing out that is still to be read. Rows that are not whole words are read in aligned words all the same
+// and written in whole sectors, through tiles that are shifted row by row (shifted.cuh); matrices of a few
+// columns or rows have kernels whose tiles are one run of memory on the thin side (thin.cuh). Traffic: every
+// element crosses device memory once in each direction; `shifted` reads the rows above a tile again, from L2.
+// What limits it: device memory, and for small matrices the latency of one tile. Which shape of tile serves
+// which element size is measured: tuning.hpp. Sources: swizzled tiles and conflict-free phases, CUDA C++
+// Programming Guide, "Shared Memory"; Little's law.
 #include <string>
 
 #include "kernels/common/launch.cuh"
