@@ -28,8 +28,8 @@ constexpr int kMostNested = 8;  ///< virtual datasets that are made of virtual d
 constexpr std::size_t kMostName = 4096;
 // That HDF5 1.10.8 keeps of a piece and of a file of pieces while they are open, measured with 4096 pieces
 // and 2000 files: 21 KiB, and 525 KiB, most of it the table of the file's cache of metadata.
-constexpr std::uint64_t kPieceBytes = std::uint64_t{32} << 10;
-constexpr std::uint64_t kPieceFileBytes = std::uint64_t{640} << 10;
+constexpr std::uint64_t kOpenPieceBytes = std::uint64_t{32} << 10;
+constexpr std::uint64_t kOpenFileBytes = std::uint64_t{640} << 10;
 constexpr std::uint64_t kCacheEntryBytes = 1024;  ///< that a chunk in HDF5's cache takes beside itself
 
 /// The text of which `get(buffer, size)` writes as much as the buffer takes, and returns the length; empty
@@ -340,7 +340,7 @@ class PieceWalk {
 
     /// HDF5 opens the pieces of all mappings that it reads, and closes them with the dataset.
     [[nodiscard]] std::uint64_t open_bytes() const {
-        return mappings_.memory_bytes() + pieces_.size() * kPieceBytes + files_.size() * kPieceFileBytes;
+        return mappings_.memory_bytes() + pieces_.size() * kOpenPieceBytes + files_.size() * kOpenFileBytes;
     }
 
     [[nodiscard]] std::string words() const {
@@ -350,8 +350,8 @@ class PieceWalk {
         };
         if (pieces_.empty()) return "the virtual dataset's " + mappings_.words();
         return "the virtual dataset's " + mappings_.words() + ", " +
-               counted(pieces_.size(), " piece", " pieces", kPieceBytes) + " in " +
-               counted(files_.size(), " file", " files", kPieceFileBytes);
+               counted(pieces_.size(), " piece", " pieces", kOpenPieceBytes) + " in " +
+               counted(files_.size(), " file", " files", kOpenFileBytes);
     }
 
     void require_room() const { require_memory(open_bytes(), limit_, what_ + ": reading with " + words()); }

@@ -23,7 +23,7 @@ namespace {
 // tile), and H5Dread 0.5 KiB, together 32.0 KiB. Selections that are listed block by block take 0.3 KiB a
 // block beside that, and each block is merged with all those before it: 12 … 21 ns a pair.
 constexpr std::uint64_t kMappingBytes = std::uint64_t{32} << 10;
-constexpr std::uint64_t kBlockBytes = 320;
+constexpr std::uint64_t kListedBlockBytes = 320;
 // Of each byte of a mapping's names beyond what it has room for anyway, measured with names of 4 KB.
 constexpr std::uint64_t kNameCopies = 10;
 constexpr std::uint64_t kShortNames = 64;
@@ -289,7 +289,7 @@ std::optional<Mappings> mappings_in(const Bytes& bytes, std::size_t length_bytes
 }  // namespace
 
 std::uint64_t Mappings::memory_bytes() const {
-    return count * kMappingBytes + blocks * kBlockBytes + names * kNameCopies;
+    return count * kMappingBytes + blocks * kListedBlockBytes + names * kNameCopies;
 }
 
 double Mappings::granted_seconds() const {
