@@ -89,7 +89,7 @@ namespace {
 
 std::atomic<int> runs_on_large{0};
 
-/// A right transpose that is slow on all but small problems.
+/// A right transpose that is slow on all but small problems: by more than a busy machine delays another.
 Launch prepare_slow(const Problem& problem, const Operands& operands, const Device& device) {
     const Registry standard = Registry::standard();
     const Level* level = standard.find(Operation::transpose, DeviceKind::cpu, "serial");
@@ -98,7 +98,7 @@ Launch prepare_slow(const Problem& problem, const Operands& operands, const Devi
             [=] {
                 launch.run();
                 if (size_class_of(problem) == SizeClass::large) ++runs_on_large;
-                if (problem.m > 1000) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+                if (problem.m > 1000) std::this_thread::sleep_for(std::chrono::seconds(1));
             },
             {}};
 }
