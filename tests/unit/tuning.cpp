@@ -98,7 +98,7 @@ Launch prepare_slow(const Problem& problem, const Operands& operands, const Devi
             [=] {
                 launch.run();
                 if (size_class_of(problem) == SizeClass::large) ++runs_on_large;
-                if (problem.m > 1000) std::this_thread::sleep_for(std::chrono::seconds(1));
+                if (problem.m > 1000) std::this_thread::sleep_for(std::chrono::milliseconds(500));
             },
             {}};
 }
