@@ -82,10 +82,11 @@ std::vector<std::pair<SizeClass, BenchSize>> sizes_for(const TuneOptions& option
 class Tuner {
   public:
     Tuner(const TuneOptions& options, const Registry& registry, const TuneListener& listener,
-          const Device& device)
+          const Bench& bench, const Device& device)
         : options_(options),
           registry_(registry),
           listener_(listener),
+          bench_(bench),
           device_(device.kind),
           device_text_(device_text(device)),
           date_(start_record().time.substr(0, std::string_view("2026-01-01").size())) {}
@@ -116,7 +117,7 @@ class Tuner {
     /// The rows that ran and were right.
     std::vector<BenchRow> measure(Type type, const BenchSize& size, const Names& levels,
                                   const Choices& parameters, double time_limit_s) {
-        const BenchOptions bench = {.operation = options_.operation,
+        const BenchOptions asked = {.operation = options_.operation,
                                     .sizes = {size},
                                     .types = {type},
                                     .levels = levels,
@@ -138,7 +139,7 @@ class Tuner {
                 rows.push_back(row);
             }
         };
-        run_bench(bench, registry_, {.head = nullptr, .row = keep, .progress = listener_.progress});
+        bench_(asked, registry_, {.head = nullptr, .row = keep, .progress = listener_.progress});
         return rows;
     }
 
@@ -203,6 +204,7 @@ class Tuner {
     const TuneOptions& options_;
     const Registry& registry_;
     const TuneListener& listener_;
+    const Bench& bench_;
     DeviceKind device_;
     std::string device_text_;
     std::string date_;
@@ -239,11 +241,12 @@ TuningFile open_tuning(const TuneOptions& options, const Registry& registry) {
     return open_tuning(options.operation, device_for(options, registry).device);
 }
 
-int run_tune(const TuneOptions& options, const Registry& registry, const TuneListener& listener) {
+int run_tune(const TuneOptions& options, const Registry& registry, const TuneListener& listener,
+             const Bench& bench) {
     const DeviceChoice choice = device_for(options, registry);
     TuningFile file = open_tuning(options.operation, choice.device);
     save_tuning(file.path, file.tuning);  // a folder that cannot be written to costs no measurement
-    Tuner tuner(options, registry, listener, choice.device);
+    Tuner tuner(options, registry, listener, bench, choice.device);
     for (const Type type : options.types.empty() ? types_for(options.operation) : options.types) {
         tuner.tune(type, file.tuning);
         save_tuning(file.path, file.tuning);

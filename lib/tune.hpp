@@ -40,6 +40,8 @@ struct TuneListener {
     std::function<void(const BenchRow&)> failed;
 };
 
+using Bench = std::function<int(const BenchOptions&, const Registry&, const BenchListener&)>;
+
 /// The device's cache file as it is, or an empty one where it cannot be used. `why_not`: see load_tuning.
 struct TuningFile {
     std::string path;
@@ -55,8 +57,11 @@ TuningFile open_tuning(const TuneOptions& options, const Registry& registry);
 /// run with their default parameters first; the fastest then with every choice of its tunable parameters.
 /// `vendor` is never taken, as it never is by the shipped tables.
 ///
+/// `bench` measures: run_bench, or what stands in for it.
+///
 /// Returns 0; 1 where a result failed verification. Throws what open_tuning does, and Error{usage} for two
 /// sizes of one class or a size of none, {output}, and {device} where a level breaks the device.
-int run_tune(const TuneOptions& options, const Registry& registry, const TuneListener& listener);
+int run_tune(const TuneOptions& options, const Registry& registry, const TuneListener& listener,
+             const Bench& bench = run_bench);
 
 }  // namespace gpumat

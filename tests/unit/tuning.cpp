@@ -1,10 +1,9 @@
 // The class of a problem, and the cache file of measurements: what it keeps, and what it refuses.
-#include <atomic>
-#include <chrono>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <thread>
+#include <functional>
 
 #include "lib/auto_level.hpp"
 #include "lib/size_class.hpp"
@@ -87,51 +86,94 @@ TEST_CASE("what is measured for a class is of that class") {
 
 namespace {
 
-std::atomic<int> runs_on_large{0};
+/// Stands in for run_bench: each level takes the time that `time_ms` gives, and nothing runs.
+struct TimedBench {
+    std::function<double(const std::string& level, const BenchSize& size)> time_ms;
+    std::vector<std::string> measured;  ///< "level MxN" for each row
 
-/// A right transpose that is slow on all but small problems: by more than a busy machine delays another.
-Launch prepare_slow(const Problem& problem, const Operands& operands, const Device& device) {
+    int operator()(const BenchOptions& options, const BenchListener& listener) {
+        for (const std::string& level : options.levels) {
+            const BenchSize& size = options.sizes.front();
+            measured.push_back(level + " " + to_string(size));
+            BenchRow row;
+            row.level = level;
+            row.type = options.types.front();
+            row.size = size;
+            row.median_ms = time_ms(level, size);
+            listener.row(row);
+        }
+        return 0;
+    }
+};
+
+/// The names of the levels that win on the sizes, of three of the CPU's.
+std::vector<std::string> winners(TimedBench& bench, const std::vector<BenchSize>& sizes) {
     const Registry standard = Registry::standard();
-    const Level* level = standard.find(Operation::transpose, DeviceKind::cpu, "serial");
-    const Launch launch = level->prepare(problem, operands, device);
-    return {"slow",
-            [=] {
-                launch.run();
-                if (size_class_of(problem) == SizeClass::large) ++runs_on_large;
-                if (problem.m > 1000) std::this_thread::sleep_for(std::chrono::milliseconds(500));
-            },
-            {}};
+    std::vector<Level> levels;
+    for (const char* name : {"serial", "per-row", "vectorized"})
+        levels.push_back(*standard.find(Operation::transpose, DeviceKind::cpu, name));
+    TuneOptions options = {.operation = Operation::transpose, .types = {Type::f32}, .sizes = sizes};
+    options.device = "cpu";
+    std::vector<std::string> names;
+    const TuneListener listener = {.tuned = [&](const TunedLevel& entry) { names.push_back(entry.level); }};
+    CHECK(run_tune(options, Registry(levels), listener,
+                   [&](const auto& asked, const auto&, const auto& told) { return bench(asked, told); }) ==
+          0);
+    return names;
 }
 
 }  // namespace
 
-TEST_CASE("a level that is far behind on a problem of medium size is not run on a large one") {
+TEST_CASE("a level that is far behind is not run on what is larger") {
+    using Names = std::vector<std::string>;
     const TemporaryFolder folder;
     setenv("GPUMAT_CACHE", (folder / "cache").c_str(), 1);
-    const Registry standard = Registry::standard();
-    Level fast = *standard.find(Operation::transpose, DeviceKind::cpu, "vectorized");
-    Level slow = *standard.find(Operation::transpose, DeviceKind::cpu, "serial");
-    fast.number = 1;
-    slow.number = 2;
-    slow.name = "slow";
-    slow.prepare = prepare_slow;
-    const Registry registry({fast, slow});
-    TuneOptions options = {
-        .operation = Operation::transpose, .types = {Type::f32}, .device = "cpu", .threads = 2};
-    options.time_limit_s = 0.01;
     const BenchSize medium = {1056, 1056, 0};
     const BenchSize large = {4112, 4112, 0};
-    std::vector<std::string> winners;
-    const TuneListener listener = {.tuned = [&](const TunedLevel& entry) { winners.push_back(entry.level); }};
+    const auto runs = [](const TimedBench& bench, const std::string& level, const BenchSize& size) {
+        return std::ranges::count(bench.measured, level + " " + to_string(size));
+    };
 
-    options.sizes = {large};
-    CHECK(run_tune(options, registry, listener) == 0);
-    CHECK(runs_on_large > 0);  // nothing is known of it yet
-    runs_on_large = 0;
-    options.sizes = {medium, large};
-    CHECK(run_tune(options, registry, listener) == 0);
-    CHECK(runs_on_large == 0);
-    CHECK(winners == std::vector<std::string>(3, "vectorized"));
+    SECTION("on a small problem, of anything") {
+        TimedBench bench = {[](const std::string& level, const BenchSize&) {
+                                return level == "serial" ? 4.1 : level == "per-row" ? 3.9 : 1.0;
+                            },
+                            {}};
+        CHECK(winners(bench, {medium}) == Names{"vectorized"});
+        CHECK(runs(bench, "serial", medium) == 0);
+        CHECK(runs(bench, "per-row", medium) == 1);
+    }
+    SECTION("on a medium one, of a large one") {
+        TimedBench bench = {[&](const std::string& level, const BenchSize& size) {
+                                const bool small = size.m < medium.m;
+                                return small ? 1.0 : level == "serial" ? 4.1 : level == "per-row" ? 3.9 : 1.0;
+                            },
+                            {}};
+        CHECK(winners(bench, {large}) == Names{"vectorized"});
+        CHECK(runs(bench, "serial", large) == 1);  // nothing was known of it
+        bench.measured.clear();
+        CHECK(winners(bench, {medium, large}) == Names{"vectorized", "vectorized"});
+        CHECK(runs(bench, "serial", large) == 0);
+        CHECK(runs(bench, "per-row", large) == 1);
+    }
+    SECTION("sooner where one run takes longer than the time limit, 100 ms") {
+        TimedBench bench = {
+            [&](const std::string& level, const BenchSize& size) {
+                const bool small = size.m < medium.m;
+                return small ? 1.0 : level == "serial" ? 205.0 : level == "per-row" ? 195.0 : 100.0;
+            },
+            {}};
+        CHECK(winners(bench, {medium, large}) == Names{"vectorized", "vectorized"});
+        CHECK(runs(bench, "serial", large) == 0);
+        CHECK(runs(bench, "per-row", large) == 1);
+    }
+    SECTION("the fastest of each size wins") {
+        TimedBench bench = {[&](const std::string& level, const BenchSize& size) {
+                                return (level == "per-row") == (size == large) ? 1.0 : 1.5;
+                            },
+                            {}};
+        CHECK(winners(bench, {medium, large}) == Names{"serial", "per-row"});
+    }
 }
 
 TEST_CASE("measurements are read back, and decide auto where they can") {
