@@ -110,7 +110,8 @@ void add_matrix(formats::Reader& reader, const InfoRequest& request, Findings& f
     });
 }
 
-/// The matrices behind one reference: the dataset named, or every one of the file. A stream is opened once.
+/// The matrices behind one reference: the dataset named, or every one of the file that can be opened. A
+/// stream is opened once.
 void add_matrices(const std::string& text, const InfoRequest& request, Findings& findings) {
     const formats::Reference reference = formats::parse_reference(text);
     const formats::Format& format = formats::recognise(reference);
@@ -118,7 +119,9 @@ void add_matrices(const std::string& text, const InfoRequest& request, Findings&
         add_matrix(*format.open(reference, request.read), request, findings);
         return;
     }
-    for (Header& header : format.list(reference.path, request.read)) {
+    formats::Listing listing = format.list(reference.path, request.read);
+    for (const Error& failure : listing.failures) attempt(findings, [&] { throw failure; });
+    for (Header& header : listing.matrices) {
         if (!request.statistics) {
             findings.entries.push_back({std::move(header), {}});
         } else {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/core/error.hpp"
 #include "lib/core/matrix.hpp"
 
 namespace gpumat::formats {
@@ -43,6 +44,13 @@ struct Header {
     std::int64_t stored_entries = 0;  ///< of a coordinate file; else rows × columns
     std::uint64_t file_bytes = 0;     ///< 0 for standard input
     BlockOrder order = BlockOrder::any;
+};
+
+/// What a file holds.
+struct Listing {
+    std::vector<Header> matrices;
+    /// Of what may be matrices too, and could not be opened or described: why.
+    std::vector<Error> failures{};
 };
 
 /// How the two dimensions of a stored dataset are the rows and columns of a matrix.
@@ -99,7 +107,8 @@ class Reader {
     /// order; the header's order is the cheap one.
     virtual void read(const Block& block, const MutableMatrixView& out) = 0;
 
-    /// The memory that the reader keeps beside what it delivers: the mappings of a virtual HDF5 dataset.
+    /// The memory that the reader keeps beside what it delivers, as far as a limit counts it: the mappings of
+    /// a virtual HDF5 dataset, the entries of a sparse matrix of HDF5.
     [[nodiscard]] virtual std::uint64_t open_bytes() const { return 0; }
 
     /// Gives the entries of a coordinate file to `take`, some at a time and in the order of the file, without

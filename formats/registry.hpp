@@ -19,7 +19,7 @@ struct Format {
     /// formats that may start later in the file.
     bool (*recognises)(std::string_view head, const std::string& path);
     /// The matrices that a file holds for these options, headers only.
-    std::vector<Header> (*list)(const std::string& path, const ReadOptions& options);
+    Listing (*list)(const std::string& path, const ReadOptions& options);
     std::unique_ptr<Reader> (*open)(const Reference& reference, const ReadOptions& options);
     std::unique_ptr<Writer> (*create)(const WriteTarget& target, const Shape& shape, Type type,
                                       const WriteOptions& options);

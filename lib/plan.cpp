@@ -170,7 +170,7 @@ void require_room(const RunOptions& options, Plan& plan) {
         add_bytes(plan.host_bytes, bytes);
     }
     if (open_bytes > 0) {
-        what += " with " + format_bytes(open_bytes) + " to read virtual datasets";
+        what += " with " + format_bytes(open_bytes) + " to read virtual datasets and sparse matrices";
         add_bytes(plan.host_bytes, open_bytes);
     }
     require_memory(plan.host_bytes, options.memory_limit, what);

@@ -17,7 +17,9 @@
 
 #include "formats/hdf5/chunk_check.hpp"
 #include "formats/hdf5/element.hpp"
+#include "formats/hdf5/link_access.hpp"
 #include "formats/hdf5/mappings.hpp"
+#include "formats/hdf5/probe.hpp"
 #include "formats/hdf5/storage.hpp"
 #include "lib/core/memory.hpp"
 
@@ -31,18 +33,6 @@ constexpr std::size_t kMostName = 4096;
 constexpr std::uint64_t kOpenPieceBytes = std::uint64_t{32} << 10;
 constexpr std::uint64_t kOpenFileBytes = std::uint64_t{640} << 10;
 constexpr std::uint64_t kCacheEntryBytes = 1024;  ///< that a chunk in HDF5's cache takes beside itself
-
-/// The text of which `get(buffer, size)` writes as much as the buffer takes, and returns the length; empty
-/// where that fails.
-template <class Get>
-std::string text_of(Get get) {
-    const ssize_t length = get(nullptr, 0);
-    if (length <= 0) return {};
-    std::string text(static_cast<std::size_t>(length) + 1, '\0');
-    if (get(text.data(), text.size()) != length) return {};
-    text.resize(static_cast<std::size_t>(length));
-    return text;
-}
 
 /// Where external storage is looked for: names without a root start at HDF5's prefix or, without one, at
 /// the current directory.
@@ -89,8 +79,8 @@ void require_external_storage(hid_t dataset, hid_t creation, std::uint64_t bytes
 /// The file of a piece, as HDF5 looks for it: beside the file that names it, then where the name says.
 Handle open_piece_file(hid_t dataset, const std::string& name, const std::string& what) {
     if (name == ".") return take(H5Iget_file_id(dataset), ErrorCode::input, what);
-    const std::string own =
-        text_of([&](char* to, std::size_t size) { return H5Fget_name(dataset, to, size); });
+    const std::string own = path_of_file(dataset);
+    if (own.empty()) fail(ErrorCode::input, what + ": the path of its file, beside which its pieces are");
     const std::filesystem::path beside = std::filesystem::path(own).parent_path() / name;
     std::error_code ignored;
     const std::string path = std::filesystem::exists(beside, ignored) ? beside.string() : name;
@@ -186,7 +176,7 @@ void add_chunks(hid_t piece, hid_t creation, const std::string& name, PieceNeeds
 }
 
 Handle open_piece(hid_t file, const PieceName& name, const std::string& what) {
-    return take(H5Dopen2(file, name.dataset.c_str(), H5P_DEFAULT), ErrorCode::input,
+    return take(H5Dopen2(file, name.dataset.c_str(), link_access()), ErrorCode::input,
                 what + ": its piece " + to_string(name) + " is missing");
 }
 
@@ -266,6 +256,7 @@ class PieceWalk {
     /// The piece, open; its mappings, if any, are counted before, or where only HDF5 finds it (behind an
     /// external link) after that.
     Handle open_counted(hid_t file, const PieceName& name) {
+        now_reading(what_ + ": its piece " + to_string(name));
         const auto before = stored_mappings(file, name.dataset, limit_, what_);
         if (before) count_piece(*before);
         Handle piece = open_piece(file, name, what_);
@@ -285,7 +276,7 @@ class PieceWalk {
         if (heights_.contains(mappings.place) || above_.contains(mappings.place)) return;
         count(mappings);
         require_room();
-        require_time(mappings_, what_);
+        require_time(mappings_, {}, what_);
         grant(mappings);
     }
 

@@ -7,8 +7,9 @@ namespace gpumat::formats::hdf5 {
 /// Whether the HDF5 signature stands at byte 0, 512, 1024, 2048, … of the file.
 bool recognises(std::string_view head, const std::string& path);
 
-/// The matrices in the file, read as `options` say. Throws Error{input} where it cannot be read.
-std::vector<Header> list(const std::string& path, const ReadOptions& options);
+/// The matrices in the file, read as `options` say, and why others could not be opened. Throws Error{input}
+/// where the file cannot be read.
+Listing list(const std::string& path, const ReadOptions& options);
 
 /// Opens the dataset that `reference` names or, where it names none, the only matrix of the file. Throws
 /// Error{input} that lists the matrices where there are several, or says what the dataset is instead.

@@ -55,6 +55,10 @@ bool Handle::close() {
     return H5Idec_ref(std::exchange(id_, H5I_INVALID_HID)) >= 0;
 }
 
+std::string path_of_file(hid_t object) {
+    return text_of([&](char* to, std::size_t size) { return H5Fget_name(object, to, size); });
+}
+
 std::string reason() {
     std::string text;
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &text);

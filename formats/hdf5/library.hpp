@@ -2,6 +2,7 @@
 
 #include <hdf5.h>
 
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -43,6 +44,21 @@ class Handle {
   private:
     hid_t id_ = H5I_INVALID_HID;
 };
+
+/// The text of which `get(buffer, size)` writes as much as the buffer takes, and returns the length: whole,
+/// however long it is. Empty where that fails, or where the length was another one the second time.
+template <class Get>
+std::string text_of(Get get) {
+    const auto length = get(nullptr, 0);
+    if (length <= 0) return {};
+    std::string text(static_cast<std::size_t>(length) + 1, '\0');
+    if (get(text.data(), text.size()) != length) return {};
+    text.resize(static_cast<std::size_t>(length));
+    return text;
+}
+
+/// The path by which the file that holds `object` was opened; empty where HDF5 knows none.
+std::string path_of_file(hid_t object);
 
 /// The most helpful message on HDF5's error stack: the innermost one, where the failure was noticed.
 std::string reason();

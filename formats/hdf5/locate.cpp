@@ -5,7 +5,8 @@
 #include <deque>
 #include <set>
 
-#include "formats/hdf5/mappings.hpp"
+#include "formats/hdf5/external.hpp"
+#include "formats/hdf5/link_access.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
@@ -68,13 +69,14 @@ Handle follow(Handle& at, const std::string& name, std::deque<std::string>& part
                                               "(--allow-external)");
         }
         // Its mappings, if any, are counted when it is open: only HDF5 knows where it looks for the file.
-        return take(H5Oopen(at.id(), name.c_str(), H5P_DEFAULT), ErrorCode::input,
+        return take(H5Oopen(at.id(), name.c_str(), link_access()), ErrorCode::input,
                     what + ": the external link '" + name + "' to " + target + " leads nowhere");
     }
     if (info.type != H5L_TYPE_HARD) {
         throw Error(ErrorCode::input, what + ": '" + name + "' is a link of an unknown, user-defined kind");
     }
-    return open_object(at.id(), name, options.memory_limit, what);
+    Allowance allowance{options.memory_limit};
+    return open_object(at.id(), name, allowance, what);
 }
 
 herr_t keep_name(hid_t /*group*/, const char* name, const H5L_info_t* info, void* data) {
@@ -85,6 +87,16 @@ herr_t keep_name(hid_t /*group*/, const char* name, const H5L_info_t* info, void
     } catch (const std::bad_alloc&) {
         return -1;
     }
+}
+
+/// The names of the hard links in a group, the last one first.
+std::vector<std::string> names_in(hid_t group, const std::string& what) {
+    std::vector<std::string> names;
+    hsize_t position = 0;
+    require(H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, &position, keep_name, &names), ErrorCode::input,
+            what);
+    std::ranges::sort(names, std::greater{});
+    return names;
 }
 
 /// Text stored with `type` and `space`, read by `read(memory_type, buffer)`.
@@ -136,31 +148,41 @@ Handle resolve(hid_t file, const std::string& path, const std::string& dataset, 
     return at;
 }
 
-void walk(hid_t file, const std::string& path, const ReadOptions& options,
-          const std::function<bool(const Handle& object, const std::string& name)>& visit) {
+void walk(hid_t file, const std::string& path, Allowance allowance,
+          const std::function<bool(const Handle& object, const std::string& name)>& visit,
+          Failures& failures) {
     struct Place {
         std::string name;
         int depth = 0;
     };
     std::set<std::pair<unsigned long, haddr_t>> seen;
+    /// The names in the group `place` that are to be visited.
+    const auto members = [&](const Place& place) -> std::vector<std::string> {
+        const std::string what = path + ":" + place.name;
+        now_reading(what);
+        H5O_info_t info{};
+        require(H5Oget_info_by_name2(file, place.name.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT),
+                ErrorCode::input, what);
+        if (seen.contains({info.fileno, info.addr})) return {};
+        if (place.depth > kMostDepth) {
+            throw Error(ErrorCode::input, what + ": lies in more than " + std::to_string(kMostDepth) +
+                                              " groups one in the other, and was not looked at");
+        }
+        seen.emplace(info.fileno, info.addr);
+        const Handle object = open_object(file, place.name, allowance, what);
+        if (!visit(object, place.name) || info.type != H5O_TYPE_GROUP) return {};
+        return names_in(object.id(), what);
+    };
     std::vector<Place> stack = {{"/", 0}};
     while (!stack.empty()) {
         const Place place = std::move(stack.back());
         stack.pop_back();
-        const std::string what = path + ":" + place.name;
-        H5O_info_t info{};
-        require(H5Oget_info_by_name2(file, place.name.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT),
-                ErrorCode::input, what);
-        if (!seen.emplace(info.fileno, info.addr).second) continue;
-        const Handle object = open_object(file, place.name, options.memory_limit, what);
-        if (!visit(object, place.name) || info.type != H5O_TYPE_GROUP || place.depth >= kMostDepth) continue;
-        std::vector<std::string> names;
-        hsize_t position = 0;
-        require(H5Literate(object.id(), H5_INDEX_NAME, H5_ITER_NATIVE, &position, keep_name, &names),
-                ErrorCode::input, what);
-        std::ranges::sort(names, std::greater{});
-        for (const std::string& name : names) {
-            stack.push_back({(place.name == "/" ? "" : place.name) + "/" + name, place.depth + 1});
+        if (failures.contains(place.name)) continue;
+        try {
+            for (const std::string& name : members(place))
+                stack.push_back({(place.name == "/" ? "" : place.name) + "/" + name, place.depth + 1});
+        } catch (const Error& error) {
+            failures.emplace(place.name, error);
         }
     }
 }
@@ -184,10 +206,11 @@ std::string text_attribute(hid_t object, const char* name) {
                        [&](hid_t memory, void* to) { return H5Aread(attribute.id(), memory, to); });
 }
 
-std::string text_dataset(hid_t group, const char* name) {
+std::string text_dataset(hid_t group, const char* name, const std::string& what) {
     if (!has_member(group, name)) return {};
     const Handle dataset(H5Dopen2(group, name, H5P_DEFAULT));
     if (!dataset.valid()) return {};
+    require_stored(dataset.id(), what);
     const Handle type(H5Dget_type(dataset.id()));
     const Handle space(H5Dget_space(dataset.id()));
     return scalar_text(type, space, [&](hid_t memory, void* to) {

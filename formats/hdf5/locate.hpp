@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "formats/format.hpp"
 #include "formats/hdf5/library.hpp"
+#include "formats/hdf5/mappings.hpp"
 
 namespace gpumat::formats::hdf5 {
 
@@ -19,15 +21,23 @@ Handle open_for_reading(const std::string& path);
 /// dataset pass the limit.
 Handle resolve(hid_t file, const std::string& path, const std::string& dataset, const ReadOptions& options);
 
-/// Calls `visit(object, name)` for every object that hard links reach from the root, once each, in the
-/// order of their paths. `visit` returns whether to descend into a group. Groups that lie very deep are
-/// left out. Throws Error{memory} where the mappings of a virtual dataset pass the limit.
-void walk(hid_t file, const std::string& path, const ReadOptions& options,
-          const std::function<bool(const Handle& object, const std::string& name)>& visit);
+/// Why objects could not be opened, by their names.
+using Failures = std::map<std::string, Error>;
 
-/// The text of a scalar string attribute or dataset; empty where there is none.
+/// Calls `visit(object, name)` for every object that hard links reach from the root, once each, in the
+/// order of their paths. `visit` returns whether to descend into a group.
+///
+/// What cannot be opened is added to `failures`, and so is an Error that `visit` throws: damaged objects,
+/// virtual datasets whose mappings pass `allowance` (`open_object`), and what lies in very many groups one
+/// in the other. What is among `failures` before is not opened.
+void walk(hid_t file, const std::string& path, Allowance allowance,
+          const std::function<bool(const Handle& object, const std::string& name)>& visit,
+          Failures& failures);
+
+/// The text of a scalar string attribute or dataset; empty where there is none. Throws Error{input} with
+/// `what` where the dataset's text is not all in its own file.
 std::string text_attribute(hid_t object, const char* name);
-std::string text_dataset(hid_t group, const char* name);
+std::string text_dataset(hid_t group, const char* name, const std::string& what);
 
 /// The value of an integer attribute of one element; `missing` where there is none.
 std::int64_t number_attribute(hid_t object, const char* name, std::int64_t missing);

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/hdf5/link_access.hpp"
 #include "formats/hdf5/probe.hpp"
 #include "lib/core/memory.hpp"
 
@@ -102,12 +102,6 @@ struct RawFile {
     }
 };
 
-std::string path_of(hid_t object) {
-    std::array<char, 4096> name{};
-    const ssize_t length = H5Fget_name(object, name.data(), name.size());
-    return length > 0 && static_cast<std::size_t>(length) < name.size() ? name.data() : "";
-}
-
 std::optional<RawFile> open_raw(hid_t object) {
     const Handle file(H5Iget_file_id(object));
     const Handle creation(file.valid() ? H5Fget_create_plist(file.id()) : H5I_INVALID_HID);
@@ -119,7 +113,7 @@ std::optional<RawFile> open_raw(hid_t object) {
         return {};
     }
     raw.base = before;
-    raw.stream.open(path_of(object), std::ios::binary | std::ios::ate);
+    raw.stream.open(path_of_file(object), std::ios::binary | std::ios::ate);
     if (!raw.stream) return {};
     raw.bytes = static_cast<std::uint64_t>(raw.stream.tellg());
     return raw;
@@ -305,10 +299,10 @@ std::optional<ObjectPlace> place_of(hid_t place, const std::string& name) {
     H5O_info_t info{};
     H5O_info_t root{};
     struct stat status {};
-    if (H5Oget_info_by_name2(place, name.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT) < 0 ||
+    if (H5Oget_info_by_name2(place, name.c_str(), &info, H5O_INFO_BASIC, link_access()) < 0 ||
         H5Oget_info_by_name2(place, "/", &root, H5O_INFO_BASIC, H5P_DEFAULT) < 0 ||
         info.type != H5O_TYPE_DATASET || info.fileno != root.fileno ||  // behind an external link
-        stat(path_of(place).c_str(), &status) != 0) {
+        stat(path_of_file(place).c_str(), &status) != 0) {
         return {};
     }
     return ObjectPlace{status.st_dev, status.st_ino, info.addr};
@@ -327,28 +321,33 @@ std::optional<Mappings> stored_mappings(hid_t place, const std::string& name,
     return mappings;
 }
 
-void require_time(const Mappings& mappings, const std::string& what) {
-    if (mappings.seconds <= kMostSeconds) return;
+void require_time(const Mappings& mappings, const Allowance& allowance, const std::string& what) {
+    if (allowance.taken_seconds + mappings.seconds <= allowance.seconds) return;
+    const auto words = [](double seconds) { return std::to_string(std::llround(seconds)) + " s"; };
+    const bool alone = mappings.seconds > allowance.seconds;
     throw Error(
         ErrorCode::input,
-        what + ": HDF5 would take about " + std::to_string(std::llround(mappings.seconds)) +
-            " s to open the virtual dataset, whose " + std::to_string(mappings.count) +
-            (mappings.count == 1 ? " mapping lists " : " mappings list ") + std::to_string(mappings.blocks) +
-            " blocks; the bound is " + std::to_string(kMostSeconds) +
-            " s (HDF5's newer file format, libver='v110' in h5py, stores regular selections without a "
-            "list)");
+        what + ": HDF5 would take about " + words(mappings.seconds) + " to open the virtual dataset, whose " +
+            std::to_string(mappings.count) + (mappings.count == 1 ? " mapping lists " : " mappings list ") +
+            std::to_string(mappings.blocks) + " blocks" +
+            (alone ? "" : ", beside about " + words(allowance.taken_seconds) + " for others of the file") +
+            "; the bound is " + words(allowance.seconds) +
+            (alone ? " (HDF5's newer file format, libver='v110' in h5py, stores regular selections without a "
+                     "list)"
+                   : " together; named alone it can be opened"));
 }
 
 void grant(const Mappings& mappings) {
     extend_bounds(mappings.granted_seconds(), mappings.memory_bytes());
 }
 
-Handle open_object(hid_t place, const std::string& name, std::optional<std::uint64_t> limit,
-                   const std::string& what) {
-    if (const auto mappings = stored_mappings(place, name, limit, what)) {
-        require_memory(mappings->memory_bytes(), limit,
+Handle open_object(hid_t place, const std::string& name, Allowance& allowance, const std::string& what) {
+    now_reading(what);
+    if (const auto mappings = stored_mappings(place, name, allowance.memory_bytes, what)) {
+        require_memory(mappings->memory_bytes(), allowance.memory_bytes,
                        what + ": opening the virtual dataset with its " + mappings->words());
-        require_time(*mappings, what);
+        require_time(*mappings, allowance, what);
+        allowance.taken_seconds += mappings->seconds;
         grant(*mappings);
     }
     return take(H5Oopen(place, name.c_str(), H5P_DEFAULT), ErrorCode::input, what);

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "formats/hdf5/library.hpp"
+#include "formats/hdf5/probe.hpp"
 
 namespace gpumat::formats::hdf5 {
 
@@ -45,18 +46,24 @@ struct Mappings {
 std::optional<Mappings> stored_mappings(hid_t place, const std::string& name,
                                         std::optional<std::uint64_t> limit, const std::string& what);
 
-/// Throws Error{input} with `what` where HDF5 would take longer to load the mappings than any file may take.
-void require_time(const Mappings& mappings, const std::string& what);
+/// What opening the virtual datasets of a file may take, one after the other.
+struct Allowance {
+    std::optional<std::uint64_t> memory_bytes{};  ///< of each: all are closed before the next one is opened
+    double seconds = kMostSeconds;                ///< of processor time, of all together
+    double taken_seconds = 0;                     ///< by those that were opened
+};
+
+/// Throws Error{input} with `what` where HDF5 would take longer to load the mappings than `allowance` leaves.
+void require_time(const Mappings& mappings, const Allowance& allowance, const std::string& what);
 
 /// Gives the child that this runs in (`try_in_child`) the time and memory that opening the dataset takes. To
 /// be called once for each dataset: what a file can ask for is then bounded by what it holds.
 void grant(const Mappings& mappings);
 
 /// Opens the object `name` at `place`. Before that, of a virtual dataset, throws Error{memory} with `what`
-/// where its mappings pass `limit`, and grants what they need. Throws Error{input} with HDF5's reason where
-/// there is no such object.
-Handle open_object(hid_t place, const std::string& name, std::optional<std::uint64_t> limit,
-                   const std::string& what);
+/// and Error{input} where its mappings pass `allowance`, takes from that, and grants what they need. Throws
+/// Error{input} with HDF5's reason where there is no such object.
+Handle open_object(hid_t place, const std::string& name, Allowance& allowance, const std::string& what);
 
 /// The place of an open dataset, or of the one behind `name`; none where there is no such dataset in the
 /// file.

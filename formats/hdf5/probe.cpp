@@ -15,8 +15,11 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <new>
 #include <optional>
+#include <string_view>
 
+#include "formats/hdf5/shared_memory.hpp"
 #include "lib/core/memory.hpp"
 
 namespace gpumat::formats::hdf5 {
@@ -30,7 +33,7 @@ constexpr std::uint64_t kLeastMemoryBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMemoryPerFileByte = 64;
 constexpr std::uint64_t kMemoryPerResultByte = 4;  ///< filters keep a chunk before and after them
 
-constexpr char kDone = 'd';   ///< the child's last word, alone
+constexpr char kDone = 'd';   ///< the child's last word, followed by what `task` told
 constexpr char kError = 'e';  ///< the same, followed by the code and the message
 
 /// The bytes that the file really takes, which holes in it do not.
@@ -67,9 +70,16 @@ void limit(decltype(RLIMIT_CPU) resource, rlimit before, std::uint64_t most) {
     setrlimit(resource, &before);
 }
 
+/// What the parent knows of a child that is gone: in memory that both share.
+struct Note {
+    std::uint64_t seconds = 0;                ///< of processor time that it may take
+    std::array<char, 4096 - 8> reading = {};  ///< the end of a text says "…" where it is longer
+};
+
 /// The bounds of the child that this process is, and the limits that it was born with.
 struct OwnBounds {
     Bounds bounds;
+    Note* note = nullptr;
     std::uint64_t address_space = 0;
     rlimit time{};
     rlimit memory{};
@@ -78,21 +88,24 @@ std::optional<OwnBounds> own;  // none where this is no child
 
 void apply(const OwnBounds& child) {
     limit(RLIMIT_CPU, child.time, child.bounds.seconds);
+    child.note->seconds = std::min<std::uint64_t>(child.bounds.seconds, child.time.rlim_cur);
     limit(RLIMIT_AS, child.memory, child.address_space + child.bounds.memory_bytes);
 }
 
-void write_all(int descriptor, const std::string& text) {
+/// False where not all of it was taken.
+bool write_all(int descriptor, const std::string& text) {
     for (std::size_t done = 0; done < text.size();) {
         const ssize_t written = write(descriptor, text.data() + done, text.size() - done);
-        if (written <= 0) return;
+        if (written <= 0) return false;
         done += static_cast<std::size_t>(written);
     }
+    return true;
 }
 
 /// What the child does: nothing that it has inherited may act twice, so it resets every signal handler and
 /// ends without running exit handlers.
-[[noreturn]] void run_child(int to_parent, pid_t parent, const Bounds& bounds, const sigset_t& signals,
-                            const std::function<void()>& task) {
+[[noreturn]] void run_child(int to_parent, pid_t parent, const Bounds& bounds, Note& note,
+                            const sigset_t& signals, const std::function<std::string()>& task) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     for (int number = 1; number < NSIG; ++number) {
@@ -102,20 +115,19 @@ void write_all(int descriptor, const std::string& text) {
     }
     pthread_sigmask(SIG_SETMASK, &signals, nullptr);
     limit(RLIMIT_CORE, {0, RLIM_INFINITY}, 0);
-    own = OwnBounds{bounds, address_space_bytes(), {}, {}};
+    own = OwnBounds{bounds, &note, address_space_bytes(), {}, {}};
     getrlimit(RLIMIT_CPU, &own->time);
     getrlimit(RLIMIT_AS, &own->memory);
     apply(*own);
     std::string last_word(1, kDone);
     try {
-        task();
+        last_word += task();
     } catch (const Error& error) {
         last_word = std::string{kError, static_cast<char>(error.code())} + error.what();
     } catch (...) {  // no memory within the limit; the parent says so
         _exit(0);
     }
-    write_all(to_parent, last_word);
-    _exit(0);
+    _exit(write_all(to_parent, last_word) ? 0 : 1);
 }
 
 std::string read_all(int descriptor) {
@@ -129,16 +141,24 @@ std::string read_all(int descriptor) {
     }
 }
 
-/// How a child ended that did not speak its last word.
-std::string how_it_ended(int status, const rusage& used) {
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) {
-        return "it takes endless time: it was stopped after " +
-               std::to_string(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-               " s of processor time, the bound for a file that holds as much";
+/// How a child ended that did not come to its last word.
+std::string how_it_ended(int status, const rusage& used, const Note& note) {
+    const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    const auto seconds =
+        static_cast<std::uint64_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec +
+                                   (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1000000);
+    if (signal == SIGXCPU || (signal == SIGKILL && seconds >= note.seconds)) {
+        return "HDF5 was still reading it after " + std::to_string(seconds) +
+               " s of processor time, and was stopped; expected an end within " +
+               std::to_string(note.seconds) + " s, the bound for a file that holds as much";
     }
-    if (WIFSIGNALED(status)) return std::string("it crashes: ") + strsignal(WTERMSIG(status));
-    if (WEXITSTATUS(status) == 0) return "it takes too much memory";
-    return "it ends with status " + std::to_string(WEXITSTATUS(status));
+    if (signal == SIGKILL) return "the process in which it was tried was killed, as where memory runs out";
+    const auto failed = [](const std::string& how) {
+        return "the HDF5 library fails on this file (" + how + "); the file is damaged";
+    };
+    if (signal != 0) return failed(std::string("it crashes: ") + strsignal(signal));
+    if (WEXITSTATUS(status) == 0) return failed("it takes too much memory");
+    return failed("it ends with status " + std::to_string(WEXITSTATUS(status)));
 }
 
 [[noreturn]] void cannot_start(const std::string& shown) {
@@ -148,9 +168,12 @@ std::string how_it_ended(int status, const rusage& used) {
 
 }  // namespace
 
-void try_in_child(const std::string& path, const std::string& shown, ErrorCode code,
-                  const std::function<void()>& task, std::uint64_t result_bytes, double more_seconds) {
+std::string ask_child(const std::string& path, const std::string& shown, ErrorCode code,
+                      const std::function<std::string()>& task, std::uint64_t result_bytes,
+                      double more_seconds) {
     const Bounds bounds = bounds_for(bytes_of_file(path), result_bytes, more_seconds);
+    SharedMemory shared(sizeof(Note));
+    Note& note = *new (shared.data()) Note{bounds.seconds};
     std::array<int, 2> pipe{};
     if (pipe2(pipe.data(), O_CLOEXEC) != 0) cannot_start(shown);
     const auto [from_child, to_parent] = pipe;
@@ -160,7 +183,7 @@ void try_in_child(const std::string& path, const std::string& shown, ErrorCode c
     pthread_sigmask(SIG_SETMASK, &all, &before);  // until the child has no handlers any more
     const pid_t parent = getpid();
     const pid_t child = fork();
-    if (child == 0) run_child(to_parent, parent, bounds, before, task);
+    if (child == 0) run_child(to_parent, parent, bounds, note, before, task);
     const int error = errno;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     close(to_parent);
@@ -174,11 +197,31 @@ void try_in_child(const std::string& path, const std::string& shown, ErrorCode c
     rusage used{};
     while (wait4(child, &status, 0, &used) < 0 && errno == EINTR) {
     }
-    if (last_word == std::string(1, kDone)) return;
-    if (last_word.size() > 2 && last_word[0] == kError)
+    const bool finished = WIFEXITED(status) && WEXITSTATUS(status) == 0 && !last_word.empty();
+    if (finished && last_word[0] == kDone) return last_word.substr(1);
+    if (finished && last_word.size() > 2 && last_word[0] == kError)
         throw Error(static_cast<ErrorCode>(last_word[1]), last_word.substr(2));
-    throw Error(code, shown + ": the HDF5 library fails on this file (" + how_it_ended(status, used) +
-                          "); the file is damaged");
+    const std::string reading = note.reading.data();
+    throw Error(code, (reading.empty() ? shown : reading) + ": " + how_it_ended(status, used, note));
+}
+
+void try_in_child(const std::string& path, const std::string& shown, ErrorCode code,
+                  const std::function<void()>& task, std::uint64_t result_bytes, double more_seconds) {
+    const auto silent = [&] {
+        task();
+        return std::string();
+    };
+    ask_child(path, shown, code, silent, result_bytes, more_seconds);
+}
+
+void now_reading(const std::string& what) {
+    constexpr std::string_view kMore = "…";
+    if (!own) return;
+    auto& reading = own->note->reading;
+    const bool fits = what.size() < reading.size();
+    const std::size_t bytes = fits ? what.size() : reading.size() - 1 - kMore.size();
+    char* const end = std::copy_n(what.data(), bytes, reading.data());
+    *std::copy(kMore.begin(), fits ? kMore.begin() : kMore.end(), end) = '\0';
 }
 
 void extend_bounds(double seconds, std::uint64_t memory_bytes) {

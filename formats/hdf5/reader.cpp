@@ -62,15 +62,18 @@ struct Listed {
 struct Contents {
     std::vector<Listed> matrices;
     std::vector<std::string> others;  ///< "/v: holds text, expected numbers"
+    Failures failures;                ///< what may be matrices too, and could not be opened
 };
 
 bool internal(const std::string& name) {  // MATLAB keeps what cells and objects refer to there
     return name == "/#refs#" || name == "/#subsystem#";
 }
 
-Contents contents_of(hid_t file, const std::string& path, const ReadOptions& options, bool julia) {
+/// `known`: what cannot be opened, and is not tried.
+Contents contents_of(hid_t file, const std::string& path, const ReadOptions& options, bool julia,
+                     Failures known = {}) {
     Contents contents;
-    walk(file, path, options, [&](const Handle& object, const std::string& name) {
+    const auto visit = [&](const Handle& object, const std::string& name) {
         if (internal(name)) return false;
         const bool group = H5Iget_type(object.id()) == H5I_GROUP;
         Handle own(H5Oopen(object.id(), ".", H5P_DEFAULT));
@@ -83,8 +86,37 @@ Contents contents_of(hid_t file, const std::string& path, const ReadOptions& opt
         const bool plain_group = group && why.starts_with("is a group");
         if (!plain_group) contents.others.push_back(name + " " + why);
         return plain_group;
-    });
+    };
+    walk(file, path, {options.memory_limit}, visit, known);
+    contents.failures = std::move(known);
     return contents;
+}
+
+/// Failures as text, for another process: of each name, code and message, with a zero byte behind it.
+std::string to_text(const Failures& failures) {
+    std::string text;
+    for (const auto& [name, error] : failures) {
+        text += name + '\0' + std::to_string(static_cast<int>(error.code())) + '\0';
+        text += error.what();
+        text += '\0';
+    }
+    return text;
+}
+
+Failures failures_in(const std::string& text) {
+    Failures failures;
+    std::size_t at = 0;
+    const auto next = [&] {
+        std::string part = text.c_str() + at;
+        at += part.size() + 1;
+        return part;
+    };
+    while (at < text.size()) {
+        std::string name = next();
+        const auto code = static_cast<ErrorCode>(std::stoi(next()));
+        failures.emplace(std::move(name), Error(code, next()));
+    }
+    return failures;
 }
 
 std::string listed(const std::vector<std::string>& lines) {
@@ -113,6 +145,14 @@ Source matrix_in(Handle object, const std::string& path, const std::string& data
 /// The only matrix of a file in which none was named.
 Source only_matrix(hid_t file, const std::string& path, const ReadOptions& options, bool julia) {
     const Contents contents = contents_of(file, path, options, julia);
+    if (!contents.failures.empty()) {  // which may be the one that is meant
+        const Error& first = contents.failures.begin()->second;
+        if (contents.matrices.empty()) throw first;
+        throw Error(first.code(), first.what() +
+                                      std::string("; a matrix that can be opened is named as "
+                                                  "FILE:/DATASET:") +
+                                      listed(contents.matrices));
+    }
     if (contents.matrices.size() == 1) {
         const std::string& dataset = contents.matrices.front().header.source.dataset;
         return matrix_in(resolve(file, path, dataset, options), path, dataset, options, julia);
@@ -132,9 +172,10 @@ Source named_matrix(hid_t file, const Reference& reference, const ReadOptions& o
         } catch (const Error& error) {
             if (error.code() != ErrorCode::input) throw;
             const Contents contents = contents_of(file, reference.path, options, julia);
-            throw Error(error.code(), error.what() + (contents.matrices.empty()
-                                                          ? "; the file holds no matrix"
-                                                          : "; the file holds" + listed(contents.matrices)));
+            if (!contents.matrices.empty())
+                throw Error(error.code(), error.what() + ("; the file holds" + listed(contents.matrices)));
+            if (!contents.failures.empty()) throw;  // of which nothing is known
+            throw Error(error.code(), error.what() + std::string("; the file holds no matrix"));
         }
     }();
     return matrix_in(std::move(object), reference.path, reference.dataset, options, julia);
@@ -310,17 +351,20 @@ bool recognises(std::string_view head, const std::string& path) {
     return false;
 }
 
-std::vector<Header> list(const std::string& path, const ReadOptions& options) {
+Listing list(const std::string& path, const ReadOptions& options) {
     const Session session;
-    const auto headers_of = [&] {
+    const auto contents = [&](Failures known) {
         const Handle file = open_for_reading(path);
-        std::vector<Header> headers;
-        for (Listed& matrix : contents_of(file.id(), path, options, written_by_julia(path)).matrices)
-            headers.push_back(std::move(matrix.header));
-        return headers;
+        return contents_of(file.id(), path, options, written_by_julia(path), std::move(known));
     };
-    try_in_child(path, path, ErrorCode::input, headers_of);
-    return headers_of();
+    // What failed in the child, in its bounds, is not tried here without them.
+    const std::string failed =
+        ask_child(path, path, ErrorCode::input, [&] { return to_text(contents({}).failures); });
+    Contents found = contents(failures_in(failed));
+    Listing listing;
+    for (Listed& matrix : found.matrices) listing.matrices.push_back(std::move(matrix.header));
+    for (const auto& [name, error] : found.failures) listing.failures.push_back(error);
+    return listing;
 }
 
 std::unique_ptr<Reader> open(const Reference& reference, const ReadOptions& options) {

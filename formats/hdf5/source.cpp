@@ -107,7 +107,7 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
     dense.dataset = std::move(dataset);
     const Handle type(H5Dget_type(dense.dataset.id()));
     const auto dims = extents_of(dense.dataset.id());
-    if (!type.valid()) return "is of a type that cannot be read: " + reason();
+    if (!type.valid()) fail(ErrorCode::input, source.name + ": is of a type that cannot be read");
     auto element = element_of(type.id());
     if (!element) return "holds " + words_for(type.id()) + ", expected numbers";
     source.element = std::move(*element);
@@ -132,7 +132,7 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
                (dims->empty() ? "" : " (" + dimensions_text(*dims) + ")") + ", expected 2" +
                (dense.rank == 1 ? " (--as-column takes it as a matrix of one column)" : "");
     }
-    if (!describe_layout(dense)) return "has a layout that cannot be read: " + reason();
+    if (!describe_layout(dense)) fail(ErrorCode::input, source.name + ": has a layout that cannot be read");
     if (dense.layout == H5D_CHUNKED && !chunks_fit(dense.chunk, H5Tget_size(type.id())))
         return "has chunks of " + to_string(dense.chunk) + " elements, expected less than 4 GiB each";
     source.storage = layout_words(dense) +
@@ -251,7 +251,7 @@ Found sparse_matrix(Source source, hid_t group, const char* starts_name, const c
 }
 
 Found describe_octave(Source source, hid_t group, const ReadOptions& options) {
-    const std::string type = text_dataset(group, "type");
+    const std::string type = text_dataset(group, "type", source.name + ": its type");
     const auto is = [&](const char* word) { return type.find(word) != std::string::npos; };
     if (!has_member(group, "value")) return "is an Octave value (" + type + ") without its content";
     Handle value(H5Oopen(group, "value", H5P_DEFAULT));

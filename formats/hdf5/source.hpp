@@ -57,7 +57,7 @@ struct Source {
 };
 
 /// The matrix that `object` is, or in words why it is none ("is a group, expected …"). `julia`: the file
-/// was written by Julia, which stores dimensions reversed.
+/// was written by Julia, which stores dimensions reversed. Throws Error{input} where HDF5 cannot tell.
 std::variant<Source, std::string> describe(Handle object, const std::string& path, const std::string& dataset,
                                            const ReadOptions& options, bool julia);
 

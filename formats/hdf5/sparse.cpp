@@ -46,6 +46,7 @@ class SparseStorage : public Storage {
     SparseStorage(const Source& source, const Sparse& sparse, const ReadOptions& options)
         : source_(source),
           bytes_(required_bytes(source, options)),
+          limited_(options.memory_limit.has_value()),
           start_memory_((static_cast<std::size_t>(source.stored.cols) + 1) * sizeof(std::int64_t)),
           row_memory_(static_cast<std::size_t>(source.entries) * sizeof(std::int64_t)),
           values_(static_cast<std::size_t>(source.entries) * source.element.memory_bytes),
@@ -71,6 +72,9 @@ class SparseStorage : public Storage {
             }
         }
     }
+
+    /// Without a limit the memory that is free has lost it already.
+    [[nodiscard]] std::uint64_t open_bytes() const override { return limited_ ? bytes_ : 0; }
 
   private:
     /// In a child: filters may run.
@@ -121,7 +125,8 @@ class SparseStorage : public Storage {
     }
 
     const Source& source_;
-    std::uint64_t bytes_;
+    std::uint64_t bytes_;  ///< of what follows
+    bool limited_;
     SharedMemory start_memory_;
     SharedMemory row_memory_;
     SharedMemory values_;

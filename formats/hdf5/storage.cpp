@@ -157,10 +157,19 @@ class ChildStorage : public Storage {
         return std::min(step - position % step, end - position);
     }
 
+    /// "FILE:/A: rows 1 to 64, columns 1 to 8"
+    [[nodiscard]] std::string shown(const Block& tile) const {
+        const auto range = [](std::int64_t first, std::int64_t count) {
+            return std::to_string(first + 1) + " to " + std::to_string(first + count);
+        };
+        return source_.name + ": rows " + range(tile.row, tile.rows) + ", columns " +
+               range(tile.col, tile.cols) + (source_.reversed ? " as stored" : "");
+    }
+
     void read_tile(const Block& tile, SharedMemory& shared, std::byte* to, std::int64_t row_bytes) {
         const std::int64_t bytes = tile.cols * element_bytes_;
         try_in_child(
-            source_.path, source_.name, ErrorCode::input, [&] { inner_->read(tile, shared.data(), bytes); },
+            source_.path, shown(tile), ErrorCode::input, [&] { inner_->read(tile, shared.data(), bytes); },
             static_cast<std::uint64_t>(tile.rows * bytes) + needs_.memory_bytes +
                 needs_.virtual_dataset.open_bytes + needs_.checked_bytes,
             needs_.virtual_dataset.seconds);

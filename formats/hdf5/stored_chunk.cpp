@@ -6,16 +6,19 @@ namespace {
 /// The bytes that HDF5 says a chunk takes in the file, 0 where it was never written.
 hsize_t stored_bytes(hid_t dataset, const hsize_t* place, const StoredChunk::Name& name) {
     hsize_t bytes = 0;
-    if (H5Dget_chunk_storage_size(dataset, place, &bytes) >= 0) return bytes;
+    const bool found = H5Dget_chunk_storage_size(dataset, place, &bytes) >= 0;
+    if (found && bytes > 0) return bytes;
     // HDF5 1.10 calls a chunk that was never written a failure. The other way to ask takes time that grows
     // with the number of chunks.
-    if (reason() == "chunk storage is not allocated") return 0;
+    if (!found && reason() == "chunk storage is not allocated") return 0;
     unsigned mask = 0;
     haddr_t address = HADDR_UNDEF;
     require(H5Dget_chunk_info_by_coord(dataset, place, &mask, &address, &bytes), ErrorCode::input,
             name() + " cannot be found");
     if (address == HADDR_UNDEF) return 0;
-    throw Error(ErrorCode::input, name() + " cannot be found");
+    // One that was written always takes some: its elements are not the fill value.
+    throw Error(ErrorCode::input,
+                name() + (found ? " is damaged: it takes no bytes in the file" : " cannot be found"));
 }
 
 }  // namespace

@@ -100,9 +100,9 @@ bool recognises(std::string_view head, const std::string& path) {
     return (path.ends_with(".mtx") || path.ends_with(".mtx.gz")) && !head.starts_with(kHdf5Signature);
 }
 
-std::vector<Header> list(const std::string& path, const ReadOptions& /*options*/) {
+Listing list(const std::string& path, const ReadOptions& /*options*/) {
     const auto source = open_text(path, 1);
-    return {header_of({path, ""}, parse_header(*source, shown_name(path)), *source)};
+    return {{header_of({path, ""}, parse_header(*source, shown_name(path)), *source)}};
 }
 
 std::unique_ptr<Reader> open(const Reference& reference, const ReadOptions& options) {

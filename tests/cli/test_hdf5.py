@@ -238,7 +238,7 @@ class Reading(Case):
             self.assert_says(result, "does not keep the attribute 'note'")
         else:
             self.assertEqual(result.code, 3, str(result))
-            self.assert_says(result, "in.h5", "damaged")
+            self.assert_says(result, "in.h5", "HDF5 was still reading it after")
 
 
 class PipeAsPiece(Case):
@@ -252,6 +252,125 @@ class PipeAsPiece(Case):
             file.create_virtual_dataset("V", layout)
         result = self.run_tool("transpose", "virtual.h5", "--allow-external", "-o", "out.h5", code=3)
         self.assert_says(result, "pipe.h5", "no regular file")
+
+    def test_behind_external_links_too(self):
+        """Of the file itself, of a file that it leads to, and of a piece."""
+        os.mkfifo(self.path("pipe.h5"))
+        write_h5(self.path("real.h5"), VALUES)
+        with h5py.File(self.path("real.h5"), "a") as file:
+            file["far"] = h5py.ExternalLink("pipe.h5", "/A")
+        layout = h5py.VirtualLayout(shape=(2, 3), dtype="f8")
+        layout[:] = h5py.VirtualSource("real.h5", "far", shape=(2, 3))
+        with h5py.File(self.path("in.h5"), "w") as file:
+            file["far"] = h5py.ExternalLink("pipe.h5", "/A")
+            file["further"] = h5py.ExternalLink("real.h5", "/far")
+            file["real"] = h5py.ExternalLink("real.h5", "/A")
+            file.create_virtual_dataset("V", layout)
+        for name in ("far", "further", "V"):
+            result = self.run_tool("transpose", f"in.h5:/{name}", "--allow-external", code=3)
+            self.assert_says(result, f"in.h5:/{name}", "pipe.h5 is no regular file")
+        self.run_tool("transpose", "in.h5:/real", "--allow-external", "-o", "out.h5:/A")
+        np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], VALUES.T)
+
+    def test_as_the_type_of_an_octave_value(self):
+        os.mkfifo(self.path("pipe.h5"))
+        with h5py.File(self.path("in.h5"), "w") as file:
+            group = file.create_group("A")
+            group.attrs["OCTAVE_NEW_FORMAT"] = np.uint8(1)
+            group["value"] = VALUES
+            group.create_dataset("type", (1,), "S6", external=[("pipe.h5", 0, 6)])
+        self.assert_says(self.run_tool("transpose", "in.h5:/A", code=3), "in.h5:/A: its type", "in other files")
+
+
+class WhatCannotBeOpened(Case):
+    """The listing of a file shows what can be opened, and says why the rest cannot."""
+
+    def setUp(self):
+        super().setUp()
+        with h5py.File(self.path("in.h5"), "w") as file:
+            file["a"] = VALUES
+            file["g/z"] = np.ones((4, 5), "f4")
+
+    def add_virtual(self, name, mappings):
+        layout = h5py.VirtualLayout((mappings, 3), "f8")
+        source = h5py.VirtualSource("piece.h5", "A", (mappings, 3))
+        for row in range(mappings):
+            layout[row] = source[row]
+        with h5py.File(self.path("in.h5"), "a", libver=("v110", "v110")) as file:
+            file.create_virtual_dataset(name, layout)
+
+    def damage(self, name):
+        """Its object header has a version that there is not."""
+        with h5py.File(self.path("in.h5")) as file:
+            place = h5py.h5o.get_info(file[name].id).addr
+        with open(self.path("in.h5"), "r+b") as file:
+            file.seek(place)
+            file.write(b"\x63")
+
+    def assert_listed(self, names, code, words, *arguments):
+        result = self.run_tool("info", "in.h5", "--json", *arguments, code=code)
+        self.assertEqual([matrix["dataset"] for matrix in result.json()["matrices"]], names)
+        for line in words:
+            self.assertEqual(result.err.count(line), 1, str(result))
+        table = self.run_tool("info", "in.h5", *arguments, code=code).out
+        self.assertEqual(table.count("in.h5:/"), len(names) * (2 if "--stats" in arguments else 1), table)
+
+    def test_a_virtual_dataset_of_too_many_mappings(self):
+        self.add_virtual("m", 200)
+        limit = ("--memory-limit", "4MiB")
+        why = "in.h5:/m: opening the virtual dataset with its 200 mappings ("
+        self.assert_listed(["/a", "/g/z"], 6, [why], *limit)
+        self.assert_listed(["/a", "/g/z"], 6, [why], "--stats", *limit)
+        self.assert_listed(["/a", "/g/z", "/m"], 0, [])
+        for arguments in (("info", "in.h5:/m"), ("transpose", "in.h5:/m", "--allow-external")):
+            self.assert_says(self.run_tool(*arguments, *limit, code=6), why, "the limit is 4.00 MiB")
+
+    def test_a_damaged_one(self):
+        self.damage("g/z")
+        self.assert_listed(["/a"], 3, ["in.h5:/g/z: "])
+        self.run_tool("transpose", "in.h5:/a", "-o", "out.h5")
+        self.assert_says(self.run_tool("transpose", "in.h5:/g/z", code=3), "in.h5:/g/z: ", "the file holds", "/a  2x3 f64")
+
+    def test_a_damaged_group(self):
+        self.damage("g")
+        self.assert_listed(["/a"], 3, ["in.h5:/g: "])
+
+    def test_the_code_is_of_the_first_and_all_are_named(self):
+        self.add_virtual("m", 200)
+        self.damage("g/z")
+        self.assert_listed(["/a"], 3, ["in.h5:/g/z: ", "in.h5:/m: "], "--memory-limit", "4MiB")
+
+    def test_no_matrix_is_the_only_one_beside_what_cannot_be_opened(self):
+        self.damage("g/z")
+        result = self.run_tool("transpose", "in.h5", "-o", "out.h5", code=3)
+        self.assert_says(result, "in.h5:/g/z: ", "FILE:/DATASET", "/a  2x3 f64")
+        self.assertFalse(os.path.exists(self.path("out.h5")))
+
+    def test_groups_that_lie_very_deep(self):
+        with h5py.File(self.path("in.h5"), "a") as file:
+            file["/".join(["d"] * 64)] = VALUES
+            file["/".join(["e"] * 70)] = VALUES
+        self.assert_listed(["/a", "/" + "/".join(["d"] * 64), "/g/z"], 3, ["in.h5:/" + "/".join(["e"] * 65) + ": lies in more than 64 groups"])
+
+
+class SparseMemory(Case):
+    """What the entries of a sparse matrix take counts beside the dense matrix and the result."""
+
+    def test_it_is_counted(self):
+        with h5py.File(self.path("in.h5"), "w") as file:
+            group = file.create_group("A")
+            group.attrs["MATLAB_sparse"] = np.uint64(300)
+            group["jc"] = np.arange(301) * 300
+            group["ir"] = np.tile(np.arange(300), 300)
+            group["data"] = np.ones(90000, "i1")
+        needed = 90000 * 9 + 301 * 8 + 2 * 90000  # entries, starts, and two dense matrices
+        command = ("transpose", "in.h5", "--verify", "none", "--device", "cpu", "--memory-limit")
+        self.assert_says(self.run_tool(*command, str(needed - 1), code=6), "to read virtual datasets and sparse matrices")
+        self.run_tool(*command, str(needed), "-o", "out.h5:/A")
+        np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], np.ones((300, 300), "i1"))
+        statistics = ("info", "in.h5", "--stats", "--memory-limit")
+        self.run_tool(*statistics, str(needed - 90000 - 1), code=6)
+        self.run_tool(*statistics, str(needed - 90000))
 
 
 class ManyMappings(Case):
@@ -435,7 +554,7 @@ class ManyMappings(Case):
             file["piece0"] = pieces[0]
         self.virtual("rows.h5", (1024, 2048), [(i, 0, 1023 - i) for i in range(1024)])
         result = self.run_tool("transpose", "rows.h5:/A", "--allow-external", "--memory-limit", "64MiB", code=6)
-        self.assert_says(result, "to read virtual datasets", "the limit is 64.00 MiB")
+        self.assert_says(result, "to read virtual datasets and sparse matrices", "the limit is 64.00 MiB")
         self.run_tool("transpose", "rows.h5:/A", "--allow-external", "--memory-limit", "72MiB", "-o", "out.h5:/A")
         self.assertTrue(np.array_equal(read_h5(self.path("out.h5"))[1], pieces[0][::-1].T))
 

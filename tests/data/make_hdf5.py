@@ -691,6 +691,7 @@ def damaged(cases):
     wrong_size_shapes(cases)
     empty_chunks(cases)
     chunks_outside(cases)
+    chunks_of_no_bytes(cases)
     endless_filters(cases)
     damaged_filters(cases)
     damaged_parts(cases)
@@ -1272,7 +1273,28 @@ def plugin(cases):
     cases.fails("plugin_short", "plugin.h5", 3, "the chunk at row 5, column 5 holds 63 bytes, expected 64", "/s")
     cases.fails("plugin_overrun", "plugin.h5", 3, "the chunk at row 5, column 5 is damaged", "/o")
     cases.fails("plugin_unwritten", "plugin.h5", 3, "the chunk at row 5, column 5 is damaged", "/u")
-    cases.fails("plugin_endless", "plugin.h5", 3, "it takes endless time", "/t")
+    cases.fails("plugin_endless", "plugin.h5", 3, "plugin.h5:/t: rows 1 to 8, columns 1 to 8: HDF5 was still reading it after", "/t")
+
+
+def chunks_of_no_bytes(cases):
+    """A chunk that was written, and takes no bytes as the index has it, is not one that was never written."""
+    values = np.arange(1.0, 65.0).reshape(8, 8)
+    with h5py.File(cases.path("no_bytes.h5"), "w", libver="earliest") as out:
+        made = out.create_dataset("A", data=values, chunks=(4, 4), compression="gzip")
+        out.flush()
+        chunk = made.id.get_chunk_info(1)
+        layout = h5py.VirtualLayout((8, 8), "f8")
+        layout[:] = h5py.VirtualSource(".", "A", (8, 8))
+        out.create_virtual_dataset("V", layout)
+    with open(cases.path("no_bytes.h5"), "rb") as found:
+        data = found.read()
+    key = struct.pack("<2I3Q", chunk.size, 0, *chunk.chunk_offset, 0)
+    assert data.count(key) == 1
+    with open(cases.path("no_bytes.h5"), "wb") as out:
+        out.write(data.replace(key, bytes(4) + key[4:]))
+    words = "takes no bytes in the file"
+    cases.fails("no_bytes", "no_bytes.h5", 3, "the chunk at row 1, column 5 is damaged: it " + words, "/A")
+    cases.fails("no_bytes_of_piece", "no_bytes.h5", 3, words, "/V", "external")
 
 
 def endless_filters(cases):

@@ -80,7 +80,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     options.memory_limit = kMemoryLimit;
     options.as_column = true;
     try {
-        const auto headers = hdf5::list(file.path(), options);
+        const auto headers = hdf5::list(file.path(), options).matrices;
         if (const auto type = choice % 16; type >= 1 && type <= all_types().size())
             options.type = all_types()[type - 1];
         if (!headers.empty()) read_matrix(headers[choice / 16 % headers.size()].source, options);

@@ -27,6 +27,14 @@ void gpumat::formats::hdf5::try_in_child(const std::string& /*path*/, const std:
     if (result_bytes > 0) task();
 }
 
+std::string gpumat::formats::hdf5::ask_child(const std::string& /*path*/, const std::string& /*shown*/,
+                                             ErrorCode /*code*/, const std::function<std::string()>& task,
+                                             std::uint64_t /*result_bytes*/, double /*more_seconds*/) {
+    return task();
+}
+
+void gpumat::formats::hdf5::now_reading(const std::string& /*what*/) {}
+
 void gpumat::formats::hdf5::extend_bounds(double /*seconds*/, std::uint64_t /*memory_bytes*/) {}
 
 namespace {
