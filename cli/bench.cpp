@@ -198,7 +198,7 @@ void add_what(CLI::App& command, BenchRequest& request) {
     command.add_flag("--in-place", bench.in_place,
                      "transpose square matrices in their own memory; baselines as ever");
     command.add_option("-d,--device", bench.device, "auto, cpu, gpu or gpu:N")->capture_default_str();
-    for (const char* name : {"tile", "block", "vector"}) {
+    for (const char* name : {"tile", "block", "pack", "vector"}) {
         command
             .add_option_function<std::vector<int>>(
                 std::string("--") + name,

@@ -194,6 +194,8 @@ CASES = [
     ("level_that_lacks_the_type", 5, ["'naive'", "u8"], "multiply u8.h5 u8.h5 -l naive -d cpu"),
     ("no_level_has_the_type", 5, ["u8"], "multiply u8.h5 u8.h5 -d cpu"),
     ("unknown_parameter", 5, ["'serial'", "'block'"], "transpose a.h5 -l serial -d cpu --block 8"),
+    ("bench_of_a_parameter_that_no_level_has", 2, ["--pack", "none of the levels"],
+     "bench multiply -d cpu -l naive --pack 1 -s 8"),
     ("unknown_device", 2, ["'tpu'"], "transpose a.h5 -d tpu"),
     ("negative_device", 2, ["gpu:-1"], "transpose a.h5 -d gpu:-1"),
     # Numbers and options
