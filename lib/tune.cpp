@@ -82,7 +82,7 @@ std::vector<std::pair<SizeClass, BenchSize>> sizes_for(const TuneOptions& option
 class Tuner {
   public:
     Tuner(const TuneOptions& options, const Registry& registry, const TuneListener& listener,
-          const Bench& bench, const Device& device)
+          const BenchFunction& bench, const Device& device)
         : options_(options),
           registry_(registry),
           listener_(listener),
@@ -204,7 +204,7 @@ class Tuner {
     const TuneOptions& options_;
     const Registry& registry_;
     const TuneListener& listener_;
-    const Bench& bench_;
+    const BenchFunction& bench_;
     DeviceKind device_;
     std::string device_text_;
     std::string date_;
@@ -242,7 +242,7 @@ TuningFile open_tuning(const TuneOptions& options, const Registry& registry) {
 }
 
 int run_tune(const TuneOptions& options, const Registry& registry, const TuneListener& listener,
-             const Bench& bench) {
+             const BenchFunction& bench) {
     const DeviceChoice choice = device_for(options, registry);
     TuningFile file = open_tuning(options.operation, choice.device);
     save_tuning(file.path, file.tuning);  // a folder that cannot be written to costs no measurement

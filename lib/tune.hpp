@@ -40,7 +40,7 @@ struct TuneListener {
     std::function<void(const BenchRow&)> failed;
 };
 
-using Bench = std::function<int(const BenchOptions&, const Registry&, const BenchListener&)>;
+using BenchFunction = std::function<int(const BenchOptions&, const Registry&, const BenchListener&)>;
 
 /// The device's cache file as it is, or an empty one where it cannot be used. `why_not`: see load_tuning.
 struct TuningFile {
@@ -62,6 +62,6 @@ TuningFile open_tuning(const TuneOptions& options, const Registry& registry);
 /// Returns 0; 1 where a result failed verification. Throws what open_tuning does, and Error{usage} for two
 /// sizes of one class or a size of none, {output}, and {device} where a level breaks the device.
 int run_tune(const TuneOptions& options, const Registry& registry, const TuneListener& listener,
-             const Bench& bench = run_bench);
+             const BenchFunction& bench = run_bench);
 
 }  // namespace gpumat
