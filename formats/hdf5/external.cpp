@@ -154,6 +154,11 @@ std::string to_string(const PieceName& name) {
     return name.file + ":" + name.dataset;
 }
 
+/// Of this piece alone: both names may have colons, and none has a zero byte.
+std::string key_of(const PieceName& name) {
+    return name.file + '\0' + name.dataset + '\0';
+}
+
 PieceName name_of_piece(hid_t creation, std::size_t index, const std::string& what) {
     PieceName name{text_of([&](char* to, std::size_t size) {
                        return H5Pget_virtual_filename(creation, index, to, size);
@@ -224,7 +229,7 @@ class PieceWalk {
 
     int require_pieces(hid_t dataset, hid_t creation, int depth) {
         const std::size_t count = mapping_count(creation);
-        std::map<std::string, Handle> extents;  // of the pieces by their names
+        std::map<std::string, Handle> extents;  // of the pieces by their keys
         Handle file;                            // of the last one: neighbours are often of one file
         int height = 0;
         for (std::size_t i = 0; i < count; ++i) {
@@ -232,19 +237,14 @@ class PieceWalk {
             const std::string name = to_string(place);
             const Handle selection = take(H5Pget_virtual_srcspace(creation, i), ErrorCode::input, what_);
             const Handle target = take(H5Pget_virtual_vspace(creation, i), ErrorCode::input, what_);
-            const hssize_t elements = H5Sget_select_npoints(target.id());
-            if (name.find('%') != std::string::npos || elements < 0 ||
-                elements == static_cast<hssize_t>(H5S_UNLIMITED)) {
-                throw Error(ErrorCode::input, what_ + ": the virtual dataset grows with its pieces (" + name +
-                                                  "), so that none of them can be known to be missing");
-            }
             Handle piece;
-            if (!extents.contains(name)) {
+            Handle& extent = extents[key_of(place)];
+            if (!extent.valid()) {
                 file = open_piece_file(dataset, place.file, what_);
                 piece = open_counted(file.id(), place);
-                extents[name] = take(H5Dget_space(piece.id()), ErrorCode::input, what_);
+                extent = take(H5Dget_space(piece.id()), ErrorCode::input, what_);
             }
-            if (!inside(selection.id(), elements, extents[name].id())) {
+            if (!inside(selection.id(), H5Sget_select_npoints(target.id()), extent.id())) {
                 throw Error(ErrorCode::input,
                             what_ + ": its piece " + name + " has not the size that it should give");
             }
@@ -264,6 +264,7 @@ class PieceWalk {
         if (H5Pget_layout(creation.id()) == H5D_VIRTUAL) {
             const Mappings mappings = mappings_of(piece.id(), creation.id());
             if (!before) count_piece(mappings);
+            require_fixed_size(creation.id(), what_ + ": its piece " + to_string(name));
         }
         if (const auto place = place_of(piece.id())) {
             pieces_.insert(*place);
@@ -359,6 +360,7 @@ class PieceWalk {
 
 /// A piece from which something is taken.
 struct Piece {
+    std::string what;
     Handle file;
     std::string dataset;
     std::unique_ptr<ChunkCheck> check;
@@ -366,14 +368,15 @@ struct Piece {
     std::uint64_t chunk_bytes = 0;
 };
 
-/// Pieces by their names: many parts of a matrix can be of one piece.
+/// Pieces by their keys behind those of the pieces that they are part of. Many parts of a matrix can be of
+/// one piece.
 using Pieces = std::map<std::string, Piece>;
 
 /// The selection of a piece that is no virtual dataset itself.
 void check_piece(hid_t dataset, hid_t file, const std::string& name, hid_t selection, const std::string& what,
-                 Pieces& pieces) {
-    Piece& piece = pieces[what];
+                 Piece& piece) {
     if (!piece.check) {
+        piece.what = what;
         H5Iinc_ref(file);
         piece.file = Handle(file);
         piece.dataset = name;
@@ -401,7 +404,8 @@ OpenPiece open_for_check(hid_t dataset, const PieceName& name, const std::string
     return piece;
 }
 
-void check_pieces_of(hid_t dataset, hid_t selection, const std::string& what, int depth, Pieces& pieces) {
+void check_pieces_of(hid_t dataset, hid_t selection, const std::string& what, const std::string& key,
+                     int depth, Pieces& pieces) {
     const Handle creation = take(H5Dget_create_plist(dataset), ErrorCode::input, what);
     if (depth > kMostNested) return;
     std::map<std::string, OpenPiece> open;
@@ -416,23 +420,25 @@ void check_pieces_of(hid_t dataset, hid_t selection, const std::string& what, in
         if (H5Sget_select_npoints(taken_from(target).id()) == 0) continue;
         const PieceName name = name_of_piece(creation.id(), i, what);
         const std::string shown = what + ": its piece " + to_string(name);
-        OpenPiece& piece = open[to_string(name)];
+        const std::string own = key + key_of(name);
+        OpenPiece& piece = open[own];
         if (!piece.dataset.valid()) piece = open_for_check(dataset, name, what);
         Handle from = take(H5Pget_virtual_srcspace(creation.id(), i), ErrorCode::input, what);
         if (H5Sget_select_type(from.id()) == H5S_SEL_ALL)  // of extents that only the piece knows
             from = take(H5Dget_space(piece.dataset.id()), ErrorCode::input, shown);
         const Handle taken = taken_from(from);
         if (piece.is_virtual) {
-            check_pieces_of(piece.dataset.id(), taken.id(), shown, depth + 1, pieces);
+            check_pieces_of(piece.dataset.id(), taken.id(), shown, own, depth + 1, pieces);
         } else {
-            check_piece(piece.dataset.id(), piece.file.id(), name.dataset, taken.id(), shown, pieces);
+            check_piece(piece.dataset.id(), piece.file.id(), name.dataset, taken.id(), shown, pieces[own]);
         }
     }
 }
 
 /// The piece, open with a cache of `share` of the chunks that are taken from it. It must not be open: HDF5
 /// gives an open dataset the cache that it has.
-Handle open_cached(const Piece& piece, double share, const std::string& what) {
+Handle open_cached(const Piece& piece, double share) {
+    const std::string& what = piece.what;
     constexpr std::size_t kSlotsAChunk = 2;  // an odd number: chunks of a row or column never share a slot
     const auto chunks = static_cast<std::size_t>(share * static_cast<double>(piece.chunks));
     const Handle access = take(H5Pcreate(H5P_DATASET_ACCESS), ErrorCode::input, what);
@@ -443,6 +449,22 @@ Handle open_cached(const Piece& piece, double share, const std::string& what) {
 }
 
 }  // namespace
+
+void require_fixed_size(hid_t creation, const std::string& what) {
+    if (H5Pget_layout(creation) != H5D_VIRTUAL) return;
+    std::size_t count = 0;
+    require(H5Pget_virtual_count(creation, &count), ErrorCode::input, what);
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::string name = to_string(name_of_piece(creation, i, what));
+        const Handle target = take(H5Pget_virtual_vspace(creation, i), ErrorCode::input, what);
+        const hssize_t elements = H5Sget_select_npoints(target.id());
+        if (name.find('%') == std::string::npos && elements >= 0 &&
+            elements != static_cast<hssize_t>(H5S_UNLIMITED))
+            continue;
+        throw Error(ErrorCode::input, what + ": the virtual dataset grows with its pieces (" + name +
+                                          "), so that none of them can be known to be missing");
+    }
+}
 
 void require_stored(hid_t dataset, const std::string& what) {
     const Handle creation = take(H5Dget_create_plist(dataset), ErrorCode::input, what);
@@ -455,7 +477,7 @@ void require_stored(hid_t dataset, const std::string& what) {
 std::vector<Handle> check_pieces(hid_t dataset, hid_t selection, std::uint64_t cache_bytes,
                                  const std::string& what) {
     Pieces pieces;
-    check_pieces_of(dataset, selection, what, 0, pieces);
+    check_pieces_of(dataset, selection, what, {}, 0, pieces);
     std::erase_if(pieces, [](const auto& entry) { return entry.second.chunks == 0; });
     double wanted = 0;
     for (auto& [name, piece] : pieces) {
@@ -466,7 +488,7 @@ std::vector<Handle> check_pieces(hid_t dataset, hid_t selection, std::uint64_t c
     const double share = wanted == 0 ? 1 : std::min(1.0, static_cast<double>(cache_bytes) / wanted);
     std::vector<Handle> open;
     open.reserve(pieces.size());
-    for (const auto& [name, piece] : pieces) open.push_back(open_cached(piece, share, name));
+    for (const auto& [key, piece] : pieces) open.push_back(open_cached(piece, share));
     return open;
 }
 

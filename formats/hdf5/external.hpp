@@ -23,6 +23,11 @@ struct PieceNeeds {
 /// pieces passes the limit.
 PieceNeeds require_external_pieces(const Source& source, const Dense& dense, const ReadOptions& options);
 
+/// Throws Error{input} where a dataset with these creation properties is a virtual one that grows with its
+/// pieces. To be called before HDF5 is asked for the extents of the dataset: it would open the pieces of such
+/// a one, whatever they are.
+void require_fixed_size(hid_t creation, const std::string& what);
+
 /// Throws Error{input} where the elements are not all in the dataset's own file, or were never written and
 /// have no fill value: HDF5 would deliver zeros, or whatever is in memory.
 void require_stored(hid_t dataset, const std::string& what);

@@ -12,10 +12,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where HDF5 may look for a file that a link in `parent` names: beside that, at the current directory, and
-/// where the environment says. Names with a root are looked for there without their folders too.
+/// Where HDF5 may look for a file that a link in `parent` names: beside that, beside what that is a symbolic
+/// link to, at the current directory, and where the environment says. Names with a root are looked for there
+/// without their folders too.
 std::vector<fs::path> candidates(const fs::path& parent, const fs::path& name) {
-    std::vector<fs::path> folders = {parent.parent_path(), {}};
+    std::error_code ignored;
+    std::vector<fs::path> folders = {parent.parent_path(), fs::canonical(parent, ignored).parent_path(), {}};
     if (const char* const more = std::getenv("HDF5_EXT_PREFIX")) {
         std::istringstream list(more);
         for (std::string folder; std::getline(list, folder, ':');) folders.emplace_back(folder);

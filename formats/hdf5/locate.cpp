@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <set>
+#include <map>
 
 #include "formats/hdf5/external.hpp"
 #include "formats/hdf5/link_access.hpp"
@@ -101,22 +101,30 @@ std::vector<std::string> names_in(hid_t group, const std::string& what) {
 
 /// Text stored with `type` and `space`, read by `read(memory_type, buffer)`.
 template <class Read>
-std::string scalar_text(const Handle& type, const Handle& space, Read read) {
-    if (H5Tget_class(type.id()) != H5T_STRING || H5Sget_simple_extent_npoints(space.id()) != 1) return {};
+std::string scalar_text(const Handle& type, const Handle& space, const std::string& what, Read read) {
+    if (!type.valid() || !space.valid()) fail(ErrorCode::input, what);
+    if (H5Tget_class(type.id()) != H5T_STRING || H5Sget_simple_extent_npoints(space.id()) != 1)
+        throw Error(ErrorCode::input, what + ": expected one text");
     if (H5Tis_variable_str(type.id()) > 0) {
         char* text = nullptr;
-        if (read(type.id(), static_cast<void*>(&text)) < 0 || text == nullptr) return {};
+        require(read(type.id(), static_cast<void*>(&text)), ErrorCode::input, what);
+        if (text == nullptr) return {};
         std::string copy = text;
         H5Dvlen_reclaim(type.id(), space.id(), H5P_DEFAULT, static_cast<void*>(&text));
         return copy;
     }
     const std::size_t size = H5Tget_size(type.id());
-    if (size > kMostText) return {};
+    if (size > kMostText)
+        throw Error(ErrorCode::input, what + ": the text is " + std::to_string(size) + " bytes long");
     std::vector<char> text(size + 1, '\0');
-    if (read(type.id(), static_cast<void*>(text.data())) < 0) return {};
+    require(read(type.id(), static_cast<void*>(text.data())), ErrorCode::input, what);
     std::string copy = text.data();
     copy.erase(copy.find_last_not_of(' ') + 1);
     return copy;
+}
+
+std::string attribute_of(const std::string& what, const char* name) {
+    return what + ": its attribute '" + name + "'";
 }
 
 }  // namespace
@@ -155,7 +163,7 @@ void walk(hid_t file, const std::string& path, Allowance allowance,
         std::string name;
         int depth = 0;
     };
-    std::set<std::pair<unsigned long, haddr_t>> seen;
+    std::map<std::pair<unsigned long, haddr_t>, std::string> seen;  // and by which name
     /// The names in the group `place` that are to be visited.
     const auto members = [&](const Place& place) -> std::vector<std::string> {
         const std::string what = path + ":" + place.name;
@@ -163,12 +171,16 @@ void walk(hid_t file, const std::string& path, Allowance allowance,
         H5O_info_t info{};
         require(H5Oget_info_by_name2(file, place.name.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT),
                 ErrorCode::input, what);
-        if (seen.contains({info.fileno, info.addr})) return {};
+        if (const auto known = seen.find({info.fileno, info.addr}); known != seen.end()) {
+            const auto failure = failures.find(known->second);
+            if (failure == failures.end()) return {};
+            throw Error(failure->second.code(), what + ": is the same object as " + known->second);
+        }
         if (place.depth > kMostDepth) {
             throw Error(ErrorCode::input, what + ": lies in more than " + std::to_string(kMostDepth) +
                                               " groups one in the other, and was not looked at");
         }
-        seen.emplace(info.fileno, info.addr);
+        seen.emplace(std::pair{info.fileno, info.addr}, place.name);
         const Handle object = open_object(file, place.name, allowance, what);
         if (!visit(object, place.name) || info.type != H5O_TYPE_GROUP) return {};
         return names_in(object.id(), what);
@@ -187,46 +199,57 @@ void walk(hid_t file, const std::string& path, Allowance allowance,
     }
 }
 
-bool has_attribute(hid_t object, const char* name) {
-    return H5Aexists(object, name) > 0;
+bool has_attribute(hid_t object, const char* name, const std::string& what) {
+    const htri_t exists = H5Aexists(object, name);
+    require(exists, ErrorCode::input, attribute_of(what, name));
+    return exists > 0;
 }
 
-bool has_member(hid_t group, const char* name) {
+bool has_member(hid_t group, const char* name, const std::string& what) {
+    const std::string member = what + ": its member '" + name + "'";
+    const htri_t exists = H5Lexists(group, name, H5P_DEFAULT);
+    require(exists, ErrorCode::input, member);
+    if (exists == 0) return false;
     H5L_info_t info{};
-    return H5Lexists(group, name, H5P_DEFAULT) > 0 && H5Lget_info(group, name, &info, H5P_DEFAULT) >= 0 &&
-           info.type == H5L_TYPE_HARD;
+    require(H5Lget_info(group, name, &info, H5P_DEFAULT), ErrorCode::input, member);
+    return info.type == H5L_TYPE_HARD;
 }
 
-std::string text_attribute(hid_t object, const char* name) {
-    if (!has_attribute(object, name)) return {};
-    const Handle attribute(H5Aopen(object, name, H5P_DEFAULT));
+std::string text_attribute(hid_t object, const char* name, const std::string& what) {
+    if (!has_attribute(object, name, what)) return {};
+    const Handle attribute =
+        take(H5Aopen(object, name, H5P_DEFAULT), ErrorCode::input, attribute_of(what, name));
     const Handle type(H5Aget_type(attribute.id()));
     const Handle space(H5Aget_space(attribute.id()));
-    return scalar_text(type, space,
+    return scalar_text(type, space, attribute_of(what, name),
                        [&](hid_t memory, void* to) { return H5Aread(attribute.id(), memory, to); });
 }
 
-std::string text_dataset(hid_t group, const char* name, const std::string& what) {
-    if (!has_member(group, name)) return {};
-    const Handle dataset(H5Dopen2(group, name, H5P_DEFAULT));
-    if (!dataset.valid()) return {};
+std::string text_dataset(hid_t group, const char* name, const ReadOptions& options, const std::string& what) {
+    if (!has_member(group, name, what)) return {};
+    Allowance allowance{options.memory_limit};
+    const Handle dataset = open_object(group, name, allowance, what);
+    if (H5Iget_type(dataset.id()) != H5I_DATASET)
+        throw Error(ErrorCode::input, what + ": expected a dataset");
     require_stored(dataset.id(), what);
     const Handle type(H5Dget_type(dataset.id()));
     const Handle space(H5Dget_space(dataset.id()));
-    return scalar_text(type, space, [&](hid_t memory, void* to) {
+    return scalar_text(type, space, what, [&](hid_t memory, void* to) {
         return H5Dread(dataset.id(), memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, to);
     });
 }
 
-std::int64_t number_attribute(hid_t object, const char* name, std::int64_t missing) {
-    if (!has_attribute(object, name)) return missing;
-    const Handle attribute(H5Aopen(object, name, H5P_DEFAULT));
-    const Handle type(H5Aget_type(attribute.id()));
-    const Handle space(H5Aget_space(attribute.id()));
+std::int64_t number_attribute(hid_t object, const char* name, std::int64_t missing, const std::string& what) {
+    if (!has_attribute(object, name, what)) return missing;
+    const std::string shown = attribute_of(what, name);
+    const Handle attribute = take(H5Aopen(object, name, H5P_DEFAULT), ErrorCode::input, shown);
+    const Handle type = take(H5Aget_type(attribute.id()), ErrorCode::input, shown);
+    const Handle space = take(H5Aget_space(attribute.id()), ErrorCode::input, shown);
     if (H5Tget_class(type.id()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.id()) != 1)
-        return missing;
+        throw Error(ErrorCode::input, shown + ": expected one integer");
     std::int64_t value = missing;
-    return H5Aread(attribute.id(), H5T_NATIVE_INT64, &value) < 0 ? missing : value;
+    require(H5Aread(attribute.id(), H5T_NATIVE_INT64, &value), ErrorCode::input, shown);
+    return value;
 }
 
 }  // namespace gpumat::formats::hdf5

@@ -35,16 +35,20 @@ void walk(hid_t file, const std::string& path, Allowance allowance,
           Failures& failures);
 
 /// The text of a scalar string attribute or dataset; empty where there is none. Throws Error{input} with
-/// `what` where the dataset's text is not all in its own file.
-std::string text_attribute(hid_t object, const char* name);
-std::string text_dataset(hid_t group, const char* name, const std::string& what);
+/// `what` where it cannot be read, is no text, or where the dataset's text is not all in its own file, and
+/// Error{memory} as `open_object`.
+std::string text_attribute(hid_t object, const char* name, const std::string& what);
+std::string text_dataset(hid_t group, const char* name, const ReadOptions& options, const std::string& what);
 
-/// The value of an integer attribute of one element; `missing` where there is none.
-std::int64_t number_attribute(hid_t object, const char* name, std::int64_t missing);
+/// The value of an integer attribute of one element; `missing` where there is none. Throws Error{input} with
+/// `what` where it cannot be read, or is another one.
+std::int64_t number_attribute(hid_t object, const char* name, std::int64_t missing, const std::string& what);
 
-bool has_attribute(hid_t object, const char* name);
+/// Throws Error{input} with `what` where HDF5 cannot tell.
+bool has_attribute(hid_t object, const char* name, const std::string& what);
 
-/// Whether `group` holds a member `name` itself, not through a link that leads elsewhere.
-bool has_member(hid_t group, const char* name);
+/// Whether `group` holds a member `name` itself, not through a link that leads elsewhere. Throws Error{input}
+/// with `what` where HDF5 cannot tell.
+bool has_member(hid_t group, const char* name, const std::string& what);
 
 }  // namespace gpumat::formats::hdf5

@@ -76,8 +76,6 @@ std::optional<std::vector<hsize_t>> extents_of(hid_t dataset) {
 
 /// Fills in how the dataset is laid out. False where that cannot be found out.
 bool describe_layout(Dense& dense) {
-    dense.creation = Handle(H5Dget_create_plist(dense.dataset.id()));
-    if (!dense.creation.valid()) return false;
     dense.layout = H5Pget_layout(dense.creation.id());
     dense.filters = filters_of(dense.creation.id());
     if (dense.layout != H5D_CHUNKED) return dense.layout >= 0;
@@ -106,11 +104,14 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
     Dense dense;
     dense.dataset = std::move(dataset);
     const Handle type(H5Dget_type(dense.dataset.id()));
-    const auto dims = extents_of(dense.dataset.id());
     if (!type.valid()) fail(ErrorCode::input, source.name + ": is of a type that cannot be read");
     auto element = element_of(type.id());
     if (!element) return "holds " + words_for(type.id()) + ", expected numbers";
     source.element = std::move(*element);
+    dense.creation = take(H5Dget_create_plist(dense.dataset.id()), ErrorCode::input,
+                          source.name + ": has a layout that cannot be read");
+    require_fixed_size(dense.creation.id(), source.name);
+    const auto dims = extents_of(dense.dataset.id());
     if (!dims) return std::string("holds nothing (a null dataspace), expected a matrix");
     for (const hsize_t extent : *dims) {
         if (extent > static_cast<hsize_t>(std::numeric_limits<std::int64_t>::max()))
@@ -143,9 +144,27 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
     return source;
 }
 
+/// Throws Error{input} where HDF5 would open other files to tell the extents of the dataset.
+void require_known_extents(hid_t dataset, const std::string& what) {
+    const Handle creation = take(H5Dget_create_plist(dataset), ErrorCode::input, what);
+    require_fixed_size(creation.id(), what);
+}
+
+/// The member `name` of a group that says something about a matrix, or is a part of it; none where there is
+/// none. Throws as `open_object`, and where its extents cannot be asked for.
+Handle open_member(hid_t group, const char* name, const ReadOptions& options, const std::string& what) {
+    if (!has_member(group, name, what)) return {};
+    Allowance allowance{options.memory_limit};
+    Handle member = open_object(group, name, allowance, what + ": its member '" + name + "'");
+    if (H5Iget_type(member.id()) == H5I_DATASET) require_known_extents(member.id(), what);
+    return member;
+}
+
 /// Reads all of a dataset of a few integers that says something about a matrix. False where it is damaged,
 /// lies in another file, or is stored with filters that only HDF5 has, which need a child.
 bool read_integers(hid_t dataset, std::int64_t* to) {
+    const Handle type(H5Dget_type(dataset));
+    if (H5Tget_class(type.id()) != H5T_INTEGER) return false;
     try {
         require_stored(dataset, {});
         ChunkCheck check(dataset, {});
@@ -160,9 +179,8 @@ bool read_integers(hid_t dataset, std::int64_t* to) {
 
 /// The shape that MATLAB and Octave store as the only content of an empty matrix.
 std::optional<Shape> stored_shape(hid_t dataset) {
-    const Handle type(H5Dget_type(dataset));
     const auto dims = extents_of(dataset);
-    if (H5Tget_class(type.id()) != H5T_INTEGER || !dims || dims->size() != 1 || (*dims)[0] != 2) return {};
+    if (!dims || dims->size() != 1 || (*dims)[0] != 2) return {};
     std::array<std::int64_t, 2> extents{};
     if (!read_integers(dataset, extents.data())) return {};
     const Shape shape{extents[0], extents[1]};
@@ -217,20 +235,17 @@ std::optional<std::int64_t> length_of(const Handle& dataset) {
 
 /// Opens the three parts of a matrix in compressed columns and checks that their sizes agree.
 Found sparse_matrix(Source source, hid_t group, const char* starts_name, const char* rows_name,
-                    std::int64_t rows, std::string_view convention) {
+                    std::int64_t rows, const ReadOptions& options, std::string_view convention) {
     Sparse sparse;
-    const auto open = [&](const char* name) {
-        return has_member(group, name) ? Handle(H5Dopen2(group, name, H5P_DEFAULT)) : Handle();
-    };
+    const auto open = [&](const char* name) { return open_member(group, name, options, source.name); };
     sparse.starts = open(starts_name);
     const auto starts = length_of(sparse.starts);
     const std::string what = "is a sparse" + std::string(convention) + " matrix ";
     if (!starts || *starts < 1) return what + "without its column starts '" + starts_name + "'";
     source.stored = {rows, *starts - 1};
     if (rows < 0) return what + "with " + std::to_string(rows) + " rows";
-    if (has_member(group, "data")) {
+    if (Handle values = open("data"); values.valid()) {
         sparse.rows = open(rows_name);
-        Handle values = open("data");
         const auto row_count = length_of(sparse.rows);
         const auto value_count = length_of(values);
         if (!row_count || !value_count || *row_count != *value_count)
@@ -242,7 +257,8 @@ Found sparse_matrix(Source source, hid_t group, const char* starts_name, const c
         source.entries = *value_count;
         sparse.values = std::move(values);
     } else {
-        source.element = element_for(matlab_type(text_attribute(group, "MATLAB_class")).value_or(Type::f64));
+        const std::string type = text_attribute(group, "MATLAB_class", source.name);
+        source.element = element_for(matlab_type(type).value_or(Type::f64));
     }
     source.storage =
         "sparse columns" + std::string(convention) + ", " + std::to_string(source.entries) + " entries";
@@ -251,23 +267,26 @@ Found sparse_matrix(Source source, hid_t group, const char* starts_name, const c
 }
 
 Found describe_octave(Source source, hid_t group, const ReadOptions& options) {
-    const std::string type = text_dataset(group, "type", source.name + ": its type");
+    const std::string type = text_dataset(group, "type", options, source.name + ": its type");
     const auto is = [&](const char* word) { return type.find(word) != std::string::npos; };
-    if (!has_member(group, "value")) return "is an Octave value (" + type + ") without its content";
-    Handle value(H5Oopen(group, "value", H5P_DEFAULT));
-    if (is("sparse")) {
+    Handle value = open_member(group, "value", options, source.name);
+    if (!value.valid()) return "is an Octave value (" + type + ") without its content";
+    const bool sparse = is("sparse");
+    const bool empty = has_attribute(group, "OCTAVE_EMPTY_MATRIX", source.name);
+    if (sparse && !empty && H5Iget_type(value.id()) == H5I_GROUP) {
         const auto count = [&](const char* name) {
             std::int64_t number = 0;
-            const Handle dataset(has_member(value.id(), name) ? H5Dopen2(value.id(), name, H5P_DEFAULT) : -1);
+            const Handle dataset = open_member(value.id(), name, options, source.name);
             return length_of(dataset) == 1 && read_integers(dataset.id(), &number) ? number : -1;
         };
-        return sparse_matrix(std::move(source), value.id(), "cidx", "ridx", count("nr"), kOctave);
+        const std::int64_t rows = count("nr");
+        return sparse_matrix(std::move(source), value.id(), "cidx", "ridx", rows, options, kOctave);
     }
-    const bool dense = (type.ends_with("matrix") || type.ends_with("scalar") || type == "bool") &&
-                       !is("diagonal") && !is("permutation");
-    if (!dense || H5Iget_type(value.id()) != H5I_DATASET)
+    const bool matrix = (type.ends_with("matrix") || type.ends_with("scalar") || type == "bool") &&
+                        !is("diagonal") && !is("permutation");
+    if (!matrix || (sparse && !empty) || H5Iget_type(value.id()) != H5I_DATASET)
         return "is an Octave value (" + type + "), expected a matrix";
-    if (has_attribute(group, "OCTAVE_EMPTY_MATRIX")) {
+    if (empty) {
         const Type empty_type = is("float") ? Type::f32 : is("bool") ? Type::u8 : Type::f64;
         const auto word = type.substr(0, type.find(' '));
         return empty_matrix(
@@ -279,12 +298,13 @@ Found describe_octave(Source source, hid_t group, const ReadOptions& options) {
 }
 
 Found describe_group(Source source, hid_t group, const ReadOptions& options) {
-    if (has_attribute(group, "OCTAVE_NEW_FORMAT")) return describe_octave(std::move(source), group, options);
-    if (has_attribute(group, "MATLAB_sparse")) {
-        return sparse_matrix(std::move(source), group, "jc", "ir",
-                             number_attribute(group, "MATLAB_sparse", -1), kMatlab);
+    if (has_attribute(group, "OCTAVE_NEW_FORMAT", source.name))
+        return describe_octave(std::move(source), group, options);
+    if (has_attribute(group, "MATLAB_sparse", source.name)) {
+        const std::int64_t rows = number_attribute(group, "MATLAB_sparse", -1, source.name);
+        return sparse_matrix(std::move(source), group, "jc", "ir", rows, options, kMatlab);
     }
-    const std::string matlab = text_attribute(group, "MATLAB_class");
+    const std::string matlab = text_attribute(group, "MATLAB_class", source.name);
     if (!matlab.empty()) return "is a MATLAB " + matlab + ", expected a matrix of numbers";
     return std::string("is a group, expected a dataset of two dimensions");
 }
@@ -324,15 +344,17 @@ Found describe(Handle object, const std::string& path, const std::string& datase
     const H5I_type_t kind = H5Iget_type(object.id());
     if (kind == H5I_GROUP) return describe_group(std::move(source), object.id(), options);
     if (kind != H5I_DATASET) return std::string("is a stored type, expected a dataset of two dimensions");
-    const std::string matlab = text_attribute(object.id(), "MATLAB_class");
-    if (matlab.empty()) {
+    if (!has_attribute(object.id(), "MATLAB_class", source.name)) {
         return describe_numbers(std::move(source), std::move(object), options, julia,
                                 julia ? kJulia : std::string_view{});
     }
+    const std::string matlab = text_attribute(object.id(), "MATLAB_class", source.name);
     const auto type = matlab_type(matlab);
     if (!type) return "is a MATLAB " + matlab + ", expected a matrix of numbers";
-    if (number_attribute(object.id(), "MATLAB_empty", 0) != 0)
+    if (number_attribute(object.id(), "MATLAB_empty", 0, source.name) != 0) {
+        require_known_extents(object.id(), source.name);
         return empty_matrix(std::move(source), object.id(), *type, kMatlab);
+    }
     return describe_numbers(std::move(source), std::move(object), options, true, kMatlab);
 }
 

@@ -281,6 +281,172 @@ class PipeAsPiece(Case):
             group.create_dataset("type", (1,), "S6", external=[("pipe.h5", 0, 6)])
         self.assert_says(self.run_tool("transpose", "in.h5:/A", code=3), "in.h5:/A: its type", "in other files")
 
+    def test_beside_the_file_that_a_symbolic_link_leads_to(self):
+        os.mkdir(self.path("real"))
+        os.mkfifo(self.path("real/pipe.h5"))
+        with h5py.File(self.path("real/in.h5"), "w") as file:
+            file["far"] = h5py.ExternalLink("pipe.h5", "/A")
+        os.symlink("real/in.h5", self.path("link.h5"))
+        result = self.run_tool("transpose", "link.h5:/far", "--allow-external", code=3)
+        self.assert_says(result, "real/pipe.h5 is no regular file")
+
+    def test_of_a_virtual_dataset_that_grows(self):
+        """HDF5 would open its pieces to tell its extents, also in a listing."""
+        os.mkfifo(self.path("pipe.h5"))
+        os.mkfifo(self.path("pipe0.h5"))
+        endless = h5py.h5s.UNLIMITED
+        rows = h5py.h5s.create_simple((4, 3), (endless, 3))
+        rows.select_hyperslab((0, 0), (1, 1), block=(endless, 3))
+        files = h5py.h5s.create_simple((4, 3), (endless, 3))
+        files.select_hyperslab((0, 0), (endless, 1), stride=(4, 3), block=(4, 3))
+        one = h5py.h5s.create_simple((4, 3))
+
+        def add(file, name, target, piece, source, dataset=b"A"):
+            creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            creation.set_virtual(target, piece, dataset, source)
+            h5py.h5d.create(file.id, name, h5py.h5t.NATIVE_DOUBLE, target, dcpl=creation)
+
+        with h5py.File(self.path("in.h5"), "w", libver=("v110", "v110")) as file:
+            file["a"] = VALUES
+            add(file, b"rows", rows, b"pipe.h5", rows)
+            add(file, b"files", files, b"pipe%b.h5", one)
+            add(file, b"whole", one, b".", one, b"rows")
+            for name, kind in (("octave", "matrix"), ("sparse", "sparse matrix")):
+                group = file.create_group(name)
+                group.attrs["OCTAVE_NEW_FORMAT"] = np.uint8(1)
+                group["type"] = np.bytes_(kind)
+            add(file["octave"], b"value", rows, b"pipe.h5", rows)
+            add(file, b"empty", rows, b"pipe.h5", rows)
+            file["empty"].attrs["MATLAB_class"] = np.bytes_("double")
+            file["empty"].attrs["MATLAB_empty"] = np.uint8(1)
+            part = file["sparse"].create_group("value")
+            part["nr"] = np.int32(3)
+            add(part, b"cidx", rows, b"pipe.h5", rows)
+        why = "grows with its pieces ("
+        result = self.run_tool("info", "in.h5", "--json", code=3)
+        self.assertEqual([matrix["dataset"] for matrix in result.json()["matrices"]], ["/a", "/whole"])
+        for name in ("empty", "files", "octave", "rows", "sparse"):
+            self.assertRegex(result.err, f"in.h5:/{name}: .*grows with its pieces")
+        for name in ("empty", "files", "octave", "rows", "sparse", "whole"):
+            self.assert_says(self.run_tool("transpose", f"in.h5:/{name}", "--allow-external", code=3), f"in.h5:/{name}", why)
+        self.run_tool("transpose", "in.h5:/a", "-o", "out.h5")
+
+
+class PiecesOfLikeNames(Case):
+    """FILE and DATASET of two pieces are different, and FILE:DATASET are the same."""
+
+    def setUp(self):
+        super().setUp()
+        write_h5(self.path("x.h5:"), VALUES, dataset="y")
+        layout = h5py.VirtualLayout((4, 3), "f8")
+        layout[:2] = h5py.VirtualSource("x.h5:", "y", (2, 3))
+        layout[2:] = h5py.VirtualSource("x.h5", ":y", (2, 3))
+        with h5py.File(self.path("in.h5"), "w") as file:
+            file.create_virtual_dataset("V", layout)
+
+    def transpose(self, **options):
+        return self.run_tool("transpose", "in.h5", "--allow-external", "-o", "out.h5:/A", **options)
+
+    def test_both_are_read(self):
+        write_h5(self.path("x.h5"), VALUES + 6, dataset=":y")
+        self.transpose()
+        np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], np.arange(12.0).reshape(4, 3).T)
+
+    def test_a_missing_one_is_missed(self):
+        write_h5(self.path("x.h5"), VALUES, dataset="z")
+        self.assert_says(self.transpose(code=3), "its piece x.h5::y is missing")
+        self.assertFalse(os.path.exists(self.path("out.h5")))
+
+    def test_damaged_chunks_of_each_are_found(self):
+        with h5py.File(self.path("x.h5"), "w", libver="earliest") as file:
+            made = file.create_dataset(":y", data=VALUES, chunks=(2, 3), compression=1)
+            chunk = made.id.get_chunk_info(0)
+        with open(self.path("x.h5"), "r+b") as file:
+            data = file.read()
+            key = struct.pack("<2I3Q", chunk.size, 0, 0, 0, 0)
+            self.assertEqual(data.count(key), 1)
+            file.seek(data.index(key))
+            file.write(bytes(4))
+        self.assert_says(self.transpose(code=3), "its piece x.h5::y", "takes no bytes in the file")
+
+
+class DamagedConventions(Case):
+    """What says how a matrix is stored cannot be read: it is not taken for one that is stored as any other."""
+
+    def damage(self, place, value=b"\x63"):
+        with open(self.path("in.h5"), "r+b") as file:
+            file.seek(place)
+            file.write(value)
+
+    def place(self, name):
+        with h5py.File(self.path("in.h5")) as file:
+            return h5py.h5o.get_info(file[name].id).addr
+
+    def refused(self, *words):
+        for command in (("info", "in.h5"), ("transpose", "in.h5", "-o", "out.h5")):
+            self.assert_says(self.run_tool(*command, code=3), *words)
+        self.assertFalse(os.path.exists(self.path("out.h5")))
+
+    def test_the_class_of_matlab(self):
+        with self.subTest("text that is nowhere"):
+            with h5py.File(self.path("in.h5"), "w") as file:
+                file["A"] = VALUES
+                file["A"].attrs["MATLAB_class"] = "double"
+            with open(self.path("in.h5"), "rb") as file:
+                heap = file.read().index(b"GCOL")
+            self.damage(heap)
+            self.refused("in.h5:/A: its attribute 'MATLAB_class'")
+        with self.subTest("a number"):
+            with h5py.File(self.path("in.h5"), "w") as file:
+                file["A"] = VALUES
+                file["A"].attrs["MATLAB_class"] = 3
+            self.refused("in.h5:/A: its attribute 'MATLAB_class': expected one text")
+        with self.subTest("no word"):
+            with h5py.File(self.path("in.h5"), "w") as file:
+                file["A"] = VALUES
+                file["A"].attrs["MATLAB_class"] = np.bytes_(b"\0ouble")
+            self.assertEqual(self.run_tool("info", "in.h5").out, "")
+
+    def octave(self, kind):
+        with h5py.File(self.path("in.h5"), "w", libver="earliest") as file:
+            file["good"] = VALUES
+            group = file.create_group("A")
+            group.attrs["OCTAVE_NEW_FORMAT"] = np.uint8(1)
+            group["type"] = np.bytes_(kind)
+            if kind == "matrix":
+                group["value"] = VALUES
+                return
+            part = group.create_group("value")
+            for name, values in (("nr", np.int32(3)), ("cidx", [0, 1, 1]), ("ridx", [1]), ("data", [5.0])):
+                part[name] = values
+
+    def test_parts_of_octave(self):
+        """None of them makes the other matrix of the file the only one."""
+        for kind, part in (("matrix", "type"), ("matrix", "value"), ("sparse matrix", "value/nr"), ("sparse matrix", "value/cidx")):
+            with self.subTest(kind, part=part):
+                self.octave(kind)
+                self.damage(self.place(f"A/{part}"))
+                self.refused("in.h5:/A: its ", "version")
+
+    def test_rows_that_are_no_integer(self):
+        self.octave("sparse matrix")
+        with h5py.File(self.path("in.h5"), "a") as file:
+            del file["A/value/nr"]
+            file["A/value/nr"] = 3.7
+        self.assert_says(self.run_tool("transpose", "in.h5:/A", code=3), "a sparse (Octave) matrix with -1 rows")
+
+    def test_mappings_of_parts_are_counted(self):
+        self.octave("matrix")
+        layout = h5py.VirtualLayout((200, 3), "f8")
+        for row in range(200):
+            layout[row] = h5py.VirtualSource("piece.h5", "A", (3,))
+        with h5py.File(self.path("in.h5"), "a", libver=("v110", "v110")) as file:
+            del file["A/value"]
+            file.create_virtual_dataset("A/value", layout)
+        result = self.run_tool("info", "in.h5", "--memory-limit", "4MiB", code=6)
+        self.assert_says(result, "in.h5:/A: its member 'value': opening the virtual dataset with its 200 mappings (")
+        self.assertIn("in.h5:/good", result.out)
+
 
 class WhatCannotBeOpened(Case):
     """The listing of a file shows what can be opened, and says why the rest cannot."""

@@ -573,6 +573,10 @@ def conventions(cases):
         none = octave("none", "matrix")
         none["value"] = np.array([3, 0], np.int32)
         none.attrs["OCTAVE_EMPTY_MATRIX"] = np.uint8(1)
+        for name, kind in (("none_sp", "sparse matrix"), ("none_sp_c", "sparse complex matrix")):
+            none = octave(name, kind)
+            none["value"] = np.array([0, 4], np.int32)
+            none.attrs["OCTAVE_EMPTY_MATRIX"] = np.uint8(1)
         sparse = octave("sp", "sparse matrix").create_group("value")
         for key, value in (("nr", 4), ("nc", 3), ("nz", 3)):
             sparse[key] = np.int32(value)
@@ -588,6 +592,8 @@ def conventions(cases):
     cases.reads("octave_int16", "octave.h5", values.astype(np.int16), "i16", "/i")
     cases.reads("octave_empty", "octave.h5", np.zeros((3, 0)), "f64", "/none")
     cases.reads("octave_sparse", "octave.h5", dense, "f64", "/sp")
+    cases.reads("octave_sparse_empty", "octave.h5", np.zeros((0, 4)), "f64", "/none_sp")
+    cases.reads("octave_sparse_complex_empty", "octave.h5", np.zeros((0, 4), np.complex128), "c128", "/none_sp_c")
     cases.fails("octave_string", "octave.h5", 3, "is an Octave value (string)", "/s")
     cases.fails("octave_range", "octave.h5", 3, "is an Octave value (range)", "/r")
 

@@ -135,3 +135,30 @@ TEST_CASE("virtual datasets of a file share the time in which they are to be ope
     CHECK(walked(4.5 * mapping, known) == Names{"/", "/a", "/c"});
     CHECK(known.at("/b").what() == std::string("known"));
 }
+
+TEST_CASE("what cannot be opened by one of its names is not opened by another one") {
+    const TemporaryFolder folder;
+    const std::string path = folder / "names.h5";
+    const Session session;
+    {
+        const Handle made(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+        const Handle group(H5Gcreate2(made.id(), "b", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+        REQUIRE(H5Lcreate_hard(made.id(), "b", made.id(), "c", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+    }
+    const Handle file = open_for_reading(path);
+    int opened = 0;
+    const auto visit = [&](const Handle&, const std::string& name) {
+        if (name == "/") return true;
+        ++opened;
+        throw Error(ErrorCode::memory, "too much");
+    };
+    Failures failures;
+    walk(file.id(), path, {}, visit, failures);
+    CHECK(opened == 1);
+    REQUIRE(failures.size() == 2);
+    CHECK(failures.at("/b").what() == std::string("too much"));
+    CHECK(failures.at("/c").code() == ErrorCode::memory);
+    CHECK(failures.at("/c").what() == path + ":/c: is the same object as /b");
+    walk(file.id(), path, {}, visit, failures);  // as the parent does with what its child found
+    CHECK(opened == 1);
+}
