@@ -2,7 +2,10 @@
 
 #include <hdf5.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -55,6 +58,17 @@ std::string text_of(Get get) {
     if (get(text.data(), text.size()) != length) return {};
     text.resize(static_cast<std::size_t>(length));
     return text;
+}
+
+/// Reads numbers of an integer type: `get(type, buffer)` reads them all as H5Aread and H5Dread do. False
+/// where that fails, or where one is not within 64 bits with a sign, which HDF5 would change to the nearest
+/// that is.
+template <class Get>
+bool read_whole_numbers(hid_t stored, std::span<std::int64_t> to, Get get) {
+    if (H5Tget_class(stored) != H5T_INTEGER || H5Tget_size(stored) > sizeof(std::int64_t)) return false;
+    if (H5Tget_sign(stored) != H5T_SGN_NONE) return get(H5T_NATIVE_INT64, to.data()) >= 0;
+    return get(H5T_NATIVE_UINT64, to.data()) >= 0 &&
+           std::all_of(to.begin(), to.end(), [](std::int64_t number) { return number >= 0; });
 }
 
 /// The path by which the file that holds `object` was opened; empty where HDF5 knows none.

@@ -248,7 +248,10 @@ std::int64_t number_attribute(hid_t object, const char* name, std::int64_t missi
     if (H5Tget_class(type.id()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.id()) != 1)
         throw Error(ErrorCode::input, shown + ": expected one integer");
     std::int64_t value = missing;
-    require(H5Aread(attribute.id(), H5T_NATIVE_INT64, &value), ErrorCode::input, shown);
+    if (!read_whole_numbers(type.id(), {&value, 1},
+                            [&](hid_t memory, void* to) { return H5Aread(attribute.id(), memory, to); })) {
+        throw Error(ErrorCode::input, shown + ": cannot be read, or passes 64 bits with a sign");
+    }
     return value;
 }
 

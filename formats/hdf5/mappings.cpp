@@ -100,6 +100,13 @@ struct RawFile {
         if (!stream) read.clear();
         return read;
     }
+
+    /// The same, of at most so many bytes, as far as the file goes.
+    Bytes read_up_to(std::uint64_t address, std::uint64_t count) {
+        std::uint64_t place = 0;
+        if (__builtin_add_overflow(base, address, &place) || place > bytes) return {};
+        return read(address, std::min(count, bytes - place));
+    }
 };
 
 std::optional<RawFile> open_raw(hid_t object) {
@@ -177,7 +184,7 @@ std::optional<ListPlace> find_list(RawFile& file, std::uint64_t address) {
     std::deque<HeaderPart> parts;
     bool ordered = false;
     if (newer) {
-        const Bytes bytes = file.read(address, std::min<std::uint64_t>(kMostHead, file.bytes));
+        const Bytes bytes = file.read_up_to(address, kMostHead);
         Cursor more(bytes);
         more.take(5);
         const std::uint64_t flags = more.number(1);

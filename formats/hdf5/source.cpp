@@ -161,10 +161,10 @@ Handle open_member(hid_t group, const char* name, const ReadOptions& options, co
 }
 
 /// Reads all of a dataset of a few integers that says something about a matrix. False where it is damaged,
-/// lies in another file, or is stored with filters that only HDF5 has, which need a child.
-bool read_integers(hid_t dataset, std::int64_t* to) {
+/// lies in another file, is stored with filters that only HDF5 has, which need a child, or holds too large
+/// numbers.
+bool read_integers(hid_t dataset, std::span<std::int64_t> to) {
     const Handle type(H5Dget_type(dataset));
-    if (H5Tget_class(type.id()) != H5T_INTEGER) return false;
     try {
         require_stored(dataset, {});
         ChunkCheck check(dataset, {});
@@ -174,7 +174,9 @@ bool read_integers(hid_t dataset, std::int64_t* to) {
     } catch (const Error&) {
         return false;
     }
-    return H5Dread(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, to) >= 0;
+    return read_whole_numbers(type.id(), to, [&](hid_t memory, void* numbers) {
+        return H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers);
+    });
 }
 
 /// The shape that MATLAB and Octave store as the only content of an empty matrix.
@@ -182,7 +184,7 @@ std::optional<Shape> stored_shape(hid_t dataset) {
     const auto dims = extents_of(dataset);
     if (!dims || dims->size() != 1 || (*dims)[0] != 2) return {};
     std::array<std::int64_t, 2> extents{};
-    if (!read_integers(dataset, extents.data())) return {};
+    if (!read_integers(dataset, extents)) return {};
     const Shape shape{extents[0], extents[1]};
     return shape.rows >= 0 && shape.cols >= 0 && (shape.rows == 0 || shape.cols == 0) ? std::optional(shape)
                                                                                       : std::nullopt;
@@ -274,12 +276,10 @@ Found describe_octave(Source source, hid_t group, const ReadOptions& options) {
     const bool sparse = is("sparse");
     const bool empty = has_attribute(group, "OCTAVE_EMPTY_MATRIX", source.name);
     if (sparse && !empty && H5Iget_type(value.id()) == H5I_GROUP) {
-        const auto count = [&](const char* name) {
-            std::int64_t number = 0;
-            const Handle dataset = open_member(value.id(), name, options, source.name);
-            return length_of(dataset) == 1 && read_integers(dataset.id(), &number) ? number : -1;
-        };
-        const std::int64_t rows = count("nr");
+        std::int64_t rows = 0;
+        const Handle count = open_member(value.id(), "nr", options, source.name);
+        if (length_of(count) != 1 || !read_integers(count.id(), {&rows, 1}))
+            return "is a sparse" + std::string(kOctave) + " matrix without its number of rows 'nr'";
         return sparse_matrix(std::move(source), value.id(), "cidx", "ridx", rows, options, kOctave);
     }
     const bool matrix = (type.ends_with("matrix") || type.ends_with("scalar") || type == "bool") &&

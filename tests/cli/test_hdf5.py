@@ -428,12 +428,27 @@ class DamagedConventions(Case):
                 self.damage(self.place(f"A/{part}"))
                 self.refused("in.h5:/A: its ", "version")
 
-    def test_rows_that_are_no_integer(self):
-        self.octave("sparse matrix")
-        with h5py.File(self.path("in.h5"), "a") as file:
-            del file["A/value/nr"]
-            file["A/value/nr"] = 3.7
-        self.assert_says(self.run_tool("transpose", "in.h5:/A", code=3), "a sparse (Octave) matrix with -1 rows")
+    def test_numbers_of_rows_that_are_none(self):
+        """HDF5 would change 3.7 to 3 and 2^63 to 2^63 - 1."""
+        for rows in (3.7, np.uint64(1 << 63)):
+            with self.subTest("Octave", rows=rows):
+                self.octave("sparse matrix")
+                with h5py.File(self.path("in.h5"), "a") as file:
+                    del file["A/value/nr"]
+                    file["A/value/nr"] = rows
+                self.assert_says(self.run_tool("transpose", "in.h5:/A", code=3),
+                                 "a sparse (Octave) matrix without its number of rows 'nr'")
+        with self.subTest("MATLAB, sparse"):
+            with h5py.File(self.path("in.h5"), "w") as file:
+                file["A/jc"] = np.array([0], "u8")
+                file["A"].attrs["MATLAB_sparse"] = np.uint64(1 << 63)
+            self.refused("in.h5:/A: its attribute 'MATLAB_sparse': cannot be read, or passes 64 bits")
+        with self.subTest("MATLAB, empty"):
+            with h5py.File(self.path("in.h5"), "w") as file:
+                file["A"] = np.array([0, 1 << 63], "u8")
+                file["A"].attrs["MATLAB_class"] = np.bytes_(b"double")
+                file["A"].attrs["MATLAB_empty"] = np.uint8(1)
+            self.assert_says(self.run_tool("transpose", "in.h5:/A", code=3), "holds no shape of two extents")
 
     def test_mappings_of_parts_are_counted(self):
         self.octave("matrix")

@@ -974,7 +974,7 @@ def wrong_size_shapes(cases):
     cases.reads("shape_empty", "shape_empty.h5", np.zeros((0, 3)), "f64", "/A")
     cases.fails("shape_damaged", "shape_damaged.h5", 3, "holds no shape of two extents", "/A")
     cases.reads("shape_empty_octave", "shape_empty_octave.h5", np.array([[1.0], [0], [0]]), "f64", "/S")
-    cases.fails("shape_damaged_octave", "shape_damaged_octave.h5", 3, "with -1 rows", "/S")
+    cases.fails("shape_damaged_octave", "shape_damaged_octave.h5", 3, "without its number of rows 'nr'", "/S")
 
 
 def empty_chunks(cases):
