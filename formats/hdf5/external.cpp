@@ -130,6 +130,18 @@ bool widens(Type from, Type to) {
     return is_complex(from) && is_complex(to) && larger;
 }
 
+/// Whether two types of complex numbers call their parts the same. HDF5 matches these by name, and makes
+/// zeros of those of other names.
+bool parts_match(hid_t from, hid_t to) {
+    const auto is_part_of_from = [&](unsigned index) {
+        char* const name = H5Tget_member_name(to, index);
+        const bool found = name != nullptr && H5Tget_member_index(from, name) >= 0;
+        H5free_memory(name);
+        return found;
+    };
+    return is_part_of_from(0) && is_part_of_from(1);
+}
+
 /// HDF5 converts a piece to the type of the virtual dataset without a word, also where values do not fit.
 void require_piece_type(hid_t dataset, hid_t piece, const std::string& name, const std::string& what) {
     const Handle to = take(H5Dget_type(dataset), ErrorCode::input, what);
@@ -137,7 +149,12 @@ void require_piece_type(hid_t dataset, hid_t piece, const std::string& name, con
     if (H5Tequal(to.id(), from.id()) > 0) return;
     const auto whole = element_of(to.id());
     const auto part = element_of(from.id());
-    if (whole && part && !whole->wide && !part->wide && widens(part->type, whole->type)) return;
+    if (whole && part && !whole->wide && !part->wide && widens(part->type, whole->type)) {
+        if (!is_complex(whole->type) || parts_match(from.id(), to.id())) return;
+        throw Error(ErrorCode::input, what + ": its piece " + name +
+                                          " calls the parts of its complex numbers otherwise than the "
+                                          "virtual dataset, expected the same names");
+    }
     throw Error(ErrorCode::input, what + ": its piece " + name + " holds " +
                                       (part ? part->name : words_for(from.id())) +
                                       ", which the virtual dataset's type, " +

@@ -165,6 +165,7 @@ Source only_matrix(hid_t file, const std::string& path, const ReadOptions& optio
                                       " matrices, name one as FILE:/DATASET:" + listed(contents.matrices));
 }
 
+/// `julia`: of the file that is named. An external link may lead to one that another program wrote.
 Source named_matrix(hid_t file, const Reference& reference, const ReadOptions& options, bool julia) {
     Handle object = [&] {
         try {
@@ -178,7 +179,8 @@ Source named_matrix(hid_t file, const Reference& reference, const ReadOptions& o
             throw Error(error.code(), error.what() + std::string("; the file holds no matrix"));
         }
     }();
-    return matrix_in(std::move(object), reference.path, reference.dataset, options, julia);
+    const bool by_julia = written_by_julia(path_of_file(object.id()));
+    return matrix_in(std::move(object), reference.path, reference.dataset, options, by_julia);
 }
 
 Source find_matrix(hid_t file, const Reference& reference, const ReadOptions& options) {

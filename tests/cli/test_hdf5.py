@@ -370,6 +370,51 @@ class PiecesOfLikeNames(Case):
         self.assert_says(self.transpose(code=3), "its piece x.h5::y", "takes no bytes in the file")
 
 
+class FilesOfTwoPrograms(Case):
+    """An external link leads to a file in which dimensions or complex numbers are stored otherwise."""
+
+    def julia(self, name, value):
+        with h5py.File(self.path(name), "w", userblock_size=512) as file:
+            file["A"] = value
+        with open(self.path(name), "r+b") as file:
+            file.write(b"HDF5-based Julia Data Format, version 0.1.1")
+
+    def transposed(self, name):
+        self.run_tool("transpose", name, "--allow-external", "-o", "out.h5:/A", "--force")
+        return read_h5(self.path("out.h5"))[1]
+
+    def test_dimensions_are_those_of_the_file_that_holds_the_matrix(self):
+        self.julia("julia.jld2", VALUES)
+        write_h5(self.path("plain.h5"), VALUES)
+        self.julia("to_plain.jld2", h5py.ExternalLink("plain.h5", "/A"))
+        self.julia("to_julia.jld2", h5py.ExternalLink("julia.jld2", "/A"))
+        with h5py.File(self.path("to_julia.h5"), "w") as file:
+            file["A"] = h5py.ExternalLink("julia.jld2", "/A")
+            file["soft"] = h5py.SoftLink("/A")
+        for name in ("julia.jld2:/A", "to_julia.jld2:/A", "to_julia.h5:/A", "to_julia.h5:/soft"):
+            np.testing.assert_array_equal(self.transposed(name), VALUES, name)
+        np.testing.assert_array_equal(self.transposed("to_plain.jld2:/A"), VALUES.T)
+
+    def test_complex_pieces_with_parts_of_other_names(self):
+        """HDF5 would make zeros of them."""
+        names = (("r", "i"), ("real", "imag"), ("re", "im"))
+        for of_whole in names:
+            for of_piece in names:
+                piece = np.zeros((2, 3), [(part, "f4") for part in of_piece])
+                for factor, part in enumerate(of_piece, 1):
+                    piece[part] = factor * VALUES
+                layout = h5py.VirtualLayout((2, 3), [(part, "f8") for part in of_whole])
+                layout[:] = h5py.VirtualSource(".", "A", (2, 3))
+                with h5py.File(self.path("in.h5"), "w") as file:
+                    file["A"] = piece
+                    file.create_virtual_dataset("V", layout)
+                if of_whole == of_piece:
+                    np.testing.assert_array_equal(self.transposed("in.h5:/V"), (VALUES + 2j * VALUES).T)
+                    continue
+                result = self.run_tool("transpose", "in.h5:/V", "--allow-external", code=3)
+                self.assert_says(result, "in.h5:/V: its piece .:A", "parts of its complex numbers otherwise")
+
+
 class DamagedConventions(Case):
     """What says how a matrix is stored cannot be read: it is not taken for one that is stored as any other."""
 
