@@ -64,6 +64,16 @@ hid_t native_bitfield(std::size_t bytes) {
                         : H5T_NATIVE_B64;
 }
 
+/// Whether HDF5 only reverses the bytes of such integers, where it should extend their sign and leave out the
+/// bits that are none of theirs: it does so where they start at the first bit, and the matrix type has as
+/// many bytes.
+bool only_swapped(hid_t type) {
+    const std::size_t bits = H5Tget_precision(type);
+    const std::size_t bytes = H5Tget_size(type);
+    return H5Tget_class(type) == H5T_INTEGER && swapped_bytes(type) > 1 && bits < 8 * bytes &&
+           H5Tget_offset(type) == 0 && size_of(integer_type(bits, false)) == bytes;
+}
+
 /// Integers of any precision up to 64 bits, and bit fields, which are unsigned integers.
 std::optional<Element> integer_element(hid_t type) {
     const H5T_order_t order = H5Tget_order(type);
@@ -71,7 +81,7 @@ std::optional<Element> integer_element(hid_t type) {
     const std::size_t bytes = H5Tget_size(type);
     const int offset = H5Tget_offset(type);
     if (bits == 0 || bits > 64 || bytes > 8 || (order != H5T_ORDER_LE && order != H5T_ORDER_BE)) return {};
-    if (offset < 0 || static_cast<std::size_t>(offset) + bits > 8 * bytes) return {};
+    if (offset < 0 || static_cast<std::size_t>(offset) + bits > 8 * bytes || only_swapped(type)) return {};
     const bool is_bitfield = H5Tget_class(type) == H5T_BITFIELD;
     const bool has_sign = !is_bitfield && H5Tget_sign(type) == H5T_SGN_2;
     Element element;
@@ -369,7 +379,8 @@ std::optional<Element> element_of(hid_t type) {
 std::string words_for(hid_t type) {
     switch (H5Tget_class(type)) {
         case H5T_INTEGER:
-            return "an integer of " + std::to_string(H5Tget_precision(type)) + " bits";
+            return "an integer of " + std::to_string(H5Tget_precision(type)) + " bits" +
+                   (only_swapped(type) ? ", of whose bytes HDF5 only changes the order" : "");
         case H5T_BITFIELD:
             return "a bit field of " + std::to_string(H5Tget_precision(type)) + " bits";
         case H5T_FLOAT:

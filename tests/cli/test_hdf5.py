@@ -415,6 +415,31 @@ class FilesOfTwoPrograms(Case):
                 self.assert_says(result, "in.h5:/V: its piece .:A", "parts of its complex numbers otherwise")
 
 
+class NarrowIntegers(Case):
+    """Of the bytes of some HDF5 only changes the order, and does not extend the sign."""
+
+    def stored(self, kind, offset=0):
+        kind = kind.copy()
+        kind.set_precision(12)
+        kind.set_offset(offset)
+        values = np.array([[-1149, 5, 7], [2000, -2048, -1]], np.int32)
+        with h5py.File(self.path("in.h5"), "w") as file:
+            made = h5py.h5d.create(file.id, b"A", kind, h5py.h5s.create_simple(values.shape))
+            made.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+        return values
+
+    def test_those_are_refused(self):
+        self.stored(h5py.h5t.STD_I16BE)
+        result = self.run_tool("transpose", "in.h5", "-o", "out.h5:/A", code=3)
+        self.assert_says(result, "an integer of 12 bits, of whose bytes HDF5 only changes the order")
+
+    def test_others_are_read(self):
+        for kind, offset in ((h5py.h5t.STD_I16LE, 0), (h5py.h5t.STD_I16BE, 1), (h5py.h5t.STD_I32BE, 0)):
+            values = self.stored(kind, offset)
+            self.run_tool("transpose", "in.h5", "-o", "out.h5:/A", "--force")
+            np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], values.T)
+
+
 class DamagedConventions(Case):
     """What says how a matrix is stored cannot be read: it is not taken for one that is stored as any other."""
 
