@@ -111,6 +111,10 @@ class Reader {
     /// a virtual HDF5 dataset, the entries of a sparse matrix of HDF5.
     [[nodiscard]] virtual std::uint64_t open_bytes() const { return 0; }
 
+    /// The files beside the header's from which the matrix comes, as paths: those behind external links,
+    /// external storage and virtual datasets of HDF5.
+    [[nodiscard]] virtual std::vector<std::string> other_files() const { return {}; }
+
     /// Gives the entries of a coordinate file to `take`, some at a time and in the order of the file, without
     /// making the matrix dense. Symmetry is resolved: an entry beside the diagonal is followed by the one
     /// across it. Entries for the same element come as they are; their sum is its value. What `take` is given

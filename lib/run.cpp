@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <future>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -87,6 +88,7 @@ std::vector<std::string> input_files(const Plan& plan) {
     for (const PlannedInput& input : plan.inputs) {
         const std::string& path = input.header().source.path;
         files.push_back(path == "-" ? "/dev/stdin" : path);  // may be redirected from the output
+        std::ranges::copy(input.reader->other_files(), std::back_inserter(files));
     }
     return files;
 }

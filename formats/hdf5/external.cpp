@@ -19,6 +19,7 @@
 #include "formats/hdf5/element.hpp"
 #include "formats/hdf5/link_access.hpp"
 #include "formats/hdf5/mappings.hpp"
+#include "formats/hdf5/other_files.hpp"
 #include "formats/hdf5/probe.hpp"
 #include "formats/hdf5/storage.hpp"
 #include "lib/core/memory.hpp"
@@ -56,6 +57,7 @@ void require_external_storage(hid_t dataset, hid_t creation, std::uint64_t bytes
         if (std::strlen(name.data()) + 2 >= name.size())
             throw Error(ErrorCode::input, what + ": the name of its external file is too long");
         const std::string path = external_path(dataset, name.data());
+        OtherFiles::note(path);
         const std::uint64_t needed = std::min<std::uint64_t>(size, bytes);
         struct stat status {};
         if (stat(path.c_str(), &status) != 0) {
@@ -84,6 +86,7 @@ Handle open_piece_file(hid_t dataset, const std::string& name, const std::string
     const std::filesystem::path beside = std::filesystem::path(own).parent_path() / name;
     std::error_code ignored;
     const std::string path = std::filesystem::exists(beside, ignored) ? beside.string() : name;
+    OtherFiles::note(path);
     // A pipe would be waited for without an end.
     if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
         throw Error(ErrorCode::input, what + ": its piece in " + name + " is no regular file");

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "formats/hdf5/other_files.hpp"
+
 namespace gpumat::formats::hdf5 {
 namespace {
 
@@ -30,13 +32,15 @@ std::vector<fs::path> candidates(const fs::path& parent, const fs::path& name) {
     return found;
 }
 
-/// HDF5 asks this before it opens the file of an external link. Negative: it does not.
+/// HDF5 asks this before it opens the file of an external link. Negative: it does not. Every file that it
+/// may take is noted.
 herr_t refuse_pipes(const char* parent, const char* /*group*/, const char* file, const char* /*object*/,
                     unsigned* /*flags*/, hid_t /*access*/, void* /*data*/) {
     try {
         for (const fs::path& path : candidates(parent, file)) {
             std::error_code ignored;
             const fs::file_status status = fs::status(path, ignored);
+            if (fs::is_regular_file(status)) OtherFiles::note(path);
             if (!fs::exists(status) || fs::is_regular_file(status) || fs::is_directory(status)) continue;
             H5Epush2(H5E_DEFAULT, __FILE__, __func__, __LINE__, H5E_ERR_CLS, H5E_LINK, H5E_TRAVERSE,
                      "%s is no regular file", path.c_str());

@@ -5,6 +5,7 @@
 #include "formats/hdf5/attributes.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/locate.hpp"
+#include "formats/hdf5/other_files.hpp"
 #include "formats/hdf5/probe.hpp"
 #include "formats/hdf5/source.hpp"
 #include "formats/hdf5/sparse.hpp"
@@ -212,6 +213,7 @@ class Hdf5Reader : public Reader, public AttributeSource {
         const Session session;
         try_in_child(reference.path, reference.path, ErrorCode::input,
                      [&] { try_matrix(reference, options); });
+        const OtherFiles others;
         file_ = open_for_reading(reference.path);
         source_ = find_matrix(file_.id(), reference, options);
         header_ = header_of(source_, reference.path);
@@ -227,11 +229,14 @@ class Hdf5Reader : public Reader, public AttributeSource {
         } else if (const auto* sparse = std::get_if<Sparse>(&source_.where)) {
             storage_ = open_sparse_storage(source_, *sparse, options);
         }
+        other_files_ = others.paths();
     }
 
     [[nodiscard]] const Header& header() const override { return header_; }
 
     [[nodiscard]] std::uint64_t open_bytes() const override { return storage_ ? storage_->open_bytes() : 0; }
+
+    [[nodiscard]] std::vector<std::string> other_files() const override { return other_files_; }
 
     [[nodiscard]] hid_t attributed() const override {
         const auto* dense = std::get_if<Dense>(&source_.where);
@@ -333,6 +338,7 @@ class Hdf5Reader : public Reader, public AttributeSource {
     Source source_;
     Header header_;
     std::unique_ptr<Storage> storage_;
+    std::vector<std::string> other_files_;
     Buffer scratch_;  ///< a tile as stored
     Buffer turned_;   ///< the same tile transposed
 };

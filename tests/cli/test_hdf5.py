@@ -11,7 +11,7 @@ import zlib
 import h5py
 import numpy as np
 
-from harness import GPUMAT, SANITIZED, Case, read_h5, write_h5
+from harness import GPUMAT, SANITIZED, Case, read_h5, snapshot, write_h5
 
 VALUES = np.arange(6.0).reshape(2, 3)
 TEXT = "gr\u00f6\u00dfer \u2265 1"
@@ -239,6 +239,45 @@ class Reading(Case):
         else:
             self.assertEqual(result.code, 3, str(result))
             self.assert_says(result, "in.h5", "HDF5 was still reading it after")
+
+
+class FilesThatAreLedTo(Case):
+    """A file to which an input leads is an input too: nothing is written over it."""
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("sub"))
+        write_h5(self.path("sub/far.h5"), VALUES)
+        with h5py.File(self.path("between.h5"), "w") as file:
+            file["A"] = h5py.ExternalLink("sub/far.h5", "/A")
+        with h5py.File(self.path("sub/virtual.h5"), "w") as file:
+            layout = h5py.VirtualLayout((2, 3), "f8")
+            layout[:] = h5py.VirtualSource("far.h5", "A", (2, 3))
+            file.create_virtual_dataset("V", layout)
+        with h5py.File(self.path("in.h5"), "w") as file:
+            file["linked"] = h5py.ExternalLink("between.h5", "/A")
+            file.create_dataset("raw", data=VALUES, external=[(self.path("raw.bin"), 0, 48)])
+            layout = h5py.VirtualLayout((2, 3), "f8")
+            layout[:] = h5py.VirtualSource("sub/virtual.h5", "V", (2, 3))
+            file.create_virtual_dataset("virtual", layout)
+
+    def both(self):
+        return snapshot(self.path("")), snapshot(self.path("sub"))
+
+    def test_are_not_written_over(self):
+        before = self.both()
+        for name, *files in [("linked", "between.h5", "sub/far.h5"), ("raw", "raw.bin"),
+                             ("virtual", "sub/virtual.h5", "sub/far.h5")]:
+            for target in files:
+                for more in ([], ["--dry-run"]):
+                    with self.subTest(name, target=target, more=more):
+                        result = self.run_tool("transpose", f"in.h5:/{name}", "--allow-external", "--force", "-o", target,
+                                               "--to", "hdf5", *more, code=4)
+                        self.assert_says(result, target, "the same file as the input")
+                        self.assertEqual(self.both(), before)
+            self.run_tool("transpose", f"in.h5:/{name}", "--allow-external", "-o", f"out_{name}.h5")
+            np.testing.assert_array_equal(read_h5(self.path(f"out_{name}.h5"))[1], VALUES.T)
+            before = self.both()
 
 
 class PipeAsPiece(Case):
