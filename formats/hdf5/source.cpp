@@ -268,6 +268,28 @@ Found sparse_matrix(Source source, hid_t group, const char* starts_name, const c
     return source;
 }
 
+/// Octave stores the numbers of rows, columns and entries beside the parts.
+Found octave_sparse_matrix(Source source, hid_t group, const ReadOptions& options) {
+    const std::string name = source.name;
+    const std::string what = "is a sparse" + std::string(kOctave) + " matrix ";
+    const auto number = [&](const char* member) {
+        std::int64_t value = 0;
+        const Handle dataset = open_member(group, member, options, name);
+        return length_of(dataset) == 1 && read_integers(dataset.id(), {&value, 1}) ? std::optional(value)
+                                                                                   : std::nullopt;
+    };
+    const auto rows = number("nr");
+    if (!rows) return what + "without its number of rows 'nr'";
+    Found found = sparse_matrix(std::move(source), group, "cidx", "ridx", *rows, options, kOctave);
+    const auto* matrix = std::get_if<Source>(&found);
+    if (matrix == nullptr) return found;
+    for (const auto& [member, count] : {std::pair{"nc", matrix->stored.cols}, {"nz", matrix->entries}}) {
+        if (number(member) == count) continue;
+        return what + "whose '" + member + "' is not " + std::to_string(count) + ", which its parts have";
+    }
+    return found;
+}
+
 Found describe_octave(Source source, hid_t group, const ReadOptions& options) {
     const std::string type = text_dataset(group, "type", options, source.name + ": its type");
     const auto is = [&](const char* word) { return type.find(word) != std::string::npos; };
@@ -276,11 +298,7 @@ Found describe_octave(Source source, hid_t group, const ReadOptions& options) {
     const bool sparse = is("sparse");
     const bool empty = has_attribute(group, "OCTAVE_EMPTY_MATRIX", source.name);
     if (sparse && !empty && H5Iget_type(value.id()) == H5I_GROUP) {
-        std::int64_t rows = 0;
-        const Handle count = open_member(value.id(), "nr", options, source.name);
-        if (length_of(count) != 1 || !read_integers(count.id(), {&rows, 1}))
-            return "is a sparse" + std::string(kOctave) + " matrix without its number of rows 'nr'";
-        return sparse_matrix(std::move(source), value.id(), "cidx", "ridx", rows, options, kOctave);
+        return octave_sparse_matrix(std::move(source), value.id(), options);
     }
     const bool matrix = (type.ends_with("matrix") || type.ends_with("scalar") || type == "bool") &&
                         !is("diagonal") && !is("permutation");

@@ -526,7 +526,8 @@ class DamagedConventions(Case):
                 group["value"] = VALUES
                 return
             part = group.create_group("value")
-            for name, values in (("nr", np.int32(3)), ("cidx", [0, 1, 1]), ("ridx", [1]), ("data", [5.0])):
+            for name, values in (("nr", np.int32(3)), ("nc", np.int32(2)), ("nz", np.int32(1)), ("cidx", [0, 1, 1]),
+                                 ("ridx", [1]), ("data", [5.0])):
                 part[name] = values
 
     def test_parts_of_octave(self):
@@ -558,6 +559,15 @@ class DamagedConventions(Case):
                 file["A"].attrs["MATLAB_class"] = np.bytes_(b"double")
                 file["A"].attrs["MATLAB_empty"] = np.uint8(1)
             self.assert_says(self.run_tool("transpose", "in.h5:/A", code=3), "holds no shape of two extents")
+
+    def test_numbers_that_the_parts_contradict(self):
+        for name in ("nc", "nz"):
+            with self.subTest(name):
+                self.octave("sparse matrix")
+                with h5py.File(self.path("in.h5"), "a") as file:
+                    file[f"A/value/{name}"][()] = 7
+                self.assert_says(self.run_tool("transpose", "in.h5:/A", code=3),
+                                 f"a sparse (Octave) matrix whose '{name}' is not {2 if name == 'nc' else 1}")
 
     def test_mappings_of_parts_are_counted(self):
         self.octave("matrix")

@@ -970,7 +970,7 @@ def wrong_size_shapes(cases):
             group["type"] = np.bytes_("sparse matrix")
             value = group.create_group("value")
             value.create_dataset("nr", data=np.array([3], "i8"), chunks=(1,))
-            value["nc"] = 1
+            value["nc"], value["nz"] = 1, 1
             value["cidx"], value["ridx"], value["data"] = np.array([0, 1], "i4"), np.array([0], "i4"), np.ones(1)
         set_chunk_sizes(cases.path(name + "_octave.h5"), 1, 8, (8 if whole else 1,))
     cases.reads("shape_empty", "shape_empty.h5", np.zeros((0, 3)), "f64", "/A")
