@@ -1,12 +1,10 @@
 #include "formats/hdf5/other_files.hpp"
 
-#include <algorithm>
-
 namespace gpumat::formats::hdf5 {
 namespace {
 
 // HDF5 follows external links by itself and calls back without a word of who asked.
-thread_local std::vector<std::string>* collected = nullptr;
+thread_local std::set<std::string>* collected = nullptr;
 
 }  // namespace
 
@@ -19,9 +17,7 @@ OtherFiles::~OtherFiles() {
 }
 
 void OtherFiles::note(const std::string& path) {
-    if (collected == nullptr || std::find(collected->begin(), collected->end(), path) != collected->end())
-        return;
-    collected->push_back(path);
+    if (collected != nullptr) collected->insert(path);
 }
 
 }  // namespace gpumat::formats::hdf5

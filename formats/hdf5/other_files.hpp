@@ -1,7 +1,7 @@
 #pragma once
 
+#include <set>
 #include <string>
-#include <vector>
 
 namespace gpumat::formats::hdf5 {
 
@@ -17,10 +17,10 @@ class OtherFiles {
     /// Adds a file, or what may be one, to those that are being collected, if any.
     static void note(const std::string& path);
 
-    [[nodiscard]] const std::vector<std::string>& paths() const { return paths_; }
+    [[nodiscard]] const std::set<std::string>& paths() const { return paths_; }
 
   private:
-    std::vector<std::string> paths_;
+    std::set<std::string> paths_;
 };
 
 }  // namespace gpumat::formats::hdf5

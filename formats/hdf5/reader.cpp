@@ -229,7 +229,7 @@ class Hdf5Reader : public Reader, public AttributeSource {
         } else if (const auto* sparse = std::get_if<Sparse>(&source_.where)) {
             storage_ = open_sparse_storage(source_, *sparse, options);
         }
-        other_files_ = others.paths();
+        other_files_.assign(others.paths().begin(), others.paths().end());
     }
 
     [[nodiscard]] const Header& header() const override { return header_; }
