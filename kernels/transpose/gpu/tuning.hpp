@@ -67,6 +67,7 @@ inline constexpr int kColumns = 1 << 20;
 /// measured on an H200.
 ///
 /// Large       whole words, enough tiles to fill the device several times
+/// Uneven      the same where rows of the input are a multiple of 128 KiB apart (BandOrder)
 /// Ragged      the same where rows of the input are not whole lines of 128 bytes, so that tiles share lines
 /// Small       whole words, fewer than kSmallTiles tiles of Large for each multiprocessor
 /// Shifted     rows that are not whole words
@@ -84,6 +85,7 @@ struct Choices;
 template <>
 struct Choices<1> {
     using Large = WordPlan<16, 16, 16, 256, kColumns, Cache::keep>;
+    using Uneven = Large;
     using Ragged = Large;
     using Small = WordPlan<16, 8, 16, 128, 32, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<16, 16, 256, 32, 512, kColumns>;
@@ -99,6 +101,7 @@ struct Choices<1> {
 template <>
 struct Choices<2> {
     using Large = WordPlan<16, 16, 16, 256, kColumns, Cache::keep>;
+    using Uneven = Large;
     using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<16, 32, 128, 32, 512, kColumns>;
@@ -113,7 +116,8 @@ struct Choices<2> {
 };
 template <>
 struct Choices<4> {
-    using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::once, 192>;
+    using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::normal, 192>;
+    using Uneven = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::once, 192>;
     using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<16, 32, 96, 32, 256, kColumns>;
@@ -127,6 +131,7 @@ struct Choices<4> {
 template <>
 struct Choices<8> {
     using Large = WordPlan<16, 16, 32, 512, kColumns, Cache::normal, Cache::once, 160>;
+    using Uneven = Large;
     using Ragged = WordPlan<16, 16, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<8, 32, 32, 32, 512, kColumns, Cache::normal, 4>;
@@ -140,6 +145,7 @@ struct Choices<8> {
 template <>
 struct Choices<16> {
     using Large = WordPlan<16, 32, 32, 512, kColumns, Cache::normal, Cache::once, 160>;
+    using Uneven = Large;
     using Ragged = WordPlan<16, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, 8>;
     using Tma = TmaPlan<4, 4, 256, kColumns>;

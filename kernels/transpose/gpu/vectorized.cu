@@ -143,6 +143,7 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
     const auto processors = static_cast<unsigned>(device.gpu->info().multiprocessors);
     if (order.tiles() < Choice::kSmallTiles * processors)
         return launch_words<T, typename Choice::Small>(problem, operands, device);
+    if (order.apart != 0) return launch_words<T, typename Choice::Uneven>(problem, operands, device);
     constexpr std::int64_t kLine_bytes = 128;
     return problem.n * static_cast<std::int64_t>(sizeof(T)) % kLine_bytes == 0
                ? launch_words<T, typename Choice::Large>(problem, operands, device)
