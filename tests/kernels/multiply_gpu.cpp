@@ -459,6 +459,56 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
         CHECK(packed >= static_cast<int>(kTypes.size() * kShapes.size()));
 }
 
+TEST_CASE("a launch takes its operands anew in every run, from a copy of it too") {
+    const auto gpu = Gpu::open(0);
+    const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
+    const Registry registry = Registry::standard();
+    const Level& naive = *registry.find(Operation::multiply, DeviceKind::gpu, "naive");
+    const Level& pipelined = *registry.find(Operation::multiply, DeviceKind::gpu, "pipelined");
+    if (small_shapes_only()) return;
+    for (const Type type : {Type::f32, Type::f16, Type::f64, Type::c64, Type::c128}) {
+        multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
+            for (const bool transposed : {false, true}) {
+                Problem p{.operation = Operation::multiply, .type = type, .m = 1531, .n = 1408, .k = 1030};
+                p.transpose_b = transposed;  // then both operands have to be packed, and else A alone
+                const DeviceMemory a = gpu->allocate(static_cast<std::size_t>(p.m * p.k) * sizeof(T));
+                const DeviceMemory b = gpu->allocate(static_cast<std::size_t>(p.k * p.n) * sizeof(T));
+                const DeviceMemory c = gpu->allocate(static_cast<std::size_t>(p.m * p.n) * sizeof(T));
+                std::mt19937 random(11);
+                const auto fill = [&](const DeviceMemory& memory) {
+                    std::vector<T> values(memory.bytes() / sizeof(T));
+                    for (T& value : values) value = whole_number<T>(random);
+                    gpu->upload(memory.data(), values.data(), memory.bytes());
+                };
+                const auto result = [&](const Launch& launch) {
+                    gpu->fill(c.data(), kPoison, c.bytes());
+                    launch.run();
+                    gpu->synchronize();
+                    std::vector<std::byte> bytes(c.bytes());
+                    gpu->download(bytes.data(), c.data(), bytes.size());
+                    return bytes;
+                };
+                const auto prepared = [&](const Level& level) {
+                    return prepare_launch(level, p, {a.data(), b.data(), nullptr, c.data()}, device);
+                };
+                const Launch reference = prepared(naive);
+                std::vector<Launch> launches;
+                for (const int pack : {1, 48, 64, 96, 128}) {
+                    p.parameters = {{"pack", pack}};
+                    if (unsupported_reasons(pipelined, p, device).empty())
+                        launches.insert(launches.end(), 2, prepared(pipelined));
+                }
+                for (int run = 0; run < 3; ++run) {
+                    fill(a);
+                    fill(b);
+                    const std::vector<std::byte> expected = result(reference);
+                    for (const Launch& launch : launches) CHECK(result(launch) == expected);
+                }
+            }
+        });
+    }
+}
+
 TEST_CASE("a result of more than 2^31 elements is whole") {
     const auto gpu = Gpu::open(0);
     const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
