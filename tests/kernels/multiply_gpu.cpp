@@ -410,15 +410,22 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
     const Registry registry = Registry::standard();
     const Level& naive = *registry.find(Operation::multiply, DeviceKind::gpu, "naive");
     const Level& pipelined = *registry.find(Operation::multiply, DeviceKind::gpu, "pipelined");
-    // Many tiles in every direction, edges that are cut, and waves of blocks that k is split in.
-    constexpr std::array kShapes = {Extents{1030, 2056, 333}, Extents{2051, 1927, 64},
-                                    Extents{130, 250, 9001}, Extents{4096, 4096, 256}};
+    const std::vector<const Level*> tested = levels_under_test(registry);
+    if (std::ranges::find(tested, &pipelined) == tested.end()) return;
+    // Many tiles in every direction, edges that are cut, and blocks that compute whole tiles, parts of tiles,
+    // or both. At 2160×2040 a device of 132 multiprocessors shares fewer steps of k than it has blocks.
+    const bool small = small_shapes_only();
+    const std::vector<Extents> shapes =
+        small ? std::vector{Extents{2200, 2150, 131}, Extents{2160, 2040, 100}}
+              : std::vector{Extents{1030, 2056, 333}, Extents{2051, 1927, 64},  Extents{130, 250, 9001},
+                            Extents{2300, 2200, 777}, Extents{2160, 2040, 100}, Extents{4096, 4096, 256}};
+    const std::vector<Type> types =
+        small ? std::vector{Type::f32} : std::vector(kTypes.begin(), kTypes.end());
     constexpr int kCopyEngineSince = 90;
-    if (small_shapes_only()) return;
     int packed = 0;
-    for (const Type type : kTypes) {
+    for (const Type type : types) {
         multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
-            for (const Extents& e : kShapes) {
+            for (const Extents& e : shapes) {
                 Problem p{.operation = Operation::multiply, .type = type, .m = e.m, .n = e.n, .k = e.k};
                 std::mt19937 random(7);
                 const auto draw = [&](std::int64_t count) {
@@ -444,7 +451,7 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
                     return bytes;
                 };
                 const std::vector<std::byte> expected = result(naive);
-                for (const int pack : {0, 1, 48, 64, 96, 128}) {
+                for (const int pack : {0, 1, 64, 128}) {
                     p.parameters = {{"pack", pack}};
                     INFO(name_of_case(pipelined, p, 0));
                     if (!unsupported_reasons(pipelined, p, device).empty()) continue;
@@ -456,7 +463,7 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
     }
     // Each type has a tile or more, each shape at least once.
     if (gpu->info().compute_capability >= kCopyEngineSince)
-        CHECK(packed >= static_cast<int>(kTypes.size() * kShapes.size()));
+        CHECK(packed >= static_cast<int>(types.size() * shapes.size()));
 }
 
 TEST_CASE("a launch takes its operands anew in every run, from a copy of it too") {
@@ -493,7 +500,7 @@ TEST_CASE("a launch takes its operands anew in every run, from a copy of it too"
                 };
                 const Launch reference = prepared(naive);
                 std::vector<Launch> launches;
-                for (const int pack : {1, 48, 64, 96, 128}) {
+                for (const int pack : {1, 64, 128}) {
                     p.parameters = {{"pack", pack}};
                     if (unsupported_reasons(pipelined, p, device).empty())
                         launches.insert(launches.end(), 2, prepared(pipelined));

@@ -3,13 +3,16 @@
 //
 // tune_multiply once INDEX M N K launches one candidate twice, or cuBLAS with index -1, for a profiler.
 // tune_multiply [SIZE…]: for each shape, every candidate tile is checked against the naive level on whole
-// numbers, where sums are exact, and then timed on random numbers with a cold L2 cache, unsplit, with the
-// model's split and with fixed ones. Prints the rates as ratios to cuBLAS, and the split that gave the best
-// and the rate unsplit. The last row is what `pipelined` chooses by itself. The figures go into
-// kernels/multiply/gpu/tuning.hpp.
+// numbers, where sums are exact, and then timed on random numbers with a cold L2 cache, in the way that the
+// model chooses and in others. Prints the rates as ratios to cuBLAS. The last row is what `pipelined` chooses
+// by itself. The figures go into kernels/multiply/gpu/tuning.hpp.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "kernels/common/cublas.hpp"
 #include "kernels/multiply/gpu/levels.hpp"
@@ -53,23 +56,24 @@ constexpr auto candidates() {
             Tile{16, 128, 16, 4, 4, 2, 4, 4, 57},          // 4
             Tile{64, 64, 16, 8, 4, 4, 4, 4, 66},           // 5
             Tile{32, 64, 16, 4, 4, 4, 4, 6, 57},           // 6
-            Tile{128, 128, 16, 8, 16, 4, 4, 2, 85, true},  // 7
-            Tile{128, 96, 16, 8, 12, 4, 4, 3, 84, true},   // 8
-            Tile{128, 64, 16, 8, 8, 4, 4, 4, 83, true},    // 9
-            Tile{128, 128, 32, 8, 16, 4, 3, 2, 85, true},  // 10
+            Tile{128, 128, 32, 8, 16, 4, 3, 2, 86, true},  // 7
+            Tile{128, 96, 24, 8, 12, 4, 3, 3, 84, true},   // 8
+            Tile{128, 64, 24, 8, 8, 4, 3, 4, 82, true},    // 9
+            Tile{96, 192, 32, 12, 12, 4, 3, 2, 84, true},  // 10
         };
     } else if constexpr (sizeof(S) == 8) {
         return std::array{
             Tile{128, 128, 8, 8, 8, 4, 4, 1, 85},         // 0
             Tile{32, 64, 8, 4, 4, 4, 4, 4, 55},           // 1
-            Tile{128, 128, 16, 8, 8, 4, 4, 1, 85, true},  // 2
-            Tile{128, 64, 16, 8, 8, 4, 4, 2, 85, true},   // 3
-            Tile{128, 48, 8, 8, 6, 4, 6, 3, 85, true},    // 4
+            Tile{128, 128, 32, 8, 8, 4, 3, 1, 85, true},  // 2
+            Tile{128, 128, 16, 8, 8, 4, 4, 1, 85, true},  // 3
+            Tile{128, 64, 16, 8, 8, 4, 4, 2, 85, true},   // 4
         };
     } else {
         return std::array{
-            Tile{64, 64, 8, 4, 4, 4, 3, 1, 80},        // 0
-            Tile{64, 64, 8, 8, 4, 4, 4, 1, 85, true},  // 1
+            Tile{64, 64, 8, 4, 4, 4, 3, 1, 80},          // 0
+            Tile{64, 64, 16, 8, 4, 4, 3, 2, 85, true},   // 1
+            Tile{128, 64, 16, 8, 4, 4, 4, 1, 85, true},  // 2
         };
     }
 }
@@ -121,22 +125,63 @@ __global__ void count_different(const unsigned* x, const unsigned* y, std::int64
     }
 }
 
-using Prepare = Launch (*)(const Problem&, const Operands&, const Device&, const Schedule&);
+/// One way to launch a candidate.
+struct Way {
+    std::string name;
+    std::function<Launch(const Operands&)> prepare;
+};
 
-template <std::size_t kIndex>
-Launch prepare_candidate(const Problem& problem, const Operands& operands, const Device& device,
-                         const Schedule& schedule) {
-    constexpr Tile kTile = kCandidates[kIndex];
-    if constexpr (kTile.packed) {
-        return prepare_packed_tile<T, kTile>(problem, operands, device, schedule);
-    } else {
-        return prepare_pipelined_tile<T, kTile>(problem, operands, device, schedule);
+/// Operands packed: the model's number of blocks first, then a block for every tile, as many as run at once,
+/// and for few tiles several for every tile.
+template <Tile kTile>
+requires(kTile.packed) std::vector<Way> ways(const Problem& problem, const Device& device) {
+    const std::int64_t tiles = tiles_of(kTile, problem.m, problem.n);
+    const int processors = device.gpu->info().multiprocessors;
+    const std::int64_t at_once = std::int64_t{processors} * kTile.resident;
+    std::vector<Share> shares = {best_share(kTile, problem.m, problem.n, problem.k, kCost<T>, processors),
+                                 {tiles, 1},
+                                 {at_once, tiles / at_once}};
+    for (std::int64_t splits = 2; tiles * splits <= at_once; ++splits) shares.push_back({tiles * splits, 0});
+    std::vector<Way> list;
+    for (const Share& share : shares) {
+        std::string name = std::to_string(share.blocks);
+        name += 'x';
+        name += std::to_string(share.whole);
+        list.push_back({name, [problem, &device, share](const Operands& operands) {
+                            return prepare_packed_tile<T, kTile>(problem, operands, device, share);
+                        }});
     }
+    return list;
 }
 
+/// Operands as they lie: the model's split first, then none, and for few tiles a range of splits of all.
+template <Tile kTile>
+requires(!kTile.packed) std::vector<Way> ways(const Problem& problem, const Device& device) {
+    const std::int64_t tiles = tiles_of(kTile, problem.m, problem.n);
+    const int processors = device.gpu->info().multiprocessors;
+    const std::int64_t steps = divide_up<std::int64_t>(problem.k, kTile.bk);
+    std::vector<Split> splits = {best_split(kTile, problem.m, problem.n, problem.k, kCost<T>, processors),
+                                 {tiles, 1}};
+    for (const int count : {2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256}) {
+        if (count * kFewestSteps <= steps && tiles * count <= std::int64_t{3} * processors * kTile.resident)
+            splits.push_back({0, count});
+    }
+    std::vector<Way> list;
+    for (const Split& split : splits) {
+        std::string name(split.whole == 0 && split.splits > 1 ? "s" : "t");
+        name += std::to_string(split.splits);
+        list.push_back({name, [problem, &device, split](const Operands& operands) {
+                            return prepare_pipelined_tile<T, kTile>(problem, operands, device, split);
+                        }});
+    }
+    return list;
+}
+
+using Ways = std::vector<Way> (*)(const Problem&, const Device&);
+
 template <std::size_t... kIndices>
-constexpr std::array<Prepare, sizeof...(kIndices)> prepare_table(std::index_sequence<kIndices...>) {
-    return {prepare_candidate<kIndices>...};
+constexpr std::array<Ways, sizeof...(kIndices)> ways_table(std::index_sequence<kIndices...>) {
+    return {ways<kCandidates[kIndices]>...};
 }
 
 class Tuner {
@@ -160,10 +205,8 @@ class Tuner {
             run_cublas();
             run_cublas();
         } else {
-            const auto index = static_cast<std::size_t>(candidate);
-            const Schedule schedule =
-                best_schedule(kCandidates.at(index), s.m, s.n, s.k, kCost<T>, gpu_->info().multiprocessors);
-            const Launch launch = kPrepare[index](problem_, operands_, device_, schedule);
+            const Ways ways = kWays.at(static_cast<std::size_t>(candidate));
+            const Launch launch = ways(problem_, device_).front().prepare(operands_);
             launch.run();
             launch.run();
         }
@@ -179,16 +222,12 @@ class Tuner {
         prepare_naive(problem_, to_reference, device_).run();
 
         // Wrong candidates are found first, then the data become random.
-        std::vector<std::vector<Schedule>> schedules;
+        std::vector<std::vector<Way>> ways;
         std::vector<bool> wrong;
-        const int processors = gpu_->info().multiprocessors;
-        for (std::size_t i = 0; i < kCandidates.size(); ++i) {
-            schedules.push_back(schedules_for(kCandidates[i], processors));
-            bool bad = false;
-            for (const Schedule& schedule : schedules.back()) {
-                bad = bad || differences(kPrepare[i](problem_, operands_, device_, schedule)) != 0;
-            }
-            wrong.push_back(bad);
+        for (const Ways all : kWays) {
+            ways.push_back(all(problem_, device_));
+            wrong.push_back(std::ranges::any_of(
+                ways.back(), [&](const Way& way) { return differences(way.prepare(operands_)) != 0; }));
         }
         const bool choice_wrong = differences(prepare_pipelined(problem_, operands_, device_)) != 0;
         generate(false);
@@ -203,21 +242,18 @@ class Tuner {
                 continue;
             }
             double best = 0;
-            Schedule chosen;
-            double unsplit = 0;
-            for (const Schedule& schedule : schedules[i]) {
-                const Launch launch = kPrepare[i](problem_, operands_, device_, schedule);
-                const double rate = flops / (time_ms(launch.run) * 1e9);
-                if (schedule.splits == 1) unsplit = rate;
+            double first = 0;
+            std::string name;
+            for (const Way& way : ways[i]) {
+                const double rate = flops / (time_ms(way.prepare(operands_).run) * 1e9);
+                if (first == 0) first = rate;
                 if (rate > best) {
                     best = rate;
-                    chosen = schedule;
+                    name = way.name;
                 }
             }
-            const std::int64_t tiles = tiles_of(kCandidates[i]);
-            std::printf(" %zu:%.3f%s%d(%.3f)", i, best / vendor,
-                        chosen.whole == 0 && chosen.splits > 1 ? "s" : "t",
-                        chosen.whole == tiles ? 1 : chosen.splits, unsplit / vendor);
+            std::printf(" %zu:%.4f %s (%s %.4f)", i, best / vendor, name.c_str(), ways[i][0].name.c_str(),
+                        first / vendor);
         }
         const Launch choice = prepare_pipelined(problem_, operands_, device_);
         std::printf("\n  chosen %s: %.3f", choice_wrong ? "WRONG" : "",
@@ -235,13 +271,13 @@ class Tuner {
                         t.resident);
         }
         std::printf(
-            "INDEX:RATIO, then t (only the tiles of the last wave split) or s (all split), and in how many, "
-            "then "
-            "the ratio unsplit\n");
+            "INDEX:RATIO of the best way, then the model's: BLOCKSxWHOLE, the whole tiles of a block, of "
+            "packed "
+            "operands; of others t (the tiles of the last wave split) or s (all split), and in how many\n");
     }
 
   private:
-    static constexpr auto kPrepare = prepare_table(std::make_index_sequence<kCandidates.size()>{});
+    static constexpr auto kWays = ways_table(std::make_index_sequence<kCandidates.size()>{});
 
     void allocate(const Shape& s) {
         problem_ = Problem{};
@@ -254,31 +290,6 @@ class Tuner {
         b_ = gpu_->allocate(static_cast<std::size_t>(s.k * s.n) * sizeof(T));
         c_ = gpu_->allocate(static_cast<std::size_t>(s.m * s.n) * sizeof(T));
         operands_ = {a_.data(), b_.data(), nullptr, c_.data()};
-    }
-
-    [[nodiscard]] std::int64_t tiles_of(const Tile& t) const {
-        return divide_up<std::int64_t>(problem_.m, t.bm) * divide_up<std::int64_t>(problem_.n, t.bn);
-    }
-
-    /// Unsplit, the model's, and for few tiles a range of splits of all of them.
-    [[nodiscard]] std::vector<Schedule> schedules_for(const Tile& t, int processors) const {
-        const std::int64_t tiles = tiles_of(t);
-        std::vector<Schedule> list = {{tiles, 1}};
-        const Schedule model = best_schedule(t, problem_.m, problem_.n, problem_.k, kCost<T>, processors);
-        if (model.splits > 1) list.push_back(model);
-        const std::int64_t steps = divide_up<std::int64_t>(problem_.k, t.bk);
-        const std::int64_t at_once = std::int64_t{processors} * t.resident;
-        const std::int64_t whole = tiles / at_once * at_once;
-        for (const int splits : {2, 3, 4, 6}) {
-            if (t.packed && whole != 0 && whole != tiles && splits * 4 <= steps)
-                list.push_back({whole, splits});
-        }
-        for (const int splits : {2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256}) {
-            if (splits * 4 <= steps && tiles * splits <= 3 * std::int64_t{processors} * t.resident) {
-                list.push_back({0, splits});
-            }
-        }
-        return list;
     }
 
     void generate(bool whole) {

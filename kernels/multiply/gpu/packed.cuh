@@ -2,6 +2,7 @@
 
 // The kernel of the level `pipelined` for operands that lie k by k, fed by Hopper's copy engine; pipelined.cu
 // describes the level.
+#include "kernels/common/named_barrier.cuh"
 #include "kernels/common/tma.cuh"
 #include "kernels/multiply/gpu/fragments.cuh"
 #include "kernels/multiply/gpu/pack.cuh"
@@ -25,8 +26,16 @@ struct PackedShape {
     static constexpr int kStageBytes = kBytesA + kTile.bk * kRowB;
     static constexpr int kSharedBytes = kTile.stages * kStageBytes;
     static constexpr int kBarrierBytes = 8;
-    using Parts = std::conditional_t<kIsComplex<Sum<T>>, PlanarFragments<T, kTile>, Fragments<T, kTile>>;
+    using ThreadFragments =
+        std::conditional_t<kIsComplex<Sum<T>>, PlanarFragments<T, kTile>, Fragments<T, kTile>>;
 };
+
+/// Steps of k that the inner loop has one after the other. Two are the fewest, as fragments alternate between
+/// two buffers, and the best: more code than the instruction caches hold is slow, the more so as warps are
+/// not at the same place in it. But where sums are pairs of registers, the compiler moves fragments between
+/// registers at the end of so short a loop.
+template <class S>
+inline constexpr int kUnrolledSteps = sizeof(RealOf<S>) == 4 ? 2 : 8;
 
 /// The same value, in a register: the compiler cannot compute it again in every step instead, where reads of
 /// shared memory would wait for it.
@@ -34,12 +43,14 @@ __device__ inline std::uint32_t keep(std::uint32_t value) {
     return __shfl_sync(0xffffffffU, value, static_cast<int>(threadIdx.x % 32));
 }
 
-/// One block computes one tile of C, or a part of its sums. One of its threads asks the copy engine for the
-/// tiles of A and B, some stages ahead; nobody computes an address or checks a bound.
+/// One block computes tiles of C, or parts of their sums, one after the other. Its warps take turns at asking
+/// the copy engine for the tiles of A and B, some stages ahead; nobody computes an address or checks a bound.
+/// Nor does anybody wait for a warp that is busy asking: warps say that they have used up a stage, and go on;
+/// only the one that is to fill it again, some stages later, waits until all have.
 template <class T, class TileOf>
 __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.resident)
     packed(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-           const __grid_constant__ Arguments<T> p, const __grid_constant__ Work<T> work) {
+           const __grid_constant__ Arguments<T> p, const __grid_constant__ Work<T, ShareTiles> work) {
     using S = Sum<T>;
     constexpr Tile kTile = TileOf::kTile;
     using Shape = PackedShape<T, kTile>;
@@ -47,73 +58,102 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
     constexpr int kWordsA = Shape::kPartsA / 4;  // 32-bit words of what lies side by side
     constexpr int kWordsB = Shape::kSize / 4;
     static_assert(kTile.bm * kWordsA <= 256 && kTile.bn * kWordsB <= 256, "boxes are that wide");
+    constexpr int kStages = kTile.stages;
+    constexpr int kLead = kStages / 2;  // stages that are filled ahead of the one that is used
+    constexpr int kThreads = kTile.threads();
+    constexpr int kWarps = kThreads / 32;
+    constexpr int kUnrolled = kUnrolledSteps<S>;
+    static_assert(kTile.bk % kUnrolled == 0, "whole turns of the loop");
 
     extern __shared__ __align__(128) unsigned char packed_storage[];
-    __shared__ std::uint64_t barriers[kTile.stages];
+    __shared__ std::uint64_t barriers[kStages];
     const std::uint32_t stages = shared_address(packed_storage);
     const std::uint32_t full = shared_address(barriers);
-    const Part part(p, work, kTile);
-    using Fragments = typename Shape::Parts;
+    using Fragments = typename Shape::ThreadFragments;
     const typename Fragments::Place place;
-    const unsigned steps = part.steps(kTile.bk);
-
-    const bool copies = threadIdx.x == 0;
-    const auto copy = [&](unsigned step, int stage) {
-        const auto k = static_cast<int>(part.k_begin) + static_cast<int>(step) * kTile.bk;
-        const std::uint32_t to = stages + stage * Shape::kStageBytes;
-        const std::uint32_t barrier = full + stage * Shape::kBarrierBytes;
-        arrive_expecting(barrier, Shape::kStageBytes);
-        load_box_async(to, &map_a, static_cast<int>(part.i0) * kWordsA, k * LayoutA<T>::kRows, barrier);
-        load_box_async(to + Shape::kBytesA, &map_b, static_cast<int>(part.j0) * kWordsB, k, barrier);
-    };
-    if (copies) {
-        for (int stage = 0; stage < kTile.stages; ++stage) {
-            init_barrier(full + stage * Shape::kBarrierBytes, 1);
-        }
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const bool first_lane = threadIdx.x % 32 == 0;
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < kStages; ++stage) init_barrier(full + stage * Shape::kBarrierBytes, 1);
         publish_barriers();
-        for (int stage = 0; stage < kTile.stages - 1; ++stage) {
-            if (static_cast<unsigned>(stage) < steps) copy(static_cast<unsigned>(stage), stage);
-        }
     }
-    __syncthreads();  // everyone sees the barriers
 
-    S sums[kTile.tm][kTile.tn] = {};
-    Fragments fragments;
+    const std::uint32_t full_kept = keep(full);
     const std::uint32_t a_first = keep(stages + place.m * Shape::kPartsA);
     const std::uint32_t b_first = keep(stages + Shape::kBytesA + place.n * Shape::kSize);
-    if (steps != 0) {
-        wait_barrier(full, 0);
-        fragments.read(0, a_first, b_first);
-    }
     int stage = 0;  // the stage that is used
     std::uint32_t now = 0;
     unsigned parity = 0;
-    for (unsigned step = 0; step < steps; ++step) {
-        __syncthreads();  // everyone has used up what was read of the stage before this one
-        const unsigned ahead = step + kTile.stages - 1;
-        if (copies && ahead < steps) {
+    SharedParts parts(work.division);
+    for (Part<int> part; parts.next(work.tiles, work.division, kTile, part);) {
+        const int steps = part.steps;
+        const auto fill = [&](int step, int at) {
+            const int k = (part.first + step) * kTile.bk;
+            const std::uint32_t to = stages + at * Shape::kStageBytes;
+            const std::uint32_t barrier = full + at * Shape::kBarrierBytes;
+            arrive_expecting(barrier, Shape::kStageBytes);
+            load_box_async(to, &map_a, part.i0 * kWordsA, k * LayoutA<T>::kRows, barrier);
+            load_box_async(to + Shape::kBytesA, &map_b, part.j0 * kWordsB, k, barrier);
+        };
+        __syncthreads();  // everyone sees the barriers, and has used up all stages
+        if (threadIdx.x == 0) {
             publish_shared();
-            copy(ahead, stage == 0 ? kTile.stages - 1 : stage - 1);
+            for (int step = 0; step < kLead && step < steps; ++step) fill(step, (stage + step) % kStages);
         }
-        const bool last_stage = stage + 1 == kTile.stages;
-        const std::uint32_t next = last_stage ? 0 : now + Shape::kStageBytes;
-        stage = last_stage ? 0 : stage + 1;
-        parity = last_stage ? parity ^ 1 : parity;
-#pragma unroll
-        for (int k = 0; k < kTile.bk; ++k) {
-            if (k + 1 < kTile.bk) {
-                fragments.read((k + 1) % 2, a_first + now + (k + 1) * Shape::kRowA,
-                               b_first + now + (k + 1) * Shape::kRowB);
-            } else {
-                if (step + 1 < steps) wait_barrier(full + stage * Shape::kBarrierBytes, parity);
-                // After the last step this reads what is there, and nobody uses it.
-                fragments.read(0, a_first + next, b_first + next);
+        S sums[kTile.tm][kTile.tn] = {};
+        Fragments fragments;
+        for (int step = 0; step < steps; ++step) {
+            if (warp == step % kWarps && step + kLead < steps) {
+                const int again = stage + kLead < kStages ? stage + kLead : stage + kLead - kStages;
+                if (step + kLead >= kStages) sync_at<kThreads>(1 + again);
+                if (first_lane) {
+                    publish_shared();
+                    fill(step + kLead, again);
+                }
             }
-            fragments.multiply(k % 2, sums);
+            const int used = stage;
+            const unsigned used_parity = parity;
+            const bool last_stage = stage + 1 == kStages;
+            const std::uint32_t next = last_stage ? 0 : now + Shape::kStageBytes;
+            stage = last_stage ? 0 : stage + 1;
+            parity = last_stage ? parity ^ 1 : parity;
+            // Read here, where every step comes by, and not ahead of the loop: then the compiler finds
+            // registers for the fragments that need not be moved.
+            if (step == 0) {
+                wait_barrier(full_kept + used * Shape::kBarrierBytes, used_parity);
+                fragments.read(0, a_first + now, b_first + now);
+            }
+            std::uint32_t a_now = a_first + now;
+            std::uint32_t b_now = b_first + now;
+#pragma unroll 1
+            for (int left = kTile.bk / kUnrolled - 1; left != 0; --left) {
+#pragma unroll
+                for (int k = 0; k < kUnrolled; ++k) {
+                    fragments.read((k + 1) % 2, a_now + (k + 1) * Shape::kRowA,
+                                   b_now + (k + 1) * Shape::kRowB);
+                    fragments.multiply(k % 2, sums);
+                }
+                a_now += kUnrolled * Shape::kRowA;
+                b_now += kUnrolled * Shape::kRowB;
+            }
+#pragma unroll
+            for (int k = 0; k < kUnrolled; ++k) {
+                if (k + 1 < kUnrolled) {
+                    fragments.read((k + 1) % 2, a_now + (k + 1) * Shape::kRowA,
+                                   b_now + (k + 1) * Shape::kRowB);
+                } else {
+                    if (step + 1 < steps) wait_barrier(full_kept + stage * Shape::kBarrierBytes, parity);
+                    // After the last step this reads what is there, and nobody uses it.
+                    fragments.read(0, a_first + next, b_first + next);
+                }
+                fragments.multiply(k % 2, sums);
+            }
+            const bool again = step + kStages < steps;
+            if (again && warp != (step + kStages - kLead) % kWarps) arrive_at<kThreads>(1 + used);
+            now = next;
         }
-        now = next;
+        write_sums<T, kTile>(p, work.partial, part, place, sums);
     }
-    write_sums<T, kTile>(p, work, part, place, sums);
 }
 
 /// Bytes of device memory that packing takes.
@@ -127,7 +167,7 @@ std::uint64_t pack_bytes(const Problem& problem, const Arguments<T>& arguments) 
 /// element of C and of k.
 template <class T, Tile kTile>
 Launch prepare_packed_tile(const Problem& problem, const Operands& operands, const Device& device,
-                           const Schedule& schedule) {
+                           const Share& share) {
     using Shape = PackedShape<T, kTile>;
     constexpr auto kKernel = packed<T, TypeOf<kTile>>;
     const Arguments<T> arguments(problem, operands);
@@ -136,8 +176,8 @@ Launch prepare_packed_tile(const Problem& problem, const Operands& operands, con
     const CUtensorMap map_a = a.map(problem.m, problem.k, kTile.bm, kTile.bk);
     const CUtensorMap map_b = b.map(problem.n, problem.k, kTile.bn, kTile.bk);
     Launch launch = launch_tiles<T, kTile>(
-        problem, arguments, device, schedule, reinterpret_cast<const void*>(kKernel), Shape::kSharedBytes,
-        [=](unsigned grid, const Work<T>& work, cudaStream_t stream) {
+        problem, arguments, device, share, reinterpret_cast<const void*>(kKernel), Shape::kSharedBytes,
+        [=](unsigned grid, const Work<T, ShareTiles>& work, cudaStream_t stream) {
             if (a.pack) a.pack(stream);
             if (b.pack) b.pack(stream);
             kKernel<<<grid, kTile.threads(), Shape::kSharedBytes, stream>>>(map_a, map_b, arguments, work);
@@ -154,7 +194,7 @@ Launch prepare_packed_tile(const Problem& problem, const Operands& operands, con
 /// The same with a tile that is known at run time: entry `plan.tile` of kTiles.
 template <class T, const auto& kTiles, std::size_t... kIndices>
 Launch prepare_packed_plan(const Problem& problem, const Operands& operands, const Device& device,
-                           const Plan& plan, std::index_sequence<kIndices...>) {
+                           const Plan<Share>& plan, std::index_sequence<kIndices...>) {
     Launch launch;
     static_cast<void>(((plan.tile == kIndices && (launch = prepare_packed_tile<T, kTiles[kIndices]>(
                                                       problem, operands, device, plan.schedule),

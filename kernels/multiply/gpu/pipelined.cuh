@@ -19,7 +19,7 @@ struct PipelinedShape {
 /// One block computes one tile of C, or a part of its sums.
 template <class T, class TileOf, Load kLoadA, Load kLoadB>
 __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.resident)
-    pipelined(const __grid_constant__ Arguments<T> p, const __grid_constant__ Work<T> work) {
+    pipelined(const __grid_constant__ Arguments<T> p, const __grid_constant__ Work<T, SplitTiles> work) {
     using S = Sum<T>;
     using Shape = PipelinedShape<T, TileOf, kLoadA, kLoadB>;
     constexpr Tile kTile = TileOf::kTile;
@@ -27,14 +27,15 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
 
     extern __shared__ __align__(16) unsigned char storage[];
     S* const stages = reinterpret_cast<S*>(storage);
-    const Part part(p, work, kTile);
+    const Part<std::int64_t> part = work.division.part(work.tiles, kTile);
+    const std::int64_t k_begin = part.first * kTile.bk;
     const ThreadPlace<T, kTile> place;
 
-    Loader<T, kTile.bm, kTile.bk, kTile.threads(), kLoadA> load_a(p.a, part.i0, p.m, part.k_begin);
+    Loader<T, kTile.bm, kTile.bk, kTile.threads(), kLoadA> load_a(p.a, part.i0, p.m, k_begin);
     const Strided<T> b_by_column{p.b.data, p.b.col, p.b.row};
-    Loader<T, kTile.bn, kTile.bk, kTile.threads(), kLoadB> load_b(b_by_column, part.j0, p.n, part.k_begin);
+    Loader<T, kTile.bn, kTile.bk, kTile.threads(), kLoadB> load_b(b_by_column, part.j0, p.n, k_begin);
 
-    Remaining to_load(part.k_end - part.k_begin, kTile.bk);
+    Remaining to_load(max(std::int64_t{0}, min(p.k - k_begin, part.steps * kTile.bk)), kTile.bk);
     for (int stage = 0; stage < kTile.stages - 1; ++stage) {
         const int depth = to_load.next(kTile.bk);
         load_a.begin(stages + stage * Shape::kStage, depth);
@@ -63,7 +64,7 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
     std::uint32_t a_now = a_first;
     std::uint32_t b_now = b_first;
     fragments.read(0, a_now, b_now);
-    for (unsigned left = part.steps(kTile.bk); left != 0; --left) {
+    for (auto left = static_cast<unsigned>(part.steps); left != 0; --left) {
         const int depth = to_load.next(kTile.bk);
         load_a.begin(stages + write_at, depth);
         load_b.begin(stages + write_at + kTile.bk * Shape::kPitchA, depth);
@@ -89,7 +90,7 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
             fragments.multiply(k % 2, sums);
         }
     }
-    write_sums<T, kTile>(p, work, part, place, sums);
+    write_sums<T, kTile>(p, work.partial, part, place, sums);
 }
 
 /// How the operand can be loaded: the quickest way that its layout and alignment allow.
@@ -105,13 +106,13 @@ Load load_for(const Strided<T>& from) {
 /// Prepares the launch of one tile shape with one schedule. `problem` has at least one element of C.
 template <class T, Tile kTile, Load kLoadA, Load kLoadB>
 Launch prepare_pipelined_tile(const Problem& problem, const Operands& operands, const Device& device,
-                              const Schedule& schedule) {
+                              const Split& split) {
     constexpr auto kKernel = pipelined<T, TypeOf<kTile>, kLoadA, kLoadB>;
     constexpr int kSharedBytes = PipelinedShape<T, TypeOf<kTile>, kLoadA, kLoadB>::kSharedBytes;
     const Arguments<T> arguments(problem, operands);
     return launch_tiles<T, kTile>(
-        problem, arguments, device, schedule, reinterpret_cast<const void*>(kKernel), kSharedBytes,
-        [=](unsigned grid, const Work<T>& work, cudaStream_t stream) {
+        problem, arguments, device, split, reinterpret_cast<const void*>(kKernel), kSharedBytes,
+        [=](unsigned grid, const Work<T, SplitTiles>& work, cudaStream_t stream) {
             kKernel<<<grid, kTile.threads(), kSharedBytes, stream>>>(arguments, work);
         });
 }
@@ -119,7 +120,7 @@ Launch prepare_pipelined_tile(const Problem& problem, const Operands& operands, 
 /// The same, choosing how the operands are loaded. Pairs that are not compiled are loaded element by element.
 template <class T, Tile kTile>
 Launch prepare_pipelined_tile(const Problem& problem, const Operands& operands, const Device& device,
-                              const Schedule& schedule) {
+                              const Split& split) {
     const Arguments<T> arguments(problem, operands);
     const Load a = load_for(arguments.a);
     const Load b = load_for(arguments.b_by_column());
@@ -129,20 +130,20 @@ Launch prepare_pipelined_tile(const Problem& problem, const Operands& operands, 
     constexpr int kVectors = kTile.bm * kTile.bk / kVector<T>;  // of a tile of A
     if constexpr (sizeof(Sum<T>) == 4 && kVectors % kTile.threads() == 0) {
         if (a == along_k && b == vector) {
-            return prepare_pipelined_tile<T, kTile, along_k, vector>(problem, operands, device, schedule);
+            return prepare_pipelined_tile<T, kTile, along_k, vector>(problem, operands, device, split);
         }
     } else {
         if (b == vector) {
-            return prepare_pipelined_tile<T, kTile, element, vector>(problem, operands, device, schedule);
+            return prepare_pipelined_tile<T, kTile, element, vector>(problem, operands, device, split);
         }
     }
-    return prepare_pipelined_tile<T, kTile, element, element>(problem, operands, device, schedule);
+    return prepare_pipelined_tile<T, kTile, element, element>(problem, operands, device, split);
 }
 
 /// The same with a tile that is known at run time: entry `plan.tile` of kTiles.
 template <class T, const auto& kTiles, std::size_t... kIndices>
 Launch prepare_pipelined_plan(const Problem& problem, const Operands& operands, const Device& device,
-                              const Plan& plan, std::index_sequence<kIndices...>) {
+                              const Plan<Split>& plan, std::index_sequence<kIndices...>) {
     Launch launch;
     static_cast<void>(((plan.tile == kIndices && (launch = prepare_pipelined_tile<T, kTiles[kIndices]>(
                                                       problem, operands, device, plan.schedule),

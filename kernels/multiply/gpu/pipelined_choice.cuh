@@ -73,14 +73,16 @@ bool packing_fits(const Problem& problem, const Device& device, std::uint64_t pa
 /// The best plan for the kernel `packed`, packing included, of those tiles that `columns` allows. The kernel
 /// can run.
 template <class T, const auto& kPackedTiles>
-Plan plan_packed(const Problem& problem, const Device& device, std::uint64_t packs, int columns) {
-    Plan best;
+Plan<Share> plan_packed(const Problem& problem, const Device& device, std::uint64_t packs, int columns) {
+    Plan<Share> best;
     best.schedule.clocks = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < kPackedTiles.size(); ++i) {
         const Tile& tile = kPackedTiles[i];
         if (!may_take<T>(tile, device, columns)) continue;
-        const Schedule schedule = best_schedule(tile, problem.m, problem.n, problem.k, kCost<Sum<T>>,
-                                                device.gpu->info().multiprocessors);
+        const GpuInfo& gpu = device.gpu->info();
+        const Share schedule =
+            best_share(held_by(gpu.shared_bytes_per_block, tile, sizeof(Sum<T>)), problem.m, problem.n,
+                       problem.k, kCost<Sum<T>>, gpu.multiprocessors);
         if (schedule.clocks < best.schedule.clocks) best = {i, schedule};
     }
     best.schedule.clocks += pack_clocks(static_cast<double>(packs));
@@ -93,15 +95,15 @@ Launch prepare_pipelined_as(const Problem& problem, const Operands& operands, co
     if (problem.m == 0 || problem.n == 0) return {.level = "pipelined", .run = [] {}};
     const int pack = parameter_value(kPipelinedParameters, problem, "pack");
     const GpuInfo& gpu = device.gpu->info();
-    const Plan plan = plan_tiles(kTiles, problem.m, problem.n, problem.k, kCost<Sum<T>>, gpu.multiprocessors,
-                                 gpu.shared_bytes_per_block);
+    const Plan<Split> plan = plan_tiles(kTiles, problem.m, problem.n, problem.k, kCost<Sum<T>>,
+                                        gpu.multiprocessors, gpu.shared_bytes_per_block);
     const bool asked = pack != kPackByShape;
     const int columns = asked ? pack : 0;
     // Without any k there is nothing to pack, and nothing to add up.
     if (problem.k != 0 && pack != kPackNever &&
         packed_unsupported<T, kPackedTiles>(problem, device, columns).empty()) {
         const std::uint64_t packs = pack_bytes<T>(problem, Arguments<T>(problem, operands));
-        const Plan packed = plan_packed<T, kPackedTiles>(problem, device, packs, columns);
+        const Plan<Share> packed = plan_packed<T, kPackedTiles>(problem, device, packs, columns);
         if (asked ||
             (packed.schedule.clocks < plan.schedule.clocks && packing_fits<T>(problem, device, packs))) {
             return prepare_packed_plan<T, kPackedTiles>(problem, operands, device, packed,

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <memory>
 
+#include "kernels/common/overlap.cuh"
 #include "kernels/multiply/gpu/arguments.cuh"
 #include "kernels/multiply/gpu/tiles.cuh"
 #include "kernels/multiply/gpu/tuning.hpp"
@@ -13,17 +14,12 @@
 
 namespace gpumat::multiply::gpu {
 
-/// How the grid covers C; see Schedule. Blocks of one group share `group` rows of tiles, so that the tiles
-/// that are worked on together read few rows of A and columns of B, which stay in the L2 cache.
-template <class T>
-struct Work {
-    int tiles_m;
-    int tiles_n;
+/// The tiles of C and their order. Tiles of one group share `group` rows of tiles, so that those that are
+/// worked on together read few rows of A and columns of B, which stay in the L2 cache.
+struct Tiles {
+    int rows;
+    int cols;
     int group;
-    std::int64_t whole;
-    int splits;
-    std::int64_t k_per_split;  ///< a multiple of the tile's depth
-    Sum<T>* partial;           ///< (tiles − whole) × splits tiles of sums
 
     struct Corner {
         int m, n;
@@ -31,12 +27,124 @@ struct Work {
     /// The tile's row and column among the tiles.
     __device__ Corner corner(std::int64_t tile) const {
         const auto index = static_cast<unsigned>(tile);
-        const unsigned per_group = static_cast<unsigned>(group) * static_cast<unsigned>(tiles_n);
+        const unsigned per_group = static_cast<unsigned>(group) * static_cast<unsigned>(cols);
         const unsigned first = index / per_group * static_cast<unsigned>(group);
-        const unsigned rows = min(static_cast<unsigned>(tiles_m) - first, static_cast<unsigned>(group));
+        const unsigned height = min(static_cast<unsigned>(rows) - first, static_cast<unsigned>(group));
         const unsigned rest = index % per_group;
-        return {static_cast<int>(first + rest % rows), static_cast<int>(rest / rows)};
+        return {static_cast<int>(first + rest % height), static_cast<int>(rest / height)};
     }
+};
+
+/// What a block computes in one go: a tile of C, or some of its steps in k.
+template <class Index>
+struct Part {
+    Index i0, j0;  ///< the tile's first row and column
+    Index first;   ///< step
+    Index steps;
+    int slot;  ///< of the partial sums; negative where the part is all of the tile
+};
+
+/// A part for each block; see Split.
+struct SplitTiles {
+    std::int64_t whole;
+    int splits;
+    std::int64_t steps;       ///< of a tile
+    std::int64_t steps_each;  ///< of a block where tiles are split; the last one may have fewer or none
+
+    [[nodiscard]] __device__ std::int64_t first_shared() const { return whole; }
+    [[nodiscard]] __device__ int first_slot(int shared_tile) const { return shared_tile * splits; }
+    [[nodiscard]] __device__ int parts(int) const { return splits; }
+
+    /// This block's part.
+    [[nodiscard]] __device__ Part<std::int64_t> part(const Tiles& tiles, Tile t) const {
+        Part<std::int64_t> part{.i0 = 0, .j0 = 0, .first = 0, .steps = steps, .slot = -1};
+        std::int64_t tile = blockIdx.x;
+        if (tile >= whole) {
+            part.slot = static_cast<int>(tile - whole);
+            tile = whole + part.slot / splits;
+            part.first = part.slot % splits * steps_each;
+            part.steps = max(std::int64_t{0}, min(steps_each, steps - part.first));
+        }
+        const auto corner = tiles.corner(tile);
+        part.i0 = std::int64_t{corner.m} * t.bm;
+        part.j0 = std::int64_t{corner.n} * t.bn;
+        return part;
+    }
+};
+
+/// Whole tiles and a share of others for each block; see Share. Shared tiles are the last ones; their steps
+/// in k count on from one tile to the next.
+struct ShareTiles {
+    int blocks;
+    int whole;           ///< tiles that each block computes by itself
+    int shared;          ///< tiles that are shared
+    std::int64_t steps;  ///< of a tile; below 2^31 together where tiles are shared
+    int share;           ///< steps of shared tiles for each block,
+    int longer;          ///< and one more for so many of them
+
+    [[nodiscard]] __device__ std::int64_t first_shared() const { return std::int64_t{whole} * blocks; }
+    /// The first step of a block's share.
+    [[nodiscard]] __device__ int share_begin(int block) const { return block * share + min(block, longer); }
+    /// The block whose share has that step.
+    [[nodiscard]] __device__ int sharer(int step) const {
+        const int in_longer = longer * (share + 1);
+        return step < in_longer ? step / (share + 1) : longer + (step - in_longer) / share;
+    }
+    /// Where a block's part of a shared tile is among the partial sums: blocks and tiles advance in turns.
+    [[nodiscard]] __device__ static int slot(int block, int shared_tile) { return block + shared_tile; }
+    [[nodiscard]] __device__ int first_slot(int shared_tile) const {
+        return slot(sharer(shared_tile * static_cast<int>(steps)), shared_tile);
+    }
+    [[nodiscard]] __device__ int parts(int shared_tile) const {
+        const auto tile_steps = static_cast<int>(steps);
+        return sharer((shared_tile + 1) * tile_steps - 1) - sharer(shared_tile * tile_steps) + 1;
+    }
+};
+
+/// The parts of C that this block computes, one after the other: whole tiles, then its share.
+class SharedParts {
+  public:
+    __device__ explicit SharedParts(const ShareTiles& division)
+        : at_(division.shared != 0 ? division.share_begin(static_cast<int>(blockIdx.x)) : 0),
+          end_(division.shared != 0 ? division.share_begin(static_cast<int>(blockIdx.x) + 1) : 0) {}
+
+    /// Moves on to the next part. Returns false after the last.
+    __device__ bool next(const Tiles& tiles, const ShareTiles& division, Tile t, Part<int>& part) {
+        const auto tile_steps = static_cast<int>(division.steps);
+        int tile = 0;
+        part.slot = -1;
+        if (index_ < division.whole) {
+            tile = static_cast<int>(blockIdx.x) + index_ * division.blocks;
+            part.first = 0;
+            part.steps = tile_steps;
+        } else {
+            if (at_ >= end_) return false;
+            const int shared = at_ / tile_steps;
+            tile = division.whole * division.blocks + shared;
+            part.first = at_ - shared * tile_steps;
+            part.steps = min(tile_steps - part.first, end_ - at_);
+            if (part.steps != tile_steps) part.slot = division.slot(static_cast<int>(blockIdx.x), shared);
+            at_ += part.steps;
+        }
+        ++index_;
+        const auto corner = tiles.corner(tile);
+        part.i0 = corner.m * t.bm;
+        part.j0 = corner.n * t.bn;
+        return true;
+    }
+
+  private:
+    int index_ = 0;  ///< of the next part
+    int at_;         ///< the step of shared tiles that comes next
+    int end_;
+};
+
+/// What all blocks of a launch do. Division is SplitTiles or ShareTiles.
+template <class T, class Division>
+struct Work {
+    Tiles tiles;
+    Division division;
+    Sum<T>* partial;  ///< tiles of sums, by their slots
 };
 
 /// Whether rows of C and D can be accessed in vectors of kVector<T> elements.
@@ -89,31 +197,6 @@ constexpr bool tile_fits_threads() {
     return true;
 }
 
-/// What a block computes: the corner of a tile of C, and which k of it.
-struct Part {
-    std::int64_t i0, j0;
-    std::int64_t k_begin, k_end;
-
-    template <class T>
-    __device__ Part(const Arguments<T>& p, const Work<T>& work, Tile t) : k_begin(0), k_end(p.k) {
-        std::int64_t tile = blockIdx.x;
-        if (tile >= work.whole) {
-            const std::int64_t part = tile - work.whole;
-            tile = work.whole + part / work.splits;
-            k_begin = part % work.splits * work.k_per_split;
-            k_end = min(p.k, k_begin + work.k_per_split);
-        }
-        const auto corner = work.corner(tile);
-        i0 = std::int64_t{corner.m} * t.bm;
-        j0 = std::int64_t{corner.n} * t.bn;
-    }
-
-    /// The stages of that depth.
-    __device__ unsigned steps(int depth) const {
-        return k_end > k_begin ? static_cast<unsigned>(divide_up<std::int64_t>(k_end - k_begin, depth)) : 0;
-    }
-};
-
 /// The first row and column of this thread in its block's tile. Thread tiles are made of 16-byte groups that
 /// lie lanes apart, so that a warp reads whole rows of shared memory; neighbouring lanes alternate between
 /// two rows (columns), so that the 16-byte reads of a half-warp fall on 128 bytes or fewer. A group has
@@ -160,15 +243,15 @@ __device__ inline void store_apart(Complex<R>* to, Complex<R> sum) {
     parts[1] = sum.im;
 }
 
-/// Writes a thread's sums: to C, or where the tile is split along k, to the block's place among the parts.
-template <class T, Tile kTile, int kGroupA>
-__device__ inline void write_sums(const Arguments<T>& p, const Work<T>& work, const Part& part,
+/// Writes a thread's sums: to C, or where the part is not all of the tile, to its slot of the partial sums.
+template <class T, Tile kTile, int kGroupA, class Index>
+__device__ inline void write_sums(const Arguments<T>& p, Sum<T>* partial_sums, const Part<Index>& part,
                                   const ThreadPlace<T, kTile, kGroupA>& place,
                                   const Sum<T> (&sums)[kTile.tm][kTile.tn]) {
     using S = Sum<T>;
     constexpr int kV = kVector<T>;
-    const bool partial = blockIdx.x >= work.whole && work.splits > 1;
-    S* const slot = partial ? work.partial + (blockIdx.x - work.whole) * (kTile.bm * kTile.bn) : nullptr;
+    const bool partial = part.slot >= 0;
+    S* const slot = partial ? partial_sums + std::int64_t{part.slot} * (kTile.bm * kTile.bn) : nullptr;
     const bool aligned = writes_vectors(p);
 #pragma unroll
     for (int i = 0; i < kTile.tm; ++i) {
@@ -184,17 +267,18 @@ __device__ inline void write_sums(const Arguments<T>& p, const Work<T>& work, co
                 // above, and the compiler could not spread them over the banks.
 #pragma unroll
                 for (int e = 0; e < kV; ++e) store_apart(slot + row * kTile.bn + col + e, group[e]);
-            } else if (part.i0 + row < p.m) {
-                finish_vector(p, aligned, part.i0 + row, part.j0 + col, group);
+            } else if (std::int64_t{part.i0} + row < p.m) {
+                finish_vector(p, aligned, std::int64_t{part.i0} + row, std::int64_t{part.j0} + col, group);
             }
         }
     }
 }
 
-/// Adds up the partial sums of split tiles: 256 threads for 256 / kTogether vectors of elements of one tile;
-/// thread (x, y) adds the splits y, y + kTogether … of vector x, then the kTogether sums are added in order.
-template <class T, int kTogether>
-__global__ void __launch_bounds__(256) add_partial_sums(Arguments<T> p, Work<T> work, int bm, int bn) {
+/// Adds up the partial sums of shared tiles: 256 threads for 256 / kTogether vectors of elements of one tile;
+/// thread (x, y) adds the parts y, y + kTogether … of vector x, then the kTogether sums are added in order.
+template <class T, int kTogether, class Division>
+__global__ void __launch_bounds__(256)
+    add_partial_sums(Arguments<T> p, Work<T, Division> work, int bm, int bn) {
     using S = Sum<T>;
     constexpr int kV = kVector<T>;
     constexpr int kVectors = 256 / kTogether;
@@ -203,19 +287,22 @@ __global__ void __launch_bounds__(256) add_partial_sums(Arguments<T> p, Work<T> 
     const int y = static_cast<int>(threadIdx.x) / kVectors;
     const int area = bm * bn;
     const int blocks_per_tile = area / (kVectors * kV);
-    const std::int64_t index = blockIdx.x / blocks_per_tile;
-    const int element = (static_cast<int>(blockIdx.x % blocks_per_tile) * kVectors + x) * kV;
-    const auto corner = work.corner(work.whole + index);
+    const int tile = static_cast<int>(blockIdx.x) / blocks_per_tile;
+    const int element = (static_cast<int>(blockIdx.x) % blocks_per_tile * kVectors + x) * kV;
+    const int parts = work.division.parts(tile);
+    if (parts == 1) return;  // that block has written C
+    const auto corner = work.tiles.corner(work.division.first_shared() + tile);
     const std::int64_t i = std::int64_t{corner.m} * bm + element / bn;
     const std::int64_t j = std::int64_t{corner.n} * bn + element % bn;
 
-    const S* const partial = work.partial + index * work.splits * area + element;
+    const S* const partial = work.partial + std::int64_t{work.division.first_slot(tile)} * area + element;
     Vector<S, kV> sums{};
+    wait_for_previous();  // the parts may just be being written
     if (i < p.m && j < p.n) {
 #pragma unroll 4
-        for (int split = y; split < work.splits; split += kTogether) {
+        for (int n = y; n < parts; n += kTogether) {
             const auto part =
-                *reinterpret_cast<const Vector<S, kV>*>(partial + static_cast<std::int64_t>(split) * area);
+                *reinterpret_cast<const Vector<S, kV>*>(partial + static_cast<std::int64_t>(n) * area);
             for (int e = 0; e < kV; ++e) sums.at[e] = sums.at[e] + part.at[e];
         }
     }
@@ -229,45 +316,78 @@ __global__ void __launch_bounds__(256) add_partial_sums(Arguments<T> p, Work<T> 
     }
 }
 
-/// The launch of a kernel that computes tiles by that schedule. `start(grid, work, stream)` starts the
-/// kernel, and what must come before it.
-template <class T, Tile kTile, class Start>
+/// How the tiles of C are divided among blocks, on the host.
+template <class Division>
+struct Divided {
+    Division division;
+    std::int64_t blocks;
+    std::int64_t shared;  ///< tiles that several blocks work on
+    std::int64_t slots;   ///< of partial sums
+};
+
+inline Divided<SplitTiles> divide(const Split& split, std::int64_t tiles, std::int64_t steps) {
+    const std::int64_t shared = tiles - split.whole;
+    const std::int64_t parts = shared * split.splits;
+    return {.division = {.whole = split.whole,
+                         .splits = split.splits,
+                         .steps = steps,
+                         .steps_each = divide_up<std::int64_t>(steps, split.splits)},
+            .blocks = split.whole + parts,
+            .shared = shared,
+            .slots = parts};
+}
+
+inline Divided<ShareTiles> divide(const Share& share, std::int64_t tiles, std::int64_t steps) {
+    const std::int64_t shared = tiles - share.blocks * share.whole;
+    return {.division = {.blocks = static_cast<int>(share.blocks),
+                         .whole = static_cast<int>(share.whole),
+                         .shared = static_cast<int>(shared),
+                         .steps = steps,
+                         .share = static_cast<int>(shared * steps / share.blocks),
+                         .longer = static_cast<int>(shared * steps % share.blocks)},
+            .blocks = share.blocks,
+            .shared = shared,
+            .slots = shared == 0 ? 0 : share.blocks + shared};
+}
+
+/// The launch of a kernel that computes tiles by that schedule, a Split or a Share. `start(grid, work,
+/// stream)` starts the kernel, and what must come before it.
+template <class T, Tile kTile, class Schedule, class Start>
 Launch launch_tiles(const Problem& problem, const Arguments<T>& arguments, const Device& device,
                     const Schedule& schedule, const void* kernel, int shared_bytes, Start start) {
     const auto tiles_m = static_cast<int>(divide_up<std::int64_t>(problem.m, kTile.bm));
     const auto tiles_n = static_cast<int>(divide_up<std::int64_t>(problem.n, kTile.bn));
-    const std::int64_t split_tiles = std::int64_t{tiles_m} * tiles_n - schedule.whole;
-    const std::int64_t parts = split_tiles * schedule.splits;
-    const std::int64_t steps = divide_up<std::int64_t>(problem.k, kTile.bk);
+    const auto divided =
+        divide(schedule, std::int64_t{tiles_m} * tiles_n, divide_up<std::int64_t>(problem.k, kTile.bk));
+    using Division = decltype(divided.division);
 
     // Tiles under way at once cover about as many rows of A as columns of B.
     const double at_once = device.gpu->info().multiprocessors * kTile.resident;
     const int square = static_cast<int>(std::sqrt(at_once * kTile.bn / kTile.bm) + 0.5);
     auto partial = std::make_shared<DeviceMemory>(
-        device.gpu->allocate(static_cast<std::size_t>(parts) * kTile.bm * kTile.bn * sizeof(Sum<T>)));
-    const Work<T> work{.tiles_m = tiles_m,
-                       .tiles_n = tiles_n,
-                       .group = std::clamp(square, 1, tiles_m),
-                       .whole = schedule.whole,
-                       .splits = schedule.splits,
-                       .k_per_split = divide_up<std::int64_t>(steps, schedule.splits) * kTile.bk,
-                       .partial = static_cast<Sum<T>*>(partial->data())};
+        device.gpu->allocate(static_cast<std::size_t>(divided.slots) * kTile.bm * kTile.bn * sizeof(Sum<T>)));
+    const Work<T, Division> work{
+        .tiles = {.rows = tiles_m, .cols = tiles_n, .group = std::clamp(square, 1, tiles_m)},
+        .division = divided.division,
+        .partial = static_cast<Sum<T>*>(partial->data())};
     allow_shared_memory(kernel, static_cast<std::size_t>(shared_bytes));
-    const auto grid = static_cast<unsigned>(schedule.whole + parts);
-    // Many splits are shared by 8 threads, few are added by one.
-    const int together = schedule.splits > 8 ? 8 : 1;
+    const auto grid = static_cast<unsigned>(divided.blocks);
+    // Many parts are shared by 8 threads, few are added by one.
+    const int together = divided.slots > 8 * divided.shared ? 8 : 1;
     const auto adders =
-        static_cast<unsigned>(split_tiles * (kTile.bm * kTile.bn * together / (256 * kVector<T>)));
+        static_cast<unsigned>(divided.shared * (kTile.bm * kTile.bn * together / (256 * kVector<T>)));
     static_assert(kTile.bm * kTile.bn % (256 * kVector<T>) == 0, "blocks that add up cover whole tiles");
+    const bool overlap = overlaps_launches(device);
     Launch launch{.level = "pipelined",
                   .run =
                       [=, stream = stream_of(device)] {
                           start(grid, work, stream);
                           GPUMAT_CUDA(cudaGetLastError());
                           if (adders == 0) return;
-                          const auto add = together == 1 ? add_partial_sums<T, 1> : add_partial_sums<T, 8>;
-                          add<<<adders, 256, 0, stream>>>(arguments, work, kTile.bm, kTile.bn);
-                          GPUMAT_CUDA(cudaGetLastError());
+                          const auto add = together == 1 ? add_partial_sums<T, 1, Division>
+                                                         : add_partial_sums<T, 8, Division>;
+                          start_kernel({dim3(adders), dim3(256)}, stream, overlap, add, arguments, work,
+                                       kTile.bm, kTile.bn);
                           static_cast<void>(partial);  // the memory lives as long as the launch
                       },
                   .details = launch_details(
@@ -276,8 +396,7 @@ Launch launch_tiles(const Problem& problem, const Arguments<T>& arguments, const
         launch.details.begin(),
         {{"tile", std::to_string(kTile.bm) + "x" + std::to_string(kTile.bn) + "x" + std::to_string(kTile.bk)},
          {"stages", std::to_string(kTile.stages)},
-         {"splits", std::to_string(schedule.splits)},
-         {"split_tiles", std::to_string(split_tiles)}});
+         {"shared_tiles", std::to_string(divided.shared)}});
     launch.workspace_bytes = partial->bytes();
     return launch;
 }
