@@ -1,7 +1,8 @@
 #pragma once
 
-// Programmatic dependent launch: a kernel starts while the one before it on the stream still runs, and waits
-// where it first needs what that one wrote.
+// Programmatic dependent launch: a kernel is started when the blocks of the one before it on the stream have
+// ended, ahead of all else that the end of a kernel takes, and waits where it first needs what that one
+// wrote.
 #include "kernels/common/launch.cuh"
 
 namespace gpumat {
@@ -21,8 +22,8 @@ __device__ __forceinline__ void wait_for_previous() {
 #endif
 }
 
-/// Starts a kernel, where `overlap` is true possibly before the one before it on the stream has ended. It
-/// must call wait_for_previous() then.
+/// Starts a kernel, where `overlap` is true ahead of the end of the one before it on the stream. Every block
+/// of it must call wait_for_previous() then.
 template <class... Parameters, class... Arguments>
 void start_kernel(const Geometry& geometry, cudaStream_t stream, bool overlap, void (*kernel)(Parameters...),
                   const Arguments&... arguments) {

@@ -58,7 +58,7 @@ constexpr auto candidates() {
             Tile{32, 64, 16, 4, 4, 4, 4, 6, 57},           // 6
             Tile{128, 128, 32, 8, 16, 4, 3, 2, 86, true},  // 7
             Tile{128, 96, 24, 8, 12, 4, 3, 3, 84, true},   // 8
-            Tile{128, 64, 24, 8, 8, 4, 3, 4, 82, true},    // 9
+            Tile{128, 64, 16, 8, 8, 4, 4, 4, 82, true},    // 9
             Tile{96, 192, 32, 12, 12, 4, 3, 2, 84, true},  // 10
         };
     } else if constexpr (sizeof(S) == 8) {
@@ -68,6 +68,7 @@ constexpr auto candidates() {
             Tile{128, 128, 32, 8, 8, 4, 3, 1, 85, true},  // 2
             Tile{128, 128, 16, 8, 8, 4, 4, 1, 85, true},  // 3
             Tile{128, 64, 16, 8, 8, 4, 4, 2, 85, true},   // 4
+            Tile{128, 64, 20, 8, 8, 4, 3, 2, 85, true},   // 5
         };
     } else {
         return std::array{

@@ -30,12 +30,12 @@ struct PackedShape {
         std::conditional_t<kIsComplex<Sum<T>>, PlanarFragments<T, kTile>, Fragments<T, kTile>>;
 };
 
-/// Steps of k that the inner loop has one after the other. Two are the fewest, as fragments alternate between
+/// How many k the inner loop has one after the other. Two are the fewest, as fragments alternate between
 /// two buffers, and the best: more code than the instruction caches hold is slow, the more so as warps are
 /// not at the same place in it. But where sums are pairs of registers, the compiler moves fragments between
 /// registers at the end of so short a loop.
 template <class S>
-inline constexpr int kUnrolledSteps = sizeof(RealOf<S>) == 4 ? 2 : 8;
+inline constexpr int kUnrolledDepth = sizeof(RealOf<S>) == 4 ? 2 : 8;
 
 /// The same value, in a register: the compiler cannot compute it again in every step instead, where reads of
 /// shared memory would wait for it.
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
     constexpr int kLead = kStages / 2;  // stages that are filled ahead of the one that is used
     constexpr int kThreads = kTile.threads();
     constexpr int kWarps = kThreads / 32;
-    constexpr int kUnrolled = kUnrolledSteps<S>;
+    constexpr int kUnrolled = kUnrolledDepth<S>;
     static_assert(kTile.bk % kUnrolled == 0, "whole turns of the loop");
 
     extern __shared__ __align__(128) unsigned char packed_storage[];
@@ -104,11 +104,11 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
         Fragments fragments;
         for (int step = 0; step < steps; ++step) {
             if (warp == step % kWarps && step + kLead < steps) {
-                const int again = stage + kLead < kStages ? stage + kLead : stage + kLead - kStages;
-                if (step + kLead >= kStages) sync_at<kThreads>(1 + again);
+                const int refilled = stage + kLead < kStages ? stage + kLead : stage + kLead - kStages;
+                if (step + kLead >= kStages) sync_at<kThreads>(1 + refilled);
                 if (first_lane) {
                     publish_shared();
-                    fill(step + kLead, again);
+                    fill(step + kLead, refilled);
                 }
             }
             const int used = stage;
@@ -148,8 +148,8 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
                 }
                 fragments.multiply(k % 2, sums);
             }
-            const bool again = step + kStages < steps;
-            if (again && warp != (step + kStages - kLead) % kWarps) arrive_at<kThreads>(1 + used);
+            const bool used_again = step + kStages < steps;
+            if (used_again && warp != (step + kStages - kLead) % kWarps) arrive_at<kThreads>(1 + used);
             now = next;
         }
         write_sums<T, kTile>(p, work.partial, part, place, sums);

@@ -49,7 +49,7 @@ struct SplitTiles {
     std::int64_t whole;
     int splits;
     std::int64_t steps;       ///< of a tile
-    std::int64_t steps_each;  ///< of a block where tiles are split; the last one may have fewer or none
+    std::int64_t steps_each;  ///< of a block where tiles are split; the last ones may have fewer or none
 
     [[nodiscard]] __device__ std::int64_t first_shared() const { return whole; }
     [[nodiscard]] __device__ int first_slot(int shared_tile) const { return shared_tile * splits; }
@@ -282,7 +282,7 @@ __global__ void __launch_bounds__(256)
     using S = Sum<T>;
     constexpr int kV = kVector<T>;
     constexpr int kVectors = 256 / kTogether;
-    __shared__ Vector<S, kV> shared[kTogether][kVectors];
+    __shared__ Vector<S, kV> added[kTogether][kVectors];
     const int x = static_cast<int>(threadIdx.x) % kVectors;
     const int y = static_cast<int>(threadIdx.x) / kVectors;
     const int area = bm * bn;
@@ -290,14 +290,14 @@ __global__ void __launch_bounds__(256)
     const int tile = static_cast<int>(blockIdx.x) / blocks_per_tile;
     const int element = (static_cast<int>(blockIdx.x) % blocks_per_tile * kVectors + x) * kV;
     const int parts = work.division.parts(tile);
-    if (parts == 1) return;  // that block has written C
     const auto corner = work.tiles.corner(work.division.first_shared() + tile);
     const std::int64_t i = std::int64_t{corner.m} * bm + element / bn;
     const std::int64_t j = std::int64_t{corner.n} * bn + element % bn;
 
     const S* const partial = work.partial + std::int64_t{work.division.first_slot(tile)} * area + element;
     Vector<S, kV> sums{};
-    wait_for_previous();  // the parts may just be being written
+    wait_for_previous();     // the parts, which the kernel before this one writes
+    if (parts == 1) return;  // its block has written C
     if (i < p.m && j < p.n) {
 #pragma unroll 4
         for (int n = y; n < parts; n += kTogether) {
@@ -306,11 +306,11 @@ __global__ void __launch_bounds__(256)
             for (int e = 0; e < kV; ++e) sums.at[e] = sums.at[e] + part.at[e];
         }
     }
-    shared[y][x] = sums;
+    added[y][x] = sums;
     __syncthreads();  // every part is there
     if (y == 0 && i < p.m) {
         for (int other = 1; other < kTogether; ++other) {
-            for (int e = 0; e < kV; ++e) sums.at[e] = sums.at[e] + shared[other][x].at[e];
+            for (int e = 0; e < kV; ++e) sums.at[e] = sums.at[e] + added[other][x].at[e];
         }
         finish_vector(p, writes_vectors(p), i, j, sums.at);
     }
@@ -326,13 +326,14 @@ struct Divided {
 };
 
 inline Divided<SplitTiles> divide(const Split& split, std::int64_t tiles, std::int64_t steps) {
-    const std::int64_t shared = tiles - split.whole;
+    const std::int64_t whole = split.splits == 1 ? tiles : split.whole;  // one part is the whole
+    const std::int64_t shared = tiles - whole;
     const std::int64_t parts = shared * split.splits;
-    return {.division = {.whole = split.whole,
+    return {.division = {.whole = whole,
                          .splits = split.splits,
                          .steps = steps,
                          .steps_each = divide_up<std::int64_t>(steps, split.splits)},
-            .blocks = split.whole + parts,
+            .blocks = whole + parts,
             .shared = shared,
             .slots = parts};
 }
@@ -396,7 +397,8 @@ Launch launch_tiles(const Problem& problem, const Arguments<T>& arguments, const
         launch.details.begin(),
         {{"tile", std::to_string(kTile.bm) + "x" + std::to_string(kTile.bn) + "x" + std::to_string(kTile.bk)},
          {"stages", std::to_string(kTile.stages)},
-         {"shared_tiles", std::to_string(divided.shared)}});
+         {"shared_tiles", std::to_string(divided.shared)},
+         {"partial_sums", std::to_string(divided.slots)}});
     launch.workspace_bytes = partial->bytes();
     return launch;
 }

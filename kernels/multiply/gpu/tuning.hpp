@@ -178,8 +178,9 @@ constexpr Share best_share(const Tile& t, std::int64_t m, std::int64_t n, std::i
     const auto consider = [&](std::int64_t blocks, std::int64_t whole) {
         const std::int64_t shared = tiles - blocks * whole;
         const double each = static_cast<double>(tiles) / static_cast<double>(blocks) * depth;
-        const double clocks = estimate_waves(t, cost, blocks, each, whole + 1, multiprocessors) +
-                              add_clocks(t, cost, shared == 0 ? 0 : blocks + shared);
+        const double clocks =
+            estimate_waves(t, cost, blocks, each, whole + (shared == 0 ? 0 : 1), multiprocessors) +
+            add_clocks(t, cost, shared == 0 ? 0 : blocks + shared);
         if (clocks < best.clocks) best = {blocks, whole, clocks};
     };
     if (steps < kFewestSteps || tiles * steps > kMostSteps) return best;
