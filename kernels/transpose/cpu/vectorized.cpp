@@ -38,11 +38,13 @@ namespace gpumat::transpose::cpu {
 namespace {
 
 constexpr std::int64_t kLineBytes = 64;
-constexpr std::int64_t kRunBytes = 128;       // a tile's part of one row of the output
-constexpr std::int64_t kLongRunBytes = 1024;  // the same where the input is at most a line wide
-constexpr std::int64_t kReadBytes = 512;      // a tile's part of one row of the input
-constexpr std::int64_t kSwapBytes = 256;      // a side of a tile that is swapped with its mirror image
-constexpr std::int64_t kStripTiles = 64;      // tiles below each other that one thread takes
+constexpr std::int64_t kRunBytes = 128;        // a tile's part of one row of the output
+constexpr std::int64_t kLongRunBytes = 1024;   // the same where the input is at most a line wide
+constexpr std::int64_t kReadBytes = 512;       // a tile's part of one row of the input,
+constexpr std::int64_t kLongReadBytes = 1024;  // and of bytes, whose buffer takes most of the time
+constexpr std::int64_t kSwapBytes = 256;       // a side of a tile that is swapped with its mirror image
+constexpr std::int64_t kStripTiles = 64;       // tiles below each other that one thread takes
+constexpr std::int64_t kStripsAThread = 4;     // at least, where the strips can be shorter
 static_assert(kRunBytes % kLineBytes == 0 && kLongRunBytes % kLineBytes == 0 && kReadBytes % kLineBytes == 0,
               "tiles are made of whole lines");
 
@@ -50,6 +52,11 @@ constexpr std::int64_t kDenseBytes = std::int64_t{32} << 10;  // of a result wit
 static_assert(kDenseBytes >= kLineBytes * kRunBytes, "a line of columns fits");
 constexpr std::int64_t kBytesAtOnce = std::int64_t{1} << 20;      // that a thread takes at least
 constexpr std::int64_t kStreamFromBytes = std::int64_t{1} << 20;  // a smaller result stays in the cache
+
+/// A tile's part of one row of the input, of elements of that size.
+constexpr std::int64_t read_bytes_for(std::int64_t size) {
+    return size == 1 ? kLongReadBytes : kReadBytes;
+}
 
 /// Bytes from row to row of the buffer of a tile: its part of a row of the output, and in the line before it
 /// what the tile above left over, less than a line.
@@ -473,7 +480,7 @@ void transpose_strip(const std::byte* in, std::int64_t in_stride, std::int64_t r
     const std::int64_t run_bytes = cols * kSize <= kLineBytes ? kLongRunBytes : kRunBytes;
     const std::int64_t tile_rows = run_bytes / kSize;
     const std::int64_t stride = stride_for(run_bytes);
-    alignas(kLineBytes) std::byte stage[kReadBytes / kSize * stride_for(kRunBytes)];
+    alignas(kLineBytes) std::byte stage[read_bytes_for(kSize) / kSize * stride_for(kRunBytes)];
     for (std::int64_t i = 0; i < rows; i += tile_rows) {
         const std::int64_t count = std::min(tile_rows, rows - i);
         const bool last = i + count == rows;
@@ -522,16 +529,21 @@ template <class T>
 void transpose(const std::byte* in, std::byte* out, std::int64_t m, std::int64_t n, int threads,
                const Functions& use) {
     constexpr std::int64_t kSize = sizeof(T);
-    constexpr std::int64_t kCols = kReadBytes / kSize;
-    constexpr std::int64_t kStripRows = kStripTiles * kRunBytes / kSize;
+    constexpr std::int64_t kCols = read_bytes_for(kSize) / kSize;
     const std::int64_t across = (n + kCols - 1) / kCols;
-    const std::int64_t strips = across * ((m + kStripRows - 1) / kStripRows);
-    const std::int64_t strip_bytes = std::min(m, kStripRows) * std::min(n, kCols) * kSize;
+    const auto strips_of = [&](std::int64_t strip_rows) {
+        return across * ((m + strip_rows - 1) / strip_rows);
+    };
+    std::int64_t strip_rows = kStripTiles * kRunBytes / kSize;
+    while (strips_of(strip_rows) < kStripsAThread * threads && strip_rows > kRunBytes / kSize)
+        strip_rows /= 2;
+    const std::int64_t strips = strips_of(strip_rows);
+    const std::int64_t strip_bytes = std::min(m, strip_rows) * std::min(n, kCols) * kSize;
     parallel_for(strips, kBytesAtOnce / strip_bytes, threads, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t strip = begin; strip < end; ++strip) {
-            const std::int64_t i = strip / across * kStripRows;
+            const std::int64_t i = strip / across * strip_rows;
             const std::int64_t j = strip % across * kCols;
-            transpose_strip<T>(in + (i * n + j) * kSize, n * kSize, std::min(kStripRows, m - i),
+            transpose_strip<T>(in + (i * n + j) * kSize, n * kSize, std::min(strip_rows, m - i),
                                std::min(kCols, n - j), out + (j * m + i) * kSize, m * kSize, use);
         }
         finish_streaming();
