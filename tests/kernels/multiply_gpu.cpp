@@ -413,8 +413,8 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
     const std::vector<const Level*> tested = levels_under_test(registry);
     if (std::ranges::find(tested, &pipelined) == tested.end()) return;
     // Many tiles in every direction, edges that are cut, and blocks that compute whole tiles, parts of tiles,
-    // or both. In tiles of 128 columns 2160×2040 has fewer steps to share
-    // than a device of 132 multiprocessors has blocks.
+    // or both. In tiles of 128 columns 2160×2040 has fewer steps to share than a device of 132
+    // multiprocessors has blocks.
     const bool small = small_shapes_only();
     const std::vector<Extents> shapes =
         small ? std::vector{Extents{2200, 2150, 131}, Extents{2160, 2040, 100}}
@@ -478,8 +478,7 @@ TEST_CASE("a launch takes its operands anew in every run, from a copy of it too"
         multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
             for (const bool transposed : {false, true}) {
                 Problem p{.operation = Operation::multiply, .type = type, .m = 1531, .n = 1408, .k = 1030};
-                p.transpose_b =
-                    transposed;  // then both operands have to be packed, and else A alone, but for f16
+                p.transpose_b = transposed;  // then both operands are packed, and else A alone (f16: both)
                 const DeviceMemory a = gpu->allocate(static_cast<std::size_t>(p.m * p.k) * sizeof(T));
                 const DeviceMemory b = gpu->allocate(static_cast<std::size_t>(p.k * p.n) * sizeof(T));
                 const DeviceMemory c = gpu->allocate(static_cast<std::size_t>(p.m * p.n) * sizeof(T));
