@@ -256,6 +256,16 @@ std::string name_of_case(const Level& level, const Problem& p, int offset) {
     return name;
 }
 
+/// What a launch leaves in `c`, which is poisoned before.
+std::vector<std::byte> result_of(Gpu& gpu, const Launch& launch, const DeviceMemory& c) {
+    gpu.fill(c.data(), kPoison, c.bytes());
+    launch.run();
+    gpu.synchronize();
+    std::vector<std::byte> bytes(c.bytes());
+    gpu.download(bytes.data(), c.data(), bytes.size());
+    return bytes;
+}
+
 std::vector<const Level*> levels_under_test(const Registry& registry) {
     std::vector<const Level*> levels = registry.levels(Operation::multiply, DeviceKind::gpu);
     if (const char* only = std::getenv("GPUMAT_TEST_LEVEL")) {
@@ -440,16 +450,11 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
                 const DeviceMemory b = draw(p.k * p.n);
                 const DeviceMemory c = gpu->allocate(static_cast<std::size_t>(p.m * p.n) * sizeof(T));
                 const auto result = [&](const Level& level) {
-                    gpu->fill(c.data(), kPoison, c.bytes());
                     const Launch launch =
                         prepare_launch(level, p, {a.data(), b.data(), nullptr, c.data()}, device);
                     packed += static_cast<int>(std::ranges::count(
                         launch.details, std::pair<std::string, std::string>("copies", "tensor maps")));
-                    launch.run();
-                    gpu->synchronize();
-                    std::vector<std::byte> bytes(c.bytes());
-                    gpu->download(bytes.data(), c.data(), bytes.size());
-                    return bytes;
+                    return result_of(*gpu, launch, c);
                 };
                 const std::vector<std::byte> expected = result(naive);
                 for (const int pack : {0, 1, 64, 128}) {
@@ -488,14 +493,6 @@ TEST_CASE("a launch takes its operands anew in every run, from a copy of it too"
                     for (T& value : values) value = whole_number<T>(random);
                     gpu->upload(memory.data(), values.data(), memory.bytes());
                 };
-                const auto result = [&](const Launch& launch) {
-                    gpu->fill(c.data(), kPoison, c.bytes());
-                    launch.run();
-                    gpu->synchronize();
-                    std::vector<std::byte> bytes(c.bytes());
-                    gpu->download(bytes.data(), c.data(), bytes.size());
-                    return bytes;
-                };
                 const auto prepared = [&](const Level& level) {
                     return prepare_launch(level, p, {a.data(), b.data(), nullptr, c.data()}, device);
                 };
@@ -509,8 +506,8 @@ TEST_CASE("a launch takes its operands anew in every run, from a copy of it too"
                 for (int run = 0; run < 3; ++run) {
                     fill(a);
                     fill(b);
-                    const std::vector<std::byte> expected = result(reference);
-                    for (const Launch& launch : launches) CHECK(result(launch) == expected);
+                    const std::vector<std::byte> expected = result_of(*gpu, reference, c);
+                    for (const Launch& launch : launches) CHECK(result_of(*gpu, launch, c) == expected);
                 }
             }
         });

@@ -273,8 +273,8 @@ class Tuner {
         }
         std::printf(
             "INDEX:RATIO of the best way, then the model's: BLOCKSxWHOLE, the whole tiles of a block, of "
-            "packed "
-            "operands; of others t (the tiles of the last wave split) or s (all split), and in how many\n");
+            "packed operands; of others t (the tiles of the last wave split) or s (all split), and in how "
+            "many\n");
     }
 
   private:

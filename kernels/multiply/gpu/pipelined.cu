@@ -25,7 +25,9 @@
 // an operand once more. Limited by: issue slots. A scheduler starts one instruction a clock and a warp's
 // multiply-add fills it, so the rate is at most the share of multiply-adds among the instructions (94 % in
 // the packed loop), less the clock or so by which every read of shared memory holds up the registers (5 %).
-// 32-bit integers have half as many multipliers. Idea: Volkov and Demmel, "Benchmarking GPUs to tune dense
+// 32-bit integers have half as many multipliers.
+//
+// Idea: Volkov and Demmel, "Benchmarking GPUs to tune dense
 // linear algebra" (2008); Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008)
 // for packing; NVIDIA, CUDA C++ Programming Guide, asynchronous data copies; Osama et al., "Stream-K" (2023)
 // for the last wave.
