@@ -62,13 +62,14 @@ constexpr auto candidates() {
             Tile{96, 192, 32, 12, 12, 4, 3, 2, 84, true},  // 10
         };
     } else if constexpr (sizeof(S) == 8) {
+        constexpr int kDepth = kIsComplex<S> ? 20 : 24;  // whole turns of the inner loop
         return std::array{
-            Tile{128, 128, 8, 8, 8, 4, 4, 1, 85},         // 0
-            Tile{32, 64, 8, 4, 4, 4, 4, 4, 55},           // 1
-            Tile{128, 128, 32, 8, 8, 4, 3, 1, 85, true},  // 2
-            Tile{128, 128, 16, 8, 8, 4, 4, 1, 85, true},  // 3
-            Tile{128, 64, 16, 8, 8, 4, 4, 2, 85, true},   // 4
-            Tile{128, 64, 20, 8, 8, 4, 3, 2, 85, true},   // 5
+            Tile{128, 128, 8, 8, 8, 4, 4, 1, 85},            // 0
+            Tile{32, 64, 8, 4, 4, 4, 4, 4, 55},              // 1
+            Tile{128, 128, 32, 8, 8, 4, 3, 1, 85, true},     // 2
+            Tile{128, 128, 16, 8, 8, 4, 4, 1, 85, true},     // 3
+            Tile{128, 64, 16, 8, 8, 4, 4, 2, 85, true},      // 4
+            Tile{128, 64, kDepth, 8, 8, 4, 3, 2, 85, true},  // 5
         };
     } else {
         return std::array{
