@@ -309,6 +309,46 @@ TEST_CASE("rows a multiple of 128 KiB apart, whose tiles come in pairs") {
     count.print("pairs");
 }
 
+TEST_CASE("few columns and few rows, and enough of the others to fill the device") {
+    if (small_shapes_only()) return;
+    const std::int64_t many = std::int64_t{1008} * gpu().info().multiprocessors;  // whole words
+    Count count;
+    const Level* const level = registry().find(Operation::transpose, DeviceKind::gpu, "vectorized");
+    REQUIRE(level != nullptr);
+    for (const Type type : {Type::u8, Type::u16, Type::u32, Type::u64}) {
+        std::vector<std::int64_t> few = {33, 40, 84, 143};
+        if (type == Type::u8) few.insert(few.end(), {48, 207, 319});
+        for (const std::int64_t thin : few) {
+            for (const Shape shape :
+                 {Shape{many, thin}, Shape{many + 1, thin}, Shape{thin, many}, Shape{thin, many + 1}}) {
+                const Problem problem{.type = type, .m = shape.m, .n = shape.n};
+                count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
+            }
+        }
+    }
+    count.print("thin");
+}
+
+TEST_CASE("columns of tiles that share lines and are too tall for L2, in rows short and long") {
+    if (small_shapes_only()) return;
+    constexpr std::int64_t kShortestRun_bytes = 256;  // of a tile's row
+    const auto m = static_cast<std::int64_t>(gpu().info().l2_bytes / 6 / kShortestRun_bytes) + 77;
+    Count count;
+    const Level* const level = registry().find(Operation::transpose, DeviceKind::gpu, "vectorized");
+    REQUIRE(level != nullptr);
+    for (const Type type : kTypes) {
+        for (const std::int64_t n : {33, 48}) {
+            const Problem problem{.type = type, .m = m / 16 * 16 + 1, .n = n};
+            count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
+        }
+    }
+    for (const Problem& problem : {Problem{.type = Type::u64, .m = m / 16 * 16 + 1, .n = 1025},
+                                   Problem{.type = Type::u64, .m = m / 16 * 16, .n = 1026},
+                                   Problem{.type = Type::u64, .m = m / 16 * 16, .n = 98}})
+        count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
+    count.print("tall columns");
+}
+
 TEST_CASE("tiles enough to fill the device, in rows of whole lines of 128 bytes and in others") {
     if (small_shapes_only()) return;
     struct Large {

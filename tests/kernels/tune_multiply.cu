@@ -2,10 +2,11 @@
 // one type, GPUMAT_TUNE_TYPE (float where nothing is said). Only float is compared with cuBLAS.
 //
 // tune_multiply once INDEX M N K launches one candidate twice, or cuBLAS with index -1, for a profiler.
-// tune_multiply [SIZE…]: for each shape, every candidate tile is checked against the naive level on whole
-// numbers, where sums are exact, and then timed on random numbers with a cold L2 cache, in the way that the
-// model chooses and in others. Prints the rates as ratios to cuBLAS. The last row is what `pipelined` chooses
-// by itself. The figures go into kernels/multiply/gpu/tuning.hpp.
+// tune_multiply [N…]: for squares of N, or a table of shapes where there is none, every candidate tile is
+// checked against the naive level on whole numbers, where sums are exact, and then timed on random numbers
+// with a cold L2 cache, in the way that the model chooses and in others. Prints the rates as ratios to
+// cuBLAS. The last row is what `pipelined` chooses by itself. The figures go into
+// kernels/multiply/gpu/tuning.hpp.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -360,9 +361,11 @@ int main(int argc, char** argv) try {
     }
     Tuner::legend();
     for (const Shape& shape : kShapes) {
-        bool asked = argc == 1;
-        for (int i = 1; i < argc; ++i) asked = asked || std::to_string(shape.n) == argv[i];
-        if (asked) tuner.measure(shape);
+        if (argc == 1) tuner.measure(shape);
+    }
+    for (int i = 1; i < argc; ++i) {
+        const std::int64_t n = std::atoll(argv[i]);
+        tuner.measure({n, n, n});
     }
     return 0;
 } catch (const std::exception& error) {

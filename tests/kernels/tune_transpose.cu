@@ -54,7 +54,9 @@ const std::vector<Shape> kShapes = {{"512", 512, 512},
                                     {"1e6x64", 1000000, 64},
                                     {"64x1e6", 64, 1000000},
                                     {"1e7x3", 10000000, 3},
-                                    {"3x1e7", 3, 10000000}};
+                                    {"3x1e7", 3, 10000000},
+                                    {"1e6x50", 1000001, 50},
+                                    {"50x1e6", 50, 1000001}};
 
 struct Candidate {
     std::string name;
@@ -126,7 +128,7 @@ void add_shifted(const std::vector<int>& bands) {
                       PLAN::kRowWords, PLAN::kRows, PLAN::kAlign_bytes, PLAN::kThreads, PLAN::kResident,
                       text(PLAN::kStore), band);
         candidates.push_back(
-            {name, [](const Shape& shape) { return !whole_words(shape, 16) && shape.n > kThin; },
+            {name, [](const Shape& shape) { return !whole_words(shape, 16) && shape.n > 31; },
              [band](const Shape& shape, const void* in, void* out) {
                  const BandOrder order = shifted_order<T, PLAN>(shape.m, shape.n, band);
                  const int pitch = Tile::pitch(shape.n);
@@ -139,8 +141,8 @@ void add_shifted(const std::vector<int>& bands) {
 /// Plans in wide and in narrow words, in column order.
 template <int... SIZES>
 void add_both_shifted() {
-    add_shifted<ShiftPlan<16, SIZES..., 0>>({1 << 20});
-    add_shifted<ShiftPlan<kNarrowest_bytes<T>, SIZES..., 0>>({1 << 20});
+    add_shifted<ShiftPlan<16, SIZES...>>({kColumns});
+    add_shifted<ShiftPlan<kNarrowest_bytes<T>, SIZES...>>({kColumns});
 }
 
 template <class PLAN>
@@ -168,27 +170,35 @@ void add_all_tma(const std::vector<int>& bands) {
     (add_tma<PLANS>(bands), ...);
 }
 
+#if GPUMAT_ELEMENT_BYTES < 16
+constexpr ThinPlan kThinPlan = Choices<kBytes>::kThin;
+
+bool tall(const Shape& shape) {
+    return shape.n <= kThinPlan.tall_most;
+}
+
 template <bool SKEWED>
 void add_tall(int tile_bytes) {
-    candidates.push_back({std::string("tall ") + (SKEWED ? "skewed " : "") + std::to_string(tile_bytes),
-                          [](const Shape& shape) { return shape.n <= kThin; },
+    allow(tall_kernel<T, SKEWED>, 2 * kMostThin_bytes);
+    candidates.push_back({std::string("tall ") + (SKEWED ? "skewed " : "") + std::to_string(tile_bytes), tall,
                           [tile_bytes](const Shape& shape, const void* in, void* out) {
                               const ThinTiles tiles = tall_tiles<T>(shape.m, shape.n, tile_bytes);
                               tall_kernel<T, SKEWED><<<tiles.count, kThinThreads, tiles.shared_bytes>>>(
                                   static_cast<const T*>(in), static_cast<T*>(out), shape.m,
-                                  static_cast<int>(shape.n), tiles.length);
+                                  static_cast<int>(shape.n), tiles.length, tiles.warps);
                           }});
 }
 
-#if GPUMAT_ELEMENT_BYTES < 16
 void add_thin() {
-    for (const int tile_bytes : {8 << 10, 16 << 10, 24 << 10, 32 << 10}) {
+    for (const int tile_bytes : {8 << 10, 16 << 10, 24 << 10, 32 << 10, 48 << 10, 64 << 10}) {
         add_tall<false>(tile_bytes);
         add_tall<true>(tile_bytes);
+        allow(wide_kernel<T>, 2 * kMostThin_bytes);
         candidates.push_back({"wide " + std::to_string(tile_bytes),
-                              [](const Shape& shape) { return shape.m <= kThin; },
+                              [](const Shape& shape) { return shape.m <= kThinPlan.wide_most; },
                               [tile_bytes](const Shape& shape, const void* in, void* out) {
-                                  const ThinTiles tiles = wide_tiles<T>(shape.m, shape.n, tile_bytes);
+                                  const ThinTiles tiles =
+                                      wide_tiles<T>(shape.m, shape.n, wide_length<T>(shape.m, tile_bytes));
                                   wide_kernel<T><<<tiles.count, kThinThreads, tiles.shared_bytes>>>(
                                       static_cast<const T*>(in), static_cast<T*>(out),
                                       static_cast<int>(shape.m), shape.n, tiles.length, tiles.pitch_bytes);
@@ -274,7 +284,7 @@ void collect() {
     add_all_words<WordPlan<16, 16, 32, 512, 0, K>, WordPlan<16, 16, 16, 256, 0, K>,
                   WordPlan<16, 16, 32, 512, 0, N, N, 160>, WordPlan<16, 16, 32, 512, 0, N, O, 160>,
                   WordPlan<16, 16, 32, 512, 0, N, O, 256>, WordPlan<16, 32, 16, 512, 0, N, O, 160>>(columns);
-    add_shifted<ShiftPlan<8, 32, 32, 32, 512, 0, N, 4>>(columns);
+    add_shifted<ShiftPlan<8, 32, 32, 32, 512, N, 4>>(columns);
     add_all_words<WordPlan<16, 16, 16, 256, 0>, WordPlan<16, 16, 16, 128, 0>, WordPlan<16, 16, 16, 64, 0>,
                   WordPlan<16, 8, 8, 64, 0>, WordPlan<16, 32, 16, 256, 0>, WordPlan<16, 16, 32, 256, 0>,
                   WordPlan<16, 32, 32, 512, 0>, WordPlan<16, 32, 32, 256, 0>>(bands);

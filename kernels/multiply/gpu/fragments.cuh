@@ -3,10 +3,10 @@
 // What a thread of the level `pipelined` multiplies in one step of k: a column of its rows of A and a row of
 // its columns of B, in two buffers, of which one is read from shared memory while the other is used.
 //
-// Multiply-adds go back and forth along a, so that one reads its sum and one new operand, and finds the other
-// in the register file's reuse cache: two reads a clock are all that its two banks can give. Complex products
-// are four such passes, two with the real part of b and two with its imaginary part, so that no multiply-add
-// waits for the one before it.
+// Multiply-adds go back and forth along one operand, so that one reads its sum and one new operand, and finds
+// the other in the register file's reuse cache: two reads a clock are all that its two banks can give.
+// Complex products are four such passes along a, two with the real part of b and two with its imaginary part,
+// so that no multiply-add waits for the one before it.
 #include "kernels/multiply/gpu/tile_work.cuh"
 
 namespace gpumat::multiply::gpu {
@@ -32,8 +32,8 @@ __device__ inline void walk(bool down, Visit visit) {
     for (int step = 0; step < kRows; ++step) visit(down ? step : kRows - 1 - step);
 }
 
-/// Elements of both operands as they are.
-template <class T, Tile kTile>
+/// Elements of both operands as they are. Multiply-adds go along a, or with kAlongRows along b.
+template <class T, Tile kTile, bool kAlongRows = false>
 struct Fragments {
     using S = Sum<T>;
     using Place = ThreadPlace<T, kTile>;
@@ -43,12 +43,39 @@ struct Fragments {
     /// Reads a buffer. The addresses are those in shared memory of the thread's first elements in a row of
     /// each operand's tile.
     __device__ void read(int buffer, std::uint32_t a_row, std::uint32_t b_row) {
-        read_groups<Place::kLanesM * 16>(a[buffer], a_row);
-        read_groups<Place::kLanesN * 16>(b[buffer], b_row);
+        if constexpr (kAlongRows) {
+            read_groups<Place::kLanesN * 16>(b[buffer], b_row);
+            read_groups<Place::kLanesM * 16>(a[buffer], a_row);
+        } else {
+            read_groups<Place::kLanesM * 16>(a[buffer], a_row);
+            read_groups<Place::kLanesN * 16>(b[buffer], b_row);
+        }
     }
 
     /// Adds the products of a buffer to the sums.
     __device__ void multiply(int buffer, S (&sums)[kTile.tm][kTile.tn]) const {
+        if constexpr (kAlongRows) {
+            multiply_rows(buffer, sums);
+        } else {
+            multiply_columns(buffer, sums);
+        }
+    }
+
+  private:
+    /// The order of rows, and where each begins, is one of many for which the compiler's registers collide in
+    /// no bank.
+    __device__ void multiply_rows(int buffer, S (&sums)[kTile.tm][kTile.tn]) const {
+        static_assert(!kIsComplex<S>);
+#pragma unroll
+        for (int turn = 0; turn < kTile.tm; ++turn) {
+            const int i = turn ^ buffer;
+            const S with = a[buffer][i];
+            walk<kTile.tn>((turn + buffer) % 2 == 0,
+                           [&](int j) { sums[i][j] = multiply_add(with, b[buffer][j], sums[i][j]); });
+        }
+    }
+
+    __device__ void multiply_columns(int buffer, S (&sums)[kTile.tm][kTile.tn]) const {
 #pragma unroll
         for (int j = 0; j < kTile.tn; ++j) {
             const S with = b[buffer][j];

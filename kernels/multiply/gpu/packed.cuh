@@ -26,16 +26,15 @@ struct PackedShape {
     static constexpr int kStageBytes = kBytesA + kTile.bk * kRowB;
     static constexpr int kSharedBytes = kTile.stages * kStageBytes;
     static constexpr int kBarrierBytes = 8;
+    static constexpr bool kAlongRows = kSize == 4 && kTile.tn > kTile.tm;
     using ThreadFragments =
-        std::conditional_t<kIsComplex<Sum<T>>, PlanarFragments<T, kTile>, Fragments<T, kTile>>;
+        std::conditional_t<kIsComplex<Sum<T>>, PlanarFragments<T, kTile>, Fragments<T, kTile, kAlongRows>>;
+    /// How many k the inner loop has one after the other: an even number, as fragments alternate between two
+    /// buffers, and few: more code than the instruction caches hold is slow, the more so as warps are not at
+    /// the same place in it. Four where the compiler finds registers that do not collide, else two. But where
+    /// sums are pairs of registers, it moves fragments between registers at the end of so short a loop.
+    static constexpr int kUnrolled = kAlongRows ? 4 : sizeof(RealOf<Sum<T>>) == 4 ? 2 : 8;
 };
-
-/// How many k the inner loop has one after the other. Two are the fewest, as fragments alternate between
-/// two buffers, and the best: more code than the instruction caches hold is slow, the more so as warps are
-/// not at the same place in it. But where sums are pairs of registers, the compiler moves fragments between
-/// registers at the end of so short a loop.
-template <class S>
-inline constexpr int kUnrolledDepth = sizeof(RealOf<S>) == 4 ? 2 : 8;
 
 /// The same value, in a register: the compiler cannot compute it again in every step instead, where reads of
 /// shared memory would wait for it.
@@ -62,7 +61,7 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
     constexpr int kLead = kStages / 2;  // stages that are filled ahead of the one that is used
     constexpr int kThreads = kTile.threads();
     constexpr int kWarps = kThreads / 32;
-    constexpr int kUnrolled = kUnrolledDepth<S>;
+    constexpr int kUnrolled = Shape::kUnrolled;
     static_assert(kTile.bk % kUnrolled == 0, "whole turns of the loop");
 
     extern __shared__ __align__(128) unsigned char packed_storage[];

@@ -5,6 +5,9 @@
 
 namespace gpumat::transpose::gpu {
 
+/// A band of every tile row: column order.
+inline constexpr int kColumns = 1 << 20;
+
 /// The order in which blocks take the tiles: bands of tile rows, and inside a band column by column.
 ///
 /// A band of 1 is row order, a band of every tile row is column order. In between, the tiles in flight form a
@@ -14,6 +17,9 @@ namespace gpumat::transpose::gpu {
 /// Where the rows of the input are a multiple of 128 KiB apart, those in one column differ in few address
 /// bits, and an H200 does not spread them evenly over its memory. Two columns about 8 KiB apart then take
 /// turns: bit 13 of the address evens it out, as bits 14 and 16 would, but not 12, 15 and 17 (measured).
+///
+/// Where rows are not whole lines of 128 bytes, a tile shares lines with the tile beside it, and device
+/// memory moves them once only if L2 still has them when that one's turn comes: sharing_band.
 struct BandOrder {
     unsigned tiles_x = 0;
     unsigned tiles_y = 0;
@@ -31,6 +37,23 @@ struct BandOrder {
                 .tiles_y = tiles_y,
                 .band = std::clamp(static_cast<unsigned>(band), 1U, std::max(tiles_y, 1U)),
                 .apart = uneven ? static_cast<unsigned>(kApart_bytes / tile_bytes) : 0};
+    }
+
+    /// The tile rows in a band for tiles that share lines with those beside them, of a matrix as above. One
+    /// band of all rows, column order, is best as long as a column of tiles takes no more than a sixth of L2;
+    /// then bands of a tenth. Where the rows of the matrix are short, a low band with all its columns is
+    /// hardly more than what blocks have in flight, and no line leaves L2 before it is used. All measured.
+    [[nodiscard]] static int sharing_band(std::int64_t rows, std::int64_t row_bytes, int tile_rows,
+                                          int tile_bytes, std::uint64_t l2_bytes) {
+        constexpr std::int64_t kShortRow_bytes = 8 << 10;
+        constexpr std::int64_t kLowBand_bytes = 256 << 10;
+        const auto l2 = static_cast<std::int64_t>(l2_bytes);
+        const std::int64_t column = rows * tile_bytes;
+        if (column <= l2 / 6) return kColumns;
+        const std::int64_t most = row_bytes < kShortRow_bytes ? kLowBand_bytes : l2 / 10;
+        const std::int64_t bands = (column + most - 1) / most;
+        const std::int64_t tiles_y = (rows + tile_rows - 1) / tile_rows;
+        return static_cast<int>((tiles_y + bands - 1) / bands);
     }
 
     [[nodiscard]] __host__ __device__ unsigned tiles() const { return tiles_x * tiles_y; }

@@ -221,8 +221,8 @@ __global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kResiden
     }
 }
 
-/// The tiles of `shifted_kernel`: the last aligned piece of an output row may start after the rows' tiles
-/// end.
+/// The tiles of `shifted_kernel` in bands of `band` tile rows. The last aligned piece of an output row may
+/// start after the rows' tiles end.
 template <class T, class PLAN>
 BandOrder shifted_order(std::int64_t rows, std::int64_t cols, int band) {
     using Tile = ShiftTile<T, PLAN>;

@@ -12,6 +12,7 @@
 namespace gpumat::transpose::gpu {
 
 constexpr int kThinThreads = 256;
+constexpr int kThinWarps = kThinThreads / 32;
 constexpr int kSector_bytes = 32;
 
 /// The tiles of a tall or wide matrix along its long side.
@@ -20,14 +21,16 @@ struct ThinTiles {
     unsigned count = 0;
     std::size_t shared_bytes = 0;
     int pitch_bytes = 0;  ///< wide: from row to row in shared memory
+    int warps = 1;        ///< tall: that write one column
 };
 
-/// Tall: few columns. A tile is `tile_rows` whole rows, a multiple of what a warp stores. With SKEWED,
-/// every 128 bytes of shared memory are followed by an empty word: an even number of columns between the
-/// elements of a column would repeat banks.
+/// Tall: few columns. A tile is `tile_rows` whole rows, a multiple of what a warp stores. `warps` of the
+/// block's write one column together. With SKEWED, every 128 bytes of shared memory are followed by an empty
+/// word: an even number of columns between the elements of a column would repeat banks.
 template <class T, bool SKEWED>
 __global__ void __launch_bounds__(kThinThreads)
-    tall_kernel(const T* __restrict__ in, T* __restrict__ out, std::int64_t rows, int cols, int tile_rows) {
+    tall_kernel(const T* __restrict__ in, T* __restrict__ out, std::int64_t rows, int cols, int tile_rows,
+                int warps) {
     constexpr int kSize = sizeof(T);
     constexpr int kStore_bytes = kNarrowest_bytes<T>;
     constexpr int kIn_bytes = SKEWED ? kStore_bytes : 16;
@@ -48,13 +51,15 @@ __global__ void __launch_bounds__(kThinThreads)
     __syncthreads();  // the tile is whole before its columns are read
 
     const bool whole = top >= kHalo && top + tile_rows <= rows;
-    for (int c = 0; c < cols; ++c) {
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    for (int c = warp / warps; c < cols; c += kThinWarps / warps) {
         T* row = out + c * rows;
         const int behind = past_multiple<kSector_bytes>(row + top) / kSize;
         const std::int64_t start = top - behind;
         const int offset = origin + (static_cast<int>(start - first) * cols + c) * kSize;
 #pragma unroll 4
-        for (int i = static_cast<int>(threadIdx.x) * kPack; i < tile_rows; i += kThinThreads * kPack) {
+        for (int i = (warp % warps * 32 + lane) * kPack; i < tile_rows; i += warps * 32 * kPack) {
             Gathered<T, kStore_bytes> gathered;
 #pragma unroll
             for (int p = 0; p < kPack; ++p) {
@@ -72,6 +77,41 @@ __global__ void __launch_bounds__(kThinThreads)
     }
 }
 
+/// How many warps should write one column, of `steps` runs of a warp. Each column costs about a step more.
+inline int warps_of_column(std::int64_t cols, std::int64_t steps) {
+    int best = kThinWarps;
+    std::int64_t least = 0;
+    for (int warps = kThinWarps; warps >= 1; warps /= 2) {
+        const std::int64_t visits = (cols * warps + kThinWarps - 1) / kThinWarps;  // columns of a warp
+        const std::int64_t cost = visits * ((steps + warps - 1) / warps + 1);
+        if (least == 0 || cost < least) {
+            best = warps;
+            least = cost;
+        }
+    }
+    return best;
+}
+
+/// Whether a tall tile is SKEWED: where a warp's reads of a column would repeat banks, and for few columns
+/// (measured).
+template <class T>
+constexpr bool skews(std::int64_t cols) {
+    switch (sizeof(T)) {
+        case 8:
+            return cols % 2 == 0 || cols < 64;
+        case 4:
+            return cols % 4 == 0 || cols <= kFewColumns;
+        default:
+            return cols % 8 == 0;
+    }
+}
+
+/// The bytes of a tall tile's input.
+inline int tall_tile_bytes(const ThinPlan& plan, std::int64_t cols) {
+    if (cols <= kFewColumns) return plan.tall_few_bytes;
+    return std::clamp(static_cast<int>(cols) * plan.tall_run_bytes, plan.tall_bytes, kMostThin_bytes);
+}
+
 template <class T>
 ThinTiles tall_tiles(std::int64_t rows, std::int64_t cols, int tile_bytes) {
     constexpr int kSize = sizeof(T);
@@ -81,7 +121,8 @@ ThinTiles tall_tiles(std::int64_t rows, std::int64_t cols, int tile_bytes) {
     const auto bytes = static_cast<std::size_t>((length + kHalo) * cols * kSize + 32);
     return {.length = static_cast<int>(length),
             .count = static_cast<unsigned>((rows + kHalo + length - 1) / length),
-            .shared_bytes = bytes + bytes / 128 * kNarrowest_bytes<T>};
+            .shared_bytes = bytes + bytes / 128 * kNarrowest_bytes<T>,
+            .warps = warps_of_column(cols, length / kStep)};
 }
 
 /// Wide: few rows. A tile is `tile_cols` whole columns, whose transpose is one run of memory; `tile_cols` is
@@ -106,7 +147,7 @@ __global__ void __launch_bounds__(kThinThreads)
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int warps = ((tile_cols + kHalo) * kSize / kIn_bytes + 2 + 31) / 32;  // a row
 #pragma unroll 4
-    for (int k = static_cast<int>(threadIdx.x) / 32; k < rows * warps; k += kThinThreads / 32) {
+    for (int k = static_cast<int>(threadIdx.x) / 32; k < rows * warps; k += kThinWarps) {
         const int r = k / warps;
         const int byte = (k % warps * 32 + lane) * kIn_bytes;
         const auto* row = reinterpret_cast<const unsigned char*>(corner + r * cols);
@@ -171,14 +212,26 @@ inline int wide_pitch(int bytes, int remainder, int rows) {
     return pitch;
 }
 
+/// Columns of a wide tile of about that many bytes. A warp copies 512 bytes of a row at once, in words that
+/// start before the row and end after it, and all of its lanes should have one.
 template <class T>
-ThinTiles wide_tiles(std::int64_t rows, std::int64_t cols, int tile_bytes) {
+int wide_length(std::int64_t rows, int tile_bytes) {
     constexpr int kSize = sizeof(T);
     constexpr int kStep = kSector_bytes / kSize;
-    const std::int64_t length = std::max<std::int64_t>(tile_bytes / (rows * kSize) / kStep, 1) * kStep;
+    constexpr int kCopied_bytes = 512;
+    const auto few = static_cast<int>(rows);
+    const int copies = std::max((tile_bytes + few * kCopied_bytes * 7 / 10) / (few * kCopied_bytes), 1);
+    const int whole = (copies * kCopied_bytes - 32) / kSize - kStep;
+    return std::max(std::min(whole, kMostThin_bytes / (few * kSize)) / kStep, 1) * kStep;
+}
+
+template <class T>
+ThinTiles wide_tiles(std::int64_t rows, std::int64_t cols, int length) {
+    constexpr int kSize = sizeof(T);
+    constexpr int kStep = kSector_bytes / kSize;
     const int pitch = wide_pitch(static_cast<int>(length + kStep) * kSize + 32,
                                  static_cast<int>(cols % 16 * kSize % 16), static_cast<int>(rows));
-    return {.length = static_cast<int>(length),
+    return {.length = length,
             .count = static_cast<unsigned>((cols + kStep - 1 + length - 1) / length),
             .shared_bytes = static_cast<std::size_t>(rows) * pitch + 32,
             .pitch_bytes = pitch};

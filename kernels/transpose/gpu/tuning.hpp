@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/common/access.cuh"
+#include "kernels/transpose/gpu/order.cuh"
 
 namespace gpumat::transpose::gpu {
 
@@ -12,7 +13,7 @@ namespace gpumat::transpose::gpu {
 /// WORDS_X     words in a row of the input's tile
 /// WORDS_Y     words in a row of the output's tile, a power of two
 /// THREADS     of a block
-/// BAND        tile rows in a band of the block order
+/// BAND        tile rows in a band of the block order; Ragged's follows from the shape (BandOrder)
 /// LOAD, STORE what the accesses ask of the caches
 /// AHEAD       places in the order by which a block asks L2 for a tile ahead of its turn, or 0 (ahead.cuh).
 ///             2 to 4 MiB: of less a part comes too late, of more a part has left L2 again
@@ -37,15 +38,14 @@ struct WordPlan {
 /// ALIGN_BYTES at multiples of which the output rows of a tile start in memory
 /// RESIDENT    blocks for which a multiprocessor must have registers, where it holds as many threads; 0: the
 ///             compiler decides
-template <int WORD_BYTES, int ROW_WORDS, int ROWS, int ALIGN_BYTES, int THREADS, int BAND,
-          Cache STORE = Cache::normal, int RESIDENT = 0>
+template <int WORD_BYTES, int ROW_WORDS, int ROWS, int ALIGN_BYTES, int THREADS, Cache STORE = Cache::normal,
+          int RESIDENT = 0>
 struct ShiftPlan {
     static constexpr int kWord_bytes = WORD_BYTES;
     static constexpr int kRowWords = ROW_WORDS;
     static constexpr int kRows = ROWS;
     static constexpr int kAlign_bytes = ALIGN_BYTES;
     static constexpr int kThreads = THREADS;
-    static constexpr int kBand = BAND;
     static constexpr Cache kStore = STORE;
     static constexpr int kResident = RESIDENT;
 };
@@ -60,8 +60,20 @@ struct TmaPlan {
     static constexpr int kBand = BAND;
 };
 
-/// A band of every tile row: column order.
-inline constexpr int kColumns = 1 << 20;
+/// How `vectorized` works where a matrix has few columns (tall) or few rows (wide): up to how many, and how
+/// large tiles are, in bytes of the input.
+struct ThinPlan {
+    int tall_most;        ///< columns
+    int tall_most_words;  ///< where rows of both matrices are whole words
+    int wide_most;        ///< rows
+    int wide_most_words;  ///< where rows of the input are whole words
+    int tall_few_bytes;   ///< a tile of at most kFewColumns columns
+    int tall_bytes;       ///< a tile of more columns, or more bytes:
+    int tall_run_bytes;   ///< so many of a column
+    int wide_bytes;
+};
+inline constexpr int kFewColumns = 24;
+inline constexpr int kMostThin_bytes = 64 << 10;  ///< of a tile
 
 /// The choices for one element size, a line a choice. All but Swap and SwapScalar, which are reasoned, were
 /// measured on an H200.
@@ -78,7 +90,7 @@ inline constexpr int kColumns = 1 << 20;
 /// Tma         the plan of `tma`
 /// Swap        in place, whole words; a square tile with normal loads
 /// SwapScalar  in place, words of one element; likewise
-/// kTall_bytes, kWide_bytes  of a tile of a matrix of few columns, few rows
+/// kThin       few columns or few rows, words or not
 template <int ELEMENT_BYTES>
 struct Choices;
 
@@ -88,15 +100,14 @@ struct Choices<1> {
     using Uneven = Large;
     using Ragged = Large;
     using Small = WordPlan<16, 8, 16, 128, 32, Cache::once, Cache::once>;
-    using Shifted = ShiftPlan<16, 16, 256, 32, 512, kColumns>;
-    using ShiftedNarrow = ShiftPlan<4, 16, 128, 32, 256, kColumns>;
+    using Shifted = ShiftPlan<16, 16, 256, 32, 512>;
+    using ShiftedNarrow = ShiftPlan<4, 16, 128, 32, 256>;
     using Tma = TmaPlan<1, 1, 64, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<1, 64, 64, 512, 1>;
     static constexpr int kNarrow_columns = 4;
     static constexpr unsigned kSmallTiles = 4;
-    static constexpr int kTall_bytes = 24 << 10;
-    static constexpr int kWide_bytes = 32 << 10;
+    static constexpr ThinPlan kThin{159, 47, 319, 47, 24 << 10, 32 << 10, 400, 32 << 10};
 };
 template <>
 struct Choices<2> {
@@ -104,15 +115,14 @@ struct Choices<2> {
     using Uneven = Large;
     using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
-    using Shifted = ShiftPlan<16, 32, 128, 32, 512, kColumns>;
-    using ShiftedNarrow = ShiftPlan<4, 16, 128, 32, 256, kColumns>;
+    using Shifted = ShiftPlan<16, 32, 128, 32, 512>;
+    using ShiftedNarrow = ShiftPlan<4, 16, 128, 32, 256>;
     using Tma = TmaPlan<1, 2, 128, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<2, 64, 64, 512, 1>;
     static constexpr int kNarrow_columns = 8;
     static constexpr unsigned kSmallTiles = 4;
-    static constexpr int kTall_bytes = 24 << 10;
-    static constexpr int kWide_bytes = 16 << 10;
+    static constexpr ThinPlan kThin{151, 55, 207, 39, 48 << 10, 48 << 10, 640, 32 << 10};
 };
 template <>
 struct Choices<4> {
@@ -120,13 +130,12 @@ struct Choices<4> {
     using Uneven = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::once, 192>;
     using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
-    using Shifted = ShiftPlan<16, 32, 96, 32, 256, kColumns>;
+    using Shifted = ShiftPlan<16, 32, 96, 32, 256>;
     using Tma = TmaPlan<2, 2, 256, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<4, 64, 64, 512, 1>;
     static constexpr unsigned kSmallTiles = 8;
-    static constexpr int kTall_bytes = 8 << 10;
-    static constexpr int kWide_bytes = 16 << 10;
+    static constexpr ThinPlan kThin{127, 47, 143, 51, 16 << 10, 32 << 10, 400, 24 << 10};
 };
 template <>
 struct Choices<8> {
@@ -134,13 +143,12 @@ struct Choices<8> {
     using Uneven = Large;
     using Ragged = WordPlan<16, 16, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
-    using Shifted = ShiftPlan<8, 32, 32, 32, 512, kColumns, Cache::normal, 4>;
+    using Shifted = ShiftPlan<8, 32, 32, 32, 512, Cache::normal, 4>;
     using Tma = TmaPlan<2, 2, 256, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<8, 32, 32, 256, 1>;
     static constexpr unsigned kSmallTiles = 8;
-    static constexpr int kTall_bytes = 8 << 10;
-    static constexpr int kWide_bytes = 16 << 10;
+    static constexpr ThinPlan kThin{84, 23, 135, 35, 16 << 10, 24 << 10, 400, 24 << 10};
 };
 template <>
 struct Choices<16> {
@@ -153,8 +161,5 @@ struct Choices<16> {
     using SwapScalar = Swap;
     static constexpr unsigned kSmallTiles = 4;
 };
-
-/// A matrix with at most this many columns (rows) is tall (wide): a tile holds whole rows (columns) of it.
-inline constexpr int kThin = 31;
 
 }  // namespace gpumat::transpose::gpu

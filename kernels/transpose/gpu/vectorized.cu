@@ -15,7 +15,10 @@
 // What limits it: device memory, and for small matrices the latency of one tile. Which shape of tile serves
 // which element size is measured: tuning.hpp. Sources: swizzled tiles and conflict-free phases, CUDA C++
 // Programming Guide, "Shared Memory"; Little's law.
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "kernels/common/launch.cuh"
 #include "kernels/transpose/gpu/levels.hpp"
@@ -36,10 +39,19 @@ Launch with_tile(Launch launch, const char* kernel, std::int64_t rows, std::int6
     return launch;
 }
 
+/// The tile rows in a band where a tile, a WordTile or a ShiftTile, shares lines with the tile beside it.
+template <class Tile>
+int sharing_band(const Problem& problem, const Device& device) {
+    const auto row_bytes = problem.n * static_cast<std::int64_t>(size_of(problem.type));
+    return BandOrder::sharing_band(problem.m, row_bytes, Tile::kRows, Tile::kRow_bytes,
+                                   device.gpu->info().l2_bytes);
+}
+
 template <class T, class PLAN>
-Launch launch_words(const Problem& problem, const Operands& operands, const Device& device) {
+Launch launch_words(const Problem& problem, const Operands& operands, const Device& device,
+                    int band = PLAN::kBand) {
     using Tile = WordTile<T, PLAN>;
-    const BandOrder order = Tile::order(problem.m, problem.n, PLAN::kBand);
+    const BandOrder order = Tile::order(problem.m, problem.n, band);
     return with_tile(
         make_launch(
             kName, device,
@@ -70,7 +82,7 @@ bool fits(const Problem& problem, const Device& device) {
 template <class T, class PLAN>
 Launch launch_shifted(const Problem& problem, const Operands& operands, const Device& device) {
     using Tile = ShiftTile<T, PLAN>;
-    const BandOrder order = shifted_order<T, PLAN>(problem.m, problem.n, PLAN::kBand);
+    const BandOrder order = shifted_order<T, PLAN>(problem.m, problem.n, sharing_band<Tile>(problem, device));
     const int pitch = Tile::pitch(problem.n);
     return with_tile(make_launch(kName, device,
                                  {.grid = dim3(order.tiles()),
@@ -82,20 +94,20 @@ Launch launch_shifted(const Problem& problem, const Operands& operands, const De
 }
 
 template <class T, bool SKEWED>
-Launch launch_tall(const Problem& problem, const Operands& operands, const Device& device) {
-    const ThinTiles tiles = tall_tiles<T>(problem.m, problem.n, Choices<sizeof(T)>::kTall_bytes);
+Launch launch_tall(const Problem& problem, const Operands& operands, const Device& device,
+                   const ThinTiles& tiles) {
     return with_tile(
         make_launch(
             kName, device,
             {.grid = dim3(tiles.count), .block = dim3(kThinThreads), .shared_bytes = tiles.shared_bytes},
             tall_kernel<T, SKEWED>, static_cast<const T*>(operands.a), static_cast<T*>(operands.c), problem.m,
-            static_cast<int>(problem.n), tiles.length),
+            static_cast<int>(problem.n), tiles.length, tiles.warps),
         "tall", tiles.length, problem.n);
 }
 
 template <class T>
-Launch launch_wide(const Problem& problem, const Operands& operands, const Device& device) {
-    const ThinTiles tiles = wide_tiles<T>(problem.m, problem.n, Choices<sizeof(T)>::kWide_bytes);
+Launch launch_wide(const Problem& problem, const Operands& operands, const Device& device,
+                   const ThinTiles& tiles) {
     return with_tile(
         make_launch(
             kName, device,
@@ -103,6 +115,41 @@ Launch launch_wide(const Problem& problem, const Operands& operands, const Devic
             wide_kernel<T>, static_cast<const T*>(operands.a), static_cast<T*>(operands.c),
             static_cast<int>(problem.m), problem.n, tiles.length, tiles.pitch_bytes),
         "wide", problem.m, tiles.length);
+}
+
+/// Whether thin tiles serve: few enough on the thin side, and enough of them to fill the device, which other
+/// tiles, of which there are more, do sooner. Of so few, though, other tiles would be nearly empty.
+bool takes_thin(const ThinTiles& tiles, std::int64_t thin, const Device& device) {
+    constexpr std::int64_t kAlways = 31;
+    const GpuInfo& gpu = device.gpu->info();
+    return tiles.shared_bytes <= gpu.shared_bytes_per_block &&
+           (thin <= kAlways || tiles.count >= static_cast<unsigned>(gpu.multiprocessors));
+}
+
+/// The launch for few columns or few rows, or none.
+template <class T>
+std::optional<Launch> launch_thin(const Problem& problem, const Operands& operands, const Device& device,
+                                  bool aligned) {
+    constexpr ThinPlan kPlan = Choices<sizeof(T)>::kThin;
+    constexpr std::int64_t kTilesEach = 2;  // for a multiprocessor: smaller tiles rather than fewer
+    const std::int64_t row_bytes = problem.n * static_cast<std::int64_t>(sizeof(T));
+    const auto most_bytes = static_cast<int>(std::min<std::int64_t>(
+        problem.m * row_bytes / (kTilesEach * device.gpu->info().multiprocessors), kMostThin_bytes));
+    if (problem.n <= (aligned ? kPlan.tall_most_words : kPlan.tall_most)) {
+        const int tile_bytes = std::min(tall_tile_bytes(kPlan, problem.n), most_bytes);
+        const ThinTiles tiles = tall_tiles<T>(problem.m, problem.n, tile_bytes);
+        if (takes_thin(tiles, problem.n, device)) {
+            return skews<T>(problem.n) ? launch_tall<T, true>(problem, operands, device, tiles)
+                                       : launch_tall<T, false>(problem, operands, device, tiles);
+        }
+    }
+    // Rows of whole words lie a multiple of words apart in shared memory too, and repeat its banks.
+    if (problem.m <= (row_bytes % 16 == 0 ? kPlan.wide_most_words : kPlan.wide_most)) {
+        const int length = wide_length<T>(problem.m, std::min(kPlan.wide_bytes, most_bytes));
+        const ThinTiles tiles = wide_tiles<T>(problem.m, problem.n, length);
+        if (takes_thin(tiles, problem.m, device)) return launch_wide<T>(problem, operands, device, tiles);
+    }
+    return std::nullopt;
 }
 
 /// Whether rows of both matrices, and the matrices themselves, start at multiples of the word.
@@ -124,11 +171,8 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
                        : launch_in_place<T, typename Choice::SwapScalar>(problem, operands, device);
     }
     if constexpr (sizeof(T) < 16) {
-        if (problem.n <= kThin) {
-            return sizeof(T) == 8 || problem.n % 2 == 0 ? launch_tall<T, true>(problem, operands, device)
-                                                        : launch_tall<T, false>(problem, operands, device);
-        }
-        if (problem.m <= kThin) return launch_wide<T>(problem, operands, device);
+        if (std::optional<Launch> thin = launch_thin<T>(problem, operands, device, aligned))
+            return *std::move(thin);
         if (!aligned) {
             if constexpr (requires { typename Choice::ShiftedNarrow; }) {
                 if (problem.n % Choice::kNarrow_columns == 0 ||
@@ -145,9 +189,12 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
         return launch_words<T, typename Choice::Small>(problem, operands, device);
     if (order.apart != 0) return launch_words<T, typename Choice::Uneven>(problem, operands, device);
     constexpr std::int64_t kLine_bytes = 128;
-    return problem.n * static_cast<std::int64_t>(sizeof(T)) % kLine_bytes == 0
-               ? launch_words<T, typename Choice::Large>(problem, operands, device)
-               : launch_words<T, typename Choice::Ragged>(problem, operands, device);
+    const std::int64_t row_bytes = problem.n * static_cast<std::int64_t>(sizeof(T));
+    if (row_bytes % kLine_bytes == 0)
+        return launch_words<T, typename Choice::Large>(problem, operands, device);
+    using Ragged = typename Choice::Ragged;
+    return launch_words<T, Ragged>(problem, operands, device,
+                                   sharing_band<WordTile<T, Ragged>>(problem, device));
 }
 
 }  // namespace
