@@ -15,7 +15,6 @@ template <int ROWS, int ROW_BYTES>
 __device__ __forceinline__ void ask_ahead(const BandOrder& order, unsigned ahead, const void* matrix,
                                           std::int64_t rows, std::int64_t row_bytes) {
 #if __CUDA_ARCH__ >= 800
-    constexpr unsigned kLine_bytes = 128;
     constexpr unsigned kLines = ROW_BYTES / kLine_bytes;  // of a row of the tile
     static_assert(ROW_BYTES % kLine_bytes == 0);
     if (threadIdx.x >= ROWS * kLines || blockIdx.x + ahead >= gridDim.x) return;

@@ -8,6 +8,8 @@ namespace gpumat::transpose::gpu {
 /// A band of every tile row: column order.
 inline constexpr int kColumns = 1 << 20;
 
+inline constexpr int kLine_bytes = 128;  ///< of L2
+
 /// The order in which blocks take the tiles: bands of tile rows, and inside a band column by column.
 ///
 /// A band of 1 is row order, a band of every tile row is column order. In between, the tiles in flight form a
@@ -18,7 +20,7 @@ inline constexpr int kColumns = 1 << 20;
 /// bits, and an H200 does not spread them evenly over its memory. Two columns about 8 KiB apart then take
 /// turns: bit 13 of the address evens it out, as bits 14 and 16 would, but not 12, 15 and 17 (measured).
 ///
-/// Where rows are not whole lines of 128 bytes, a tile shares lines with the tile beside it, and device
+/// Where rows are not whole lines, a tile shares lines with the tile beside it, and device
 /// memory moves them once only if L2 still has them when that one's turn comes: sharing_band.
 struct BandOrder {
     unsigned tiles_x = 0;

@@ -30,7 +30,6 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
     using Tile = TmaTile<T, Plan>;
     constexpr std::int64_t kSize = sizeof(T);
     constexpr int kRow_bytes = Tile::kCols * static_cast<int>(kSize);
-    constexpr std::int64_t kLine_bytes = 128;
     const std::int64_t row_bytes = problem.n * kSize;
     const int band = row_bytes % kLine_bytes == 0
                          ? Plan::kBand

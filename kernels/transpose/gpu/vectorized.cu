@@ -188,7 +188,6 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
     if (order.tiles() < Choice::kSmallTiles * processors)
         return launch_words<T, typename Choice::Small>(problem, operands, device);
     if (order.apart != 0) return launch_words<T, typename Choice::Uneven>(problem, operands, device);
-    constexpr std::int64_t kLine_bytes = 128;
     const std::int64_t row_bytes = problem.n * static_cast<std::int64_t>(sizeof(T));
     if (row_bytes % kLine_bytes == 0)
         return launch_words<T, typename Choice::Large>(problem, operands, device);
