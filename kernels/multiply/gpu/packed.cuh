@@ -31,9 +31,12 @@ struct PackedShape {
         std::conditional_t<kIsComplex<Sum<T>>, PlanarFragments<T, kTile>, Fragments<T, kTile, kAlongRows>>;
     /// How many k the inner loop has one after the other: an even number, as fragments alternate between two
     /// buffers, and few: more code than the instruction caches hold is slow, the more so as warps are not at
-    /// the same place in it. Four where the compiler finds registers that do not collide, else two. But where
-    /// sums are pairs of registers, it moves fragments between registers at the end of so short a loop.
-    static constexpr int kUnrolled = kAlongRows ? 4 : sizeof(RealOf<Sum<T>>) == 4 ? 2 : 8;
+    /// the same place in it. But in so short a loop the compiler does not always find registers that
+    /// fragments can stay in, and that do not collide. All measured.
+    static constexpr int kUnrolled = kAlongRows                    ? 4
+                                     : sizeof(RealOf<Sum<T>>) == 4 ? 2
+                                     : kIsComplex<Sum<T>>          ? 4
+                                                                   : 8;
 };
 
 /// The same value, in a register: the compiler cannot compute it again in every step instead, where reads of
