@@ -170,7 +170,6 @@ void add_all_tma(const std::vector<int>& bands) {
     (add_tma<PLANS>(bands), ...);
 }
 
-#if GPUMAT_ELEMENT_BYTES < 16
 constexpr ThinPlan kThinPlan = Choices<kBytes>::kThin;
 
 bool tall(const Shape& shape) {
@@ -205,7 +204,6 @@ void add_thin() {
                               }});
     }
 }
-#endif
 
 void collect() {
     constexpr Cache N = Cache::normal;
@@ -317,9 +315,7 @@ void collect() {
     add_all_tma<TmaPlan<4, 4, 256, 0>, TmaPlan<4, 4, 512, 0>, TmaPlan<2, 2, 64, 0>, TmaPlan<4, 8, 512, 0>>(
         few);
 #endif
-#if GPUMAT_ELEMENT_BYTES < 16
     add_thin();
-#endif
 }
 
 template <int WORDS, int THREADS, Cache LOAD, Cache STORE>

@@ -94,14 +94,35 @@ std::span<const Level> levels() {
     return kLevels;
 }
 
+namespace {
+
+/// Whether `tma` was measured to be faster on an H200: low matrices, and narrow ones of whole sectors.
+bool tma_is_faster(const Problem& problem) {
+    struct Rows {
+        std::size_t element_bytes;
+        std::int64_t from, below;
+    };
+    constexpr std::array kRows = {Rows{1, 32, 112}, Rows{2, 40, 80}, Rows{4, 32, 64}, Rows{8, 20, 40}};
+    const std::size_t size = size_of(problem.type);
+    if (problem.m <= problem.n) {
+        return std::ranges::any_of(kRows, [&](const Rows& rows) {
+            return rows.element_bytes == size && problem.m >= rows.from && problem.m < rows.below;
+        });
+    }
+    constexpr std::int64_t kSector_bytes = 32;
+    const auto bytes = static_cast<std::int64_t>(size);
+    return size <= 2 && problem.n >= 32 && problem.n <= 64 && problem.n * bytes % kSector_bytes == 0 &&
+           problem.m * bytes % kSector_bytes == 0;
+}
+
+}  // namespace
+
 std::vector<Preference> preference(const Problem& problem, const Device&) {
-    constexpr std::int64_t kVectorizedTile = 256;  // its side for bytes
-    const std::int64_t side = std::min(problem.m, problem.n);
     std::vector<Preference> order = {
         {"vectorized", "on an H200 it is the fastest that was measured, or as fast, at this shape"}};
-    if (size_of(problem.type) == 1 && side >= 32 && side < kVectorizedTile)
+    if (tma_is_faster(problem))
         order.insert(order.begin(),
-                     {"tma", "a matrix of bytes with a side below 256 fills its tiles better"});
+                     {"tma", "on an H200 it is the fastest that was measured with so short a side"});
     return order;
 }
 

@@ -20,8 +20,8 @@ inline constexpr int kLine_bytes = 128;  ///< of L2
 /// bits, and an H200 does not spread them evenly over its memory. Two columns about 8 KiB apart then take
 /// turns: bit 13 of the address evens it out, as bits 14 and 16 would, but not 12, 15 and 17 (measured).
 ///
-/// Where rows are not whole lines, a tile shares lines with the tile beside it, and device
-/// memory moves them once only if L2 still has them when that one's turn comes: sharing_band.
+/// Where rows are not whole lines, a tile shares lines with the tile beside it, and device memory moves them
+/// once only if L2 still has them when that one's turn comes: sharing_band.
 struct BandOrder {
     unsigned tiles_x = 0;
     unsigned tiles_y = 0;
@@ -49,7 +49,7 @@ struct BandOrder {
                                           int tile_bytes, std::uint64_t l2_bytes) {
         constexpr std::int64_t kShortRow_bytes = 8 << 10;
         constexpr std::int64_t kLowBand_bytes = 256 << 10;
-        const auto l2 = static_cast<std::int64_t>(l2_bytes);
+        const auto l2 = std::max(static_cast<std::int64_t>(l2_bytes), 10 * kLowBand_bytes);
         const std::int64_t column = rows * tile_bytes;
         if (column <= l2 / 6) return kColumns;
         const std::int64_t most = row_bytes < kShortRow_bytes ? kLowBand_bytes : l2 / 10;

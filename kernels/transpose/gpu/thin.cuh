@@ -97,10 +97,12 @@ inline int warps_of_column(std::int64_t cols, std::int64_t steps) {
 template <class T>
 constexpr bool skews(std::int64_t cols) {
     switch (sizeof(T)) {
+        case 16:
+            return false;
         case 8:
             return cols % 2 == 0 || cols < 64;
         case 4:
-            return cols % 4 == 0 || cols <= kFewColumns;
+            return cols % 16 == 0 || cols <= kFewColumns;
         default:
             return cols % 8 == 0;
     }

@@ -84,8 +84,7 @@ inline constexpr int kMostThin_bytes = 64 << 10;  ///< of a tile
 /// Small       whole words, fewer than kSmallTiles tiles of Large for each multiprocessor
 /// Shifted     rows that are not whole words
 /// ShiftedNarrow  the same where the number of columns is a multiple of kNarrow_columns, so that wide words
-/// put
-///             a column of the tile into few banks, and where a block has too little shared memory for
+///             put a column of the tile into few banks, and where a block has too little shared memory for
 ///             Shifted
 /// Tma         the plan of `tma`
 /// Swap        in place, whole words; a square tile with normal loads
@@ -160,6 +159,7 @@ struct Choices<16> {
     using Swap = WordPlan<16, 16, 16, 128, 1>;
     using SwapScalar = Swap;
     static constexpr unsigned kSmallTiles = 4;
+    static constexpr ThinPlan kThin{22, 22, 19, 19, 8 << 10, 8 << 10, 400, 16 << 10};
 };
 
 }  // namespace gpumat::transpose::gpu

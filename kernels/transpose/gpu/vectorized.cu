@@ -170,9 +170,9 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
         return aligned ? launch_in_place<T, typename Choice::Swap>(problem, operands, device)
                        : launch_in_place<T, typename Choice::SwapScalar>(problem, operands, device);
     }
-    if constexpr (sizeof(T) < 16) {
-        if (std::optional<Launch> thin = launch_thin<T>(problem, operands, device, aligned))
-            return *std::move(thin);
+    if (std::optional<Launch> thin = launch_thin<T>(problem, operands, device, aligned))
+        return *std::move(thin);
+    if constexpr (requires { typename Choice::Shifted; }) {
         if (!aligned) {
             if constexpr (requires { typename Choice::ShiftedNarrow; }) {
                 if (problem.n % Choice::kNarrow_columns == 0 ||
