@@ -15,6 +15,8 @@ kind = sys.argv[3] if len(sys.argv) > 3 else None
 transpose = record["rows"][0]["op"] == "transpose"
 rate = "effective_bandwidth_gbps" if transpose else "gflops"
 rows = [row for row in record["rows"] if row[rate] is not None and kind in (None, row["type"])]
+if not rows:
+    sys.exit(f"{sys.argv[1]}: no rows of {kind or 'any type'} that ran")
 unit = "GB/s" if transpose else "GFLOP/s"
 
 
@@ -28,7 +30,7 @@ def curves():
     """Plot command and data of a curve a level, over n."""
     points = {}
     for row in rows:
-        points.setdefault(row["level"], []).append(f"{row['n']} {row[rate]}")
+        points.setdefault(row["level"] + " " + row["type"], []).append(f"{row['n']} {row[rate]}")
     plots = ", ".join(f'"-" with lines title "{name}"' for name in points)
     return [f'set xlabel "n"; set ylabel "{unit}"; set yrange [0:*]', "plot " + plots], points.values()
 

@@ -151,6 +151,19 @@ bool serves(const Level& level, const Problem& problem, const Bytes& input, Offs
     return true;
 }
 
+/// Which of its kernels the level would take for matrices at aligned places; they are not touched.
+std::string kernel_of(const Level& level, const Problem& problem) {
+    const DeviceMemory place = gpu().allocate(16);
+    Operands operands;
+    operands.a = place.data();
+    operands.c = place.data();
+    const Launch launch = prepare_launch(level, problem, operands, device());
+    for (const auto& [name, value] : launch.details) {
+        if (name == "kernel") return value;
+    }
+    return "";
+}
+
 std::size_t bytes_of(const Problem& problem) {
     return static_cast<std::size_t>(problem.m * problem.n) * size_of(problem.type);
 }
@@ -313,6 +326,7 @@ TEST_CASE("few columns and few rows, and enough of the others to fill the device
     if (small_shapes_only()) return;
     const std::int64_t many = std::int64_t{1008} * gpu().info().multiprocessors;  // whole words
     Count count;
+    int thin_tiles = 0;
     const Level* const level = registry().find(Operation::transpose, DeviceKind::gpu, "vectorized");
     REQUIRE(level != nullptr);
     for (const Type type : kTypes) {
@@ -323,30 +337,43 @@ TEST_CASE("few columns and few rows, and enough of the others to fill the device
             for (const Shape shape :
                  {Shape{many, thin}, Shape{many + 1, thin}, Shape{thin, many}, Shape{thin, many + 1}}) {
                 const Problem problem{.type = type, .m = shape.m, .n = shape.n};
+                thin_tiles += kernel_of(*level, problem) == (shape.n == thin ? "tall" : "wide") ? 1 : 0;
                 count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
             }
         }
     }
     count.print("thin");
+    CHECK(thin_tiles > count.ran / 2);  // the others have more rows or columns than such tiles
 }
 
 TEST_CASE("columns of tiles that share lines and are too tall for L2, in rows short and long") {
     if (small_shapes_only()) return;
     constexpr std::int64_t kShortestRun_bytes = 256;  // of a tile's row
-    const auto m = static_cast<std::int64_t>(gpu().info().l2_bytes / 6 / kShortestRun_bytes) + 77;
+    const auto tall =
+        static_cast<std::int64_t>(gpu().info().l2_bytes / 6 / kShortestRun_bytes / 16 * 16) + 96;
+    struct Banded {
+        Type type;
+        Shape shape;
+        std::string kernel;  ///< of `vectorized`
+    };
+    // More columns than thin tiles have; words and shifted rows; rows below and above 8 KiB.
+    const std::array kBanded = {
+        Banded{Type::u8, {tall + 1, 161}, "shifted"},   Banded{Type::u16, {tall + 1, 153}, "shifted"},
+        Banded{Type::u32, {tall + 1, 129}, "shifted"},  Banded{Type::u64, {tall + 1, 85}, "shifted"},
+        Banded{Type::u64, {tall + 1, 1025}, "shifted"}, Banded{Type::u8, {tall, 1040}, "words"},
+        Banded{Type::u32, {tall, 132}, "words"},        Banded{Type::u64, {tall, 98}, "words"},
+        Banded{Type::u64, {tall, 1026}, "words"},       Banded{Type::c128, {tall, 33}, "words"}};
     Count count;
-    const Level* const level = registry().find(Operation::transpose, DeviceKind::gpu, "vectorized");
-    REQUIRE(level != nullptr);
-    for (const Type type : kTypes) {
-        for (const std::int64_t n : {33, 48}) {
-            const Problem problem{.type = type, .m = m / 16 * 16 + 1, .n = n};
+    for (const std::string_view name : {"vectorized", "tma"}) {
+        const Level* const level = registry().find(Operation::transpose, DeviceKind::gpu, name);
+        REQUIRE(level != nullptr);
+        for (const Banded& banded : kBanded) {
+            const Problem problem{.type = banded.type, .m = banded.shape.m, .n = banded.shape.n};
+            INFO(describe(*level, problem));
+            if (name == "vectorized") CHECK(kernel_of(*level, problem) == banded.kernel);
             count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
         }
     }
-    for (const Problem& problem : {Problem{.type = Type::u64, .m = m / 16 * 16 + 1, .n = 1025},
-                                   Problem{.type = Type::u64, .m = m / 16 * 16, .n = 1026},
-                                   Problem{.type = Type::u64, .m = m / 16 * 16, .n = 98}})
-        count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
     count.print("tall columns");
 }
 

@@ -62,10 +62,10 @@ struct Fragments {
     }
 
   private:
-    /// The order of rows, and where each begins, is one of many for which the compiler's registers collide in
-    /// no bank.
+    /// Of many orders of the rows, and ends at which each begins, that for which the compiler's registers
+    /// collide least (README.md).
     __device__ void multiply_rows(int buffer, S (&sums)[kTile.tm][kTile.tn]) const {
-        static_assert(!kIsComplex<S>);
+        static_assert(!kIsComplex<S> && kTile.tm % 2 == 0, "rows are exchanged in pairs");
 #pragma unroll
         for (int turn = 0; turn < kTile.tm; ++turn) {
             const int i = turn ^ buffer;

@@ -73,7 +73,7 @@ struct ThinPlan {
     int wide_bytes;
 };
 inline constexpr int kFewColumns = 24;
-inline constexpr int kMostThin_bytes = 64 << 10;  ///< of a tile
+inline constexpr int kMostThin_bytes = 64 << 10;  ///< of a tile, without what aligns and separates its rows
 
 /// The choices for one element size, a line a choice. All but Swap and SwapScalar, which are reasoned, were
 /// measured on an H200.
@@ -159,7 +159,7 @@ struct Choices<16> {
     using Swap = WordPlan<16, 16, 16, 128, 1>;
     using SwapScalar = Swap;
     static constexpr unsigned kSmallTiles = 4;
-    static constexpr ThinPlan kThin{22, 22, 19, 19, 8 << 10, 8 << 10, 400, 16 << 10};
+    static constexpr ThinPlan kThin{22, 22, 19, 19, 8 << 10, 8 << 10, 0, 16 << 10};
 };
 
 }  // namespace gpumat::transpose::gpu

@@ -1,20 +1,20 @@
 // transpose, GPU level `vectorized`: words of 8 and 16 bytes on both sides of device memory, squares of
 // elements turned in registers.
 //
-// New: a thread moves words of 16 bytes, several at a time. It reads the words of a square of elements (16×16
-// bytes … 2×2 of 8 bytes), turns the square in registers and stores words into a swizzled shared tile, from
-// which words leave in rows of the output. It removes the instructions and the shared-memory accesses for
-// each element (one of each for 16 bytes, where `padded` spends four for an element), and keeps enough bytes
-// in flight: a multiprocessor needs about 22 KB on an H200. Blocks take the tiles by column (order.cuh), so
-// that those in flight cover a compact part of both matrices. What is read leaves L2 last, and large matrices
-// in whole lines ask L2 for tiles ahead of their turn (ahead.cuh), so that what is written meanwhile drives
-// nothing out that is still to be read. Rows that are not whole words are read in aligned words all the same
-// and written in whole sectors, through tiles that are shifted row by row (shifted.cuh); matrices of a few
-// columns or rows have kernels whose tiles are one run of memory on the thin side (thin.cuh). Traffic: every
-// element crosses device memory once in each direction; `shifted` reads the rows above a tile again, from L2.
-// What limits it: device memory, and for small matrices the latency of one tile. Which shape of tile serves
-// which element size is measured: tuning.hpp. Sources: swizzled tiles and conflict-free phases, CUDA C++
-// Programming Guide, "Shared Memory"; Little's law.
+// New: a thread moves words of 16 bytes, several at a time. It reads the words of a square of elements
+// (16×16 bytes … 2×2 of 8 bytes), turns the square in registers and stores words into a swizzled shared
+// tile, from which words leave in rows of the output. It removes the instructions and the shared-memory
+// accesses for each element (one of each for 16 bytes, where `padded` spends four for an element), and keeps
+// enough bytes in flight: a multiprocessor needs about 22 KB on an H200. Blocks take the tiles by column, or
+// in bands (order.cuh), so that those in flight cover a compact part of both matrices. What is read leaves
+// L2 last, and large matrices in whole lines ask L2 for tiles ahead of their turn (ahead.cuh), so that what
+// is written meanwhile drives nothing out that is still to be read. Rows that are not whole words are read
+// in aligned words all the same and written in whole sectors, through tiles that are shifted row by row
+// (shifted.cuh); matrices of a few columns or rows have kernels whose tiles are one run of memory on the
+// thin side (thin.cuh). Traffic: every element crosses device memory once in each direction; `shifted` reads
+// the rows above a tile again, from L2. What limits it: device memory, and for small matrices the latency of
+// one tile. Which shape of tile serves which element size is measured: tuning.hpp. Sources: swizzled tiles
+// and conflict-free phases, CUDA C++ Programming Guide, "Shared Memory"; Little's law.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -117,8 +117,9 @@ Launch launch_wide(const Problem& problem, const Operands& operands, const Devic
         "wide", problem.m, tiles.length);
 }
 
-/// Whether thin tiles serve: few enough on the thin side, and enough of them to fill the device, which other
-/// tiles, of which there are more, do sooner. Of so few, though, other tiles would be nearly empty.
+/// Whether thin tiles serve: they fit, and there are enough of them to fill the device, which other tiles, of
+/// which there are more, do sooner. Where fewer rows or columns than kAlways are in a matrix, though, other
+/// tiles would be nearly empty.
 bool takes_thin(const ThinTiles& tiles, std::int64_t thin, const Device& device) {
     constexpr std::int64_t kAlways = 31;
     const GpuInfo& gpu = device.gpu->info();
