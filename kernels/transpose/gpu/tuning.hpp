@@ -106,7 +106,14 @@ struct Choices<1> {
     using SwapScalar = WordPlan<1, 64, 64, 512, 1>;
     static constexpr int kNarrow_columns = 4;
     static constexpr unsigned kSmallTiles = 4;
-    static constexpr ThinPlan kThin{159, 47, 319, 47, 24 << 10, 32 << 10, 400, 32 << 10};
+    static constexpr ThinPlan kThin{.tall_most = 159,
+                                    .tall_most_words = 47,
+                                    .wide_most = 319,
+                                    .wide_most_words = 47,
+                                    .tall_few_bytes = 24 << 10,
+                                    .tall_bytes = 32 << 10,
+                                    .tall_run_bytes = 400,
+                                    .wide_bytes = 32 << 10};
 };
 template <>
 struct Choices<2> {
@@ -121,7 +128,14 @@ struct Choices<2> {
     using SwapScalar = WordPlan<2, 64, 64, 512, 1>;
     static constexpr int kNarrow_columns = 8;
     static constexpr unsigned kSmallTiles = 4;
-    static constexpr ThinPlan kThin{151, 55, 207, 39, 48 << 10, 48 << 10, 640, 32 << 10};
+    static constexpr ThinPlan kThin{.tall_most = 151,
+                                    .tall_most_words = 55,
+                                    .wide_most = 207,
+                                    .wide_most_words = 39,
+                                    .tall_few_bytes = 48 << 10,
+                                    .tall_bytes = 48 << 10,
+                                    .tall_run_bytes = 640,
+                                    .wide_bytes = 32 << 10};
 };
 template <>
 struct Choices<4> {
@@ -134,7 +148,14 @@ struct Choices<4> {
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<4, 64, 64, 512, 1>;
     static constexpr unsigned kSmallTiles = 8;
-    static constexpr ThinPlan kThin{127, 47, 143, 51, 16 << 10, 32 << 10, 400, 24 << 10};
+    static constexpr ThinPlan kThin{.tall_most = 127,
+                                    .tall_most_words = 47,
+                                    .wide_most = 143,
+                                    .wide_most_words = 51,
+                                    .tall_few_bytes = 16 << 10,
+                                    .tall_bytes = 32 << 10,
+                                    .tall_run_bytes = 400,
+                                    .wide_bytes = 24 << 10};
 };
 template <>
 struct Choices<8> {
@@ -147,7 +168,14 @@ struct Choices<8> {
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<8, 32, 32, 256, 1>;
     static constexpr unsigned kSmallTiles = 8;
-    static constexpr ThinPlan kThin{84, 23, 135, 35, 16 << 10, 24 << 10, 400, 24 << 10};
+    static constexpr ThinPlan kThin{.tall_most = 84,
+                                    .tall_most_words = 23,
+                                    .wide_most = 135,
+                                    .wide_most_words = 35,
+                                    .tall_few_bytes = 16 << 10,
+                                    .tall_bytes = 24 << 10,
+                                    .tall_run_bytes = 400,
+                                    .wide_bytes = 24 << 10};
 };
 template <>
 struct Choices<16> {
@@ -159,7 +187,14 @@ struct Choices<16> {
     using Swap = WordPlan<16, 16, 16, 128, 1>;
     using SwapScalar = Swap;
     static constexpr unsigned kSmallTiles = 4;
-    static constexpr ThinPlan kThin{22, 22, 19, 19, 8 << 10, 8 << 10, 0, 16 << 10};
+    static constexpr ThinPlan kThin{.tall_most = 22,
+                                    .tall_most_words = 22,
+                                    .wide_most = 19,
+                                    .wide_most_words = 19,
+                                    .tall_few_bytes = 8 << 10,
+                                    .tall_bytes = 8 << 10,
+                                    .tall_run_bytes = 0,
+                                    .wide_bytes = 16 << 10};
 };
 
 }  // namespace gpumat::transpose::gpu
