@@ -270,15 +270,12 @@ class GzipStream final : public ByteStream {
         inflater_.avail_out = static_cast<uInt>(std::min<std::size_t>(count, 1U << 30));
         const uInt asked = inflater_.avail_out;
         while (inflater_.avail_out == asked) {
-            if (inflater_.avail_in == 0 && !refill()) {
-                if (!between_members_) {
-                    fail(name(),
-                         "found the end of the file inside compressed data, expected the end of a "
-                         "gzip member");
-                }
-                return 0;
+            const bool more = inflater_.avail_in != 0 || refill();
+            if (between_members_) {
+                if (!more) return 0;
+                start_member();
             }
-            if (between_members_) start_member();
+            // Also without more input: what was taken before can still give bytes, or a fault.
             const int status = inflate(&inflater_, Z_NO_FLUSH);
             if (status == Z_STREAM_END) {
                 between_members_ = true;
@@ -286,6 +283,9 @@ class GzipStream final : public ByteStream {
                 fail(name(), "found damaged gzip data before compressed byte " + std::to_string(consumed()) +
                                  (inflater_.msg != nullptr ? std::string(" (") + inflater_.msg + ")" : "") +
                                  ", expected a gzip stream");
+            } else if (!more && inflater_.avail_out == asked) {
+                fail(name(),
+                     "found the end of the file inside compressed data, expected the end of a gzip member");
             }
         }
         return asked - inflater_.avail_out;
