@@ -15,22 +15,21 @@
 //   odd sizes cost what even ones do. It is short, two to eight k long, so that it stays in the instruction
 //   caches.
 // The multiply-adds of a step go back and forth along a column or a row of the thread tile, so that each
-// reads its sum and one new operand, and the other comes from the reuse cache: two banks of registers give no
-// more a clock. Sums leave the loop word by word, so that the compiler is free to spread them over the banks.
-// Packed tiles go to as many blocks as run at once: whole ones, and equal runs in k of those that are left;
-// where that does not pay, every tile has a block, or several. Operands as they lie have a block for every
-// tile, and the tiles of the last wave are split along k (all of them where C is small). A second kernel adds
-// the parts up in a fixed order, so the bits of the result depend on device, shape and layout only. Traffic:
-// a tile of bm×bn loads bm + bn elements for bm·bn multiply-adds, 32 flops a byte at 128×128; packing reads
-// and writes an operand once more. Limited by: issue slots. A scheduler starts one instruction a clock and a
-// warp's multiply-add fills it, so the rate is at most the share of multiply-adds among the instructions (95
-// % in the packed loop), less the clock or so by which every read of shared memory holds up the registers (5
-// %). 32-bit integers have half as many multipliers.
+// reads its sum and one new operand, and the other comes from the reuse cache: two banks of registers give
+// no more a clock. Sums leave the loop word by word, so that the compiler is free to spread them over the
+// banks. Packed tiles go to as many blocks as run at once: whole ones, and equal runs in k of those that
+// are left; where that does not pay, every tile has a block, or several. Operands as they lie have a block
+// for every tile, and the tiles of the last wave are split along k (all of them where C is small). A second
+// kernel adds the parts up in a fixed order, so the bits of the result depend on device, shape and layout
+// only. Traffic: a tile of bm×bn loads bm + bn elements for bm·bn multiply-adds, 32 flops a byte at
+// 128×128; packing reads and writes an operand once more. Limited by: issue slots. A scheduler starts one
+// instruction a clock and a warp's multiply-add fills it, so the rate is at most the share of multiply-adds
+// among the instructions (95 % in the packed loop), less the clock or so by which every read of shared
+// memory holds up the registers (5 %). 32-bit integers have half as many multipliers.
 //
-// Idea: Volkov and Demmel, "Benchmarking GPUs to tune dense
-// linear algebra" (2008); Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008)
-// for packing; NVIDIA, CUDA C++ Programming Guide, asynchronous data copies; Osama et al., "Stream-K" (2023)
-// for the last wave.
+// Idea: Volkov and Demmel, "Benchmarking GPUs to tune dense linear algebra" (2008); Goto and van de Geijn,
+// "Anatomy of high-performance matrix multiplication" (2008) for packing; NVIDIA, CUDA C++ Programming
+// Guide, asynchronous data copies; Osama et al., "Stream-K" (2023) for the last wave.
 #include "kernels/multiply/gpu/levels.hpp"
 #include "kernels/multiply/gpu/pipelined_choice.cuh"
 
