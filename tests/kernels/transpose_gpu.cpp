@@ -8,7 +8,9 @@
 #include <cstring>
 #include <iostream>
 #include <random>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/registry.hpp"
@@ -151,15 +153,16 @@ bool serves(const Level& level, const Problem& problem, const Bytes& input, Offs
     return true;
 }
 
-/// Which of its kernels the level would take for matrices at aligned places; they are not touched.
-std::string kernel_of(const Level& level, const Problem& problem) {
+/// What the level would do for matrices at aligned places, which are not touched: its kernel, or another
+/// detail of the launch.
+std::string kernel_of(const Level& level, const Problem& problem, std::string_view detail = "kernel") {
     const DeviceMemory place = gpu().allocate(16);
     Operands operands;
     operands.a = place.data();
     operands.c = place.data();
     const Launch launch = prepare_launch(level, problem, operands, device());
     for (const auto& [name, value] : launch.details) {
-        if (name == "kernel") return value;
+        if (name == detail) return value;
     }
     return "";
 }
@@ -375,6 +378,43 @@ TEST_CASE("columns of tiles that share lines and are too tall for L2, in rows sh
         }
     }
     count.print("tall columns");
+}
+
+TEST_CASE("rows that are not whole words in each kind of tile that they have") {
+    if (small_shapes_only()) return;
+    constexpr int kMultiprocessors = 132;  // which these columns fill
+    const int times = (gpu().info().multiprocessors + kMultiprocessors - 1) / kMultiprocessors;
+    const auto tall =
+        static_cast<std::int64_t>(gpu().info().l2_bytes / 8 / 512) + 97;  // too much in tiles of 512 bytes
+    struct Shifted {
+        Type type;
+        Shape shape;
+    };
+    // From small to large and tall; for bytes and 16-bit elements also numbers of columns that take narrow
+    // words.
+    const std::array kShifted = {
+        Shifted{Type::u8, {1001, 1003}},          Shifted{Type::u8, {4801, 5203 * times}},
+        Shifted{Type::u8, {4801, 5204}},          Shifted{Type::u16, {1001, 1003}},
+        Shifted{Type::u16, {3301, 3303 * times}}, Shifted{Type::u16, {3301, 3304}},
+        Shifted{Type::u32, {2001, 2003}},         Shifted{Type::u32, {4301, 4303 * times}},
+        Shifted{Type::u32, {tall, 1103 * times}}, Shifted{Type::u64, {2001, 2003}},
+        Shifted{Type::u64, {4301, 4303 * times}}, Shifted{Type::u64, {tall, 1103 * times}}};
+    const Level* const level = registry().find(Operation::transpose, DeviceKind::gpu, "vectorized");
+    REQUIRE(level != nullptr);
+    Count count;
+    std::set<std::string> tiles;
+    for (const auto& [type, shape] : kShifted) {
+        const Problem problem{.type = type, .m = shape.m, .n = shape.n};
+        INFO(describe(*level, problem));
+        CHECK(kernel_of(*level, problem) == "shifted");
+        tiles.insert(std::string(name_of(type)) + kernel_of(*level, problem, "tile") +
+                     kernel_of(*level, problem, "block"));
+        const Bytes input = random_bytes(bytes_of(problem));
+        count.add(serves(*level, problem, input));
+        count.add(serves(*level, problem, input, Offsets{size_of(type), 0}));
+    }
+    count.print("shifted");
+    CHECK(tiles.size() == kShifted.size());  // each has another
 }
 
 TEST_CASE("tiles enough to fill the device, in rows of whole lines of 128 bytes and in others") {

@@ -222,6 +222,8 @@ void collect() {
                   WordPlan<16, 8, 16, 128, 0, O, O>, WordPlan<8, 32, 32, 256, 0, O, O>>(few);
     add_all_words<WordPlan<8, 32, 32, 512, 0, O, O>>(few);
     add_all_words<WordPlan<1, 64, 64, 512, 0>, WordPlan<1, 128, 64, 1024, 0>>(few);
+    add_shifted<ShiftPlan<16, 16, 256, 32, 512, N, 2>>(columns);
+    add_shifted<ShiftPlan<16, 8, 256, 32, 512, N, 2>>(columns);
     add_both_shifted<8, 256, 32, 256>();
     add_both_shifted<16, 128, 32, 256>();
     add_both_shifted<16, 128, 32, 512>();
@@ -241,6 +243,8 @@ void collect() {
                   WordPlan<16, 16, 16, 256, 0, O, O>, WordPlan<8, 32, 32, 256, 0, O, O>>(few);
     add_all_words<WordPlan<8, 32, 32, 512, 0, O, O>, WordPlan<8, 32, 32, 512, 0>>(few);
     add_all_words<WordPlan<2, 64, 64, 512, 0>, WordPlan<2, 128, 64, 1024, 0>>(few);
+    add_shifted<ShiftPlan<8, 16, 192, 32, 512, N, 2>>(columns);
+    add_shifted<ShiftPlan<16, 16, 128, 32, 512, N, 2>>(columns);
     add_both_shifted<16, 64, 32, 256>();
     add_both_shifted<16, 128, 32, 128>();
     add_both_shifted<16, 128, 32, 256>();
@@ -254,9 +258,13 @@ void collect() {
         few);
 #elif GPUMAT_ELEMENT_BYTES == 4
     add_all_words<WordPlan<8, 32, 32, 512, 0, K>, WordPlan<16, 16, 16, 256, 0, K>,
-                  WordPlan<8, 32, 32, 512, 0, N, N, 128>, WordPlan<8, 32, 32, 512, 0, N, N, 160>,
+                  WordPlan<8, 32, 32, 512, 0, N, N, 112>, WordPlan<8, 32, 32, 512, 0, N, N, 144>,
                   WordPlan<8, 32, 32, 512, 0, N, N, 192>, WordPlan<8, 32, 32, 512, 0, N, N, 256>,
-                  WordPlan<8, 32, 32, 512, 0, N, O, 160>>(columns);
+                  WordPlan<8, 32, 32, 512, 0, N, O, 160>, WordPlan<8, 32, 64, 512, 0, N, O, 112>>(columns);
+    add_shifted<ShiftPlan<8, 32, 96, 32, 512, N, 2>>(columns);
+    add_shifted<ShiftPlan<8, 32, 160, 32, 576, N, 2>>(columns);
+    add_shifted<ShiftPlan<8, 16, 192, 32, 512, N, 2>>(columns);
+    add_shifted<ShiftPlan<8, 16, 64, 32, 256, N, 4>>(columns);
     add_all_words<WordPlan<16, 16, 16, 256, 0>, WordPlan<16, 8, 8, 64, 0>, WordPlan<16, 16, 16, 128, 0>,
                   WordPlan<16, 8, 16, 128, 0>, WordPlan<16, 16, 32, 256, 0>, WordPlan<16, 32, 16, 256, 0>,
                   WordPlan<16, 32, 32, 512, 0>, WordPlan<16, 32, 32, 256, 0>>(bands);
@@ -282,7 +290,11 @@ void collect() {
     add_all_words<WordPlan<16, 16, 32, 512, 0, K>, WordPlan<16, 16, 16, 256, 0, K>,
                   WordPlan<16, 16, 32, 512, 0, N, N, 160>, WordPlan<16, 16, 32, 512, 0, N, O, 160>,
                   WordPlan<16, 16, 32, 512, 0, N, O, 256>, WordPlan<16, 32, 16, 512, 0, N, O, 160>>(columns);
+    add_all_words<WordPlan<8, 32, 64, 512, 0, N, N, 112>, WordPlan<8, 32, 64, 512, 0, N, N, 144>,
+                  WordPlan<8, 32, 64, 512, 0, N, O, 192>>(columns);
     add_shifted<ShiftPlan<8, 32, 32, 32, 512, N, 4>>(columns);
+    add_shifted<ShiftPlan<8, 32, 96, 32, 768, N, 2>>(columns);
+    add_shifted<ShiftPlan<8, 16, 192, 32, 768, N, 2>>(columns);
     add_all_words<WordPlan<16, 16, 16, 256, 0>, WordPlan<16, 16, 16, 128, 0>, WordPlan<16, 16, 16, 64, 0>,
                   WordPlan<16, 8, 8, 64, 0>, WordPlan<16, 32, 16, 256, 0>, WordPlan<16, 16, 32, 256, 0>,
                   WordPlan<16, 32, 32, 512, 0>, WordPlan<16, 32, 32, 256, 0>>(bands);
@@ -306,7 +318,8 @@ void collect() {
         few);
 #else
     add_all_words<WordPlan<16, 32, 32, 512, 0, K>, WordPlan<16, 16, 16, 128, 0, K>,
-                  WordPlan<16, 32, 32, 512, 0, N, N, 160>, WordPlan<16, 32, 32, 512, 0, N, O, 160>>(columns);
+                  WordPlan<16, 32, 32, 512, 0, N, N, 160>, WordPlan<16, 32, 32, 512, 0, N, O, 160>,
+                  WordPlan<16, 16, 64, 512, 0, N, O, 192>, WordPlan<16, 16, 64, 512, 0, N, O, 224>>(columns);
     add_all_words<WordPlan<16, 32, 32, 256, 0>, WordPlan<16, 32, 32, 512, 0>, WordPlan<16, 16, 16, 128, 0>,
                   WordPlan<16, 16, 16, 64, 0>, WordPlan<16, 32, 16, 128, 0>, WordPlan<16, 16, 32, 128, 0>,
                   WordPlan<16, 64, 32, 512, 0>, WordPlan<16, 32, 64, 512, 0>>(bands);

@@ -17,8 +17,9 @@ inline constexpr int kLine_bytes = 128;  ///< of L2
 /// memory pages are open at once, and output sectors that two tiles share meet in L2.
 ///
 /// Where the rows of the input are a multiple of 128 KiB apart, those in one column differ in few address
-/// bits, and an H200 does not spread them evenly over its memory. Two columns about 8 KiB apart then take
-/// turns: bit 13 of the address evens it out, as bits 14 and 16 would, but not 12, 15 and 17 (measured).
+/// bits, and an H200 does not spread them evenly over its memory. Two columns about 16 KiB apart then take
+/// turns: bit 14 of the address evens it out, as bits 13 and 16 would, but not 12, 15 and 17, nor 13 and 14
+/// together (measured).
 ///
 /// Where rows are not whole lines, a tile shares lines with the tile beside it, and device memory moves them
 /// once only if L2 still has them when that one's turn comes: sharing_band.
@@ -32,7 +33,7 @@ struct BandOrder {
     [[nodiscard]] static BandOrder of(std::int64_t rows, std::int64_t row_bytes, int tile_rows,
                                       int tile_bytes, int band) {
         constexpr std::int64_t kUneven_bytes = 128 << 10;
-        constexpr int kApart_bytes = 8 << 10;
+        constexpr int kApart_bytes = 16 << 10;
         const auto tiles_y = static_cast<unsigned>((rows + tile_rows - 1) / tile_rows);
         const bool uneven = row_bytes % kUneven_bytes == 0;
         return {.tiles_x = static_cast<unsigned>((row_bytes + tile_bytes - 1) / tile_bytes),

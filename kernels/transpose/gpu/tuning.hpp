@@ -83,9 +83,10 @@ inline constexpr int kMostThin_bytes = 64 << 10;  ///< of a tile, without what a
 /// Ragged      the same where rows of the input are not whole lines of 128 bytes, so that tiles share lines
 /// Small       whole words, fewer than kSmallTiles tiles of Large for each multiprocessor
 /// Shifted     rows that are not whole words
-/// ShiftedNarrow  the same where the number of columns is a multiple of kNarrow_columns, so that wide words
-///             put a column of the tile into few banks, and where a block has too little shared memory for
-///             Shifted
+/// ShiftedTall the same where a column of Shifted's tiles is too much for L2, but not one of these
+/// ShiftedSmall  the same, fewer than kSmallShifted tiles of Shifted for each multiprocessor
+/// ShiftedNarrow  the same where the number of columns is a multiple of kNarrow_columns, so that a column of
+///             Shifted's tile lies in few banks, and where a block has too little shared memory for Shifted
 /// Tma         the plan of `tma`
 /// Swap        in place, whole words; a square tile with normal loads
 /// SwapScalar  in place, words of one element; likewise
@@ -99,13 +100,15 @@ struct Choices<1> {
     using Uneven = Large;
     using Ragged = Large;
     using Small = WordPlan<16, 8, 16, 128, 32, Cache::once, Cache::once>;
-    using Shifted = ShiftPlan<16, 16, 256, 32, 512>;
+    using Shifted = ShiftPlan<16, 16, 256, 32, 512, Cache::normal, 2>;
+    using ShiftedSmall = ShiftPlan<16, 8, 256, 32, 512, Cache::normal, 2>;
     using ShiftedNarrow = ShiftPlan<4, 16, 128, 32, 256>;
     using Tma = TmaPlan<1, 1, 64, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<1, 64, 64, 512, 1>;
     static constexpr int kNarrow_columns = 4;
     static constexpr unsigned kSmallTiles = 4;
+    static constexpr unsigned kSmallShifted = 3;
     static constexpr ThinPlan kThin{.tall_most = 159,
                                     .tall_most_words = 47,
                                     .wide_most = 319,
@@ -121,13 +124,15 @@ struct Choices<2> {
     using Uneven = Large;
     using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
-    using Shifted = ShiftPlan<16, 32, 128, 32, 512>;
-    using ShiftedNarrow = ShiftPlan<4, 16, 128, 32, 256>;
+    using Shifted = ShiftPlan<8, 16, 192, 32, 512, Cache::normal, 2>;
+    using ShiftedSmall = ShiftPlan<16, 16, 128, 32, 512, Cache::normal, 2>;
+    using ShiftedNarrow = ShiftPlan<8, 16, 192, 32, 384, Cache::normal, 2>;
     using Tma = TmaPlan<1, 2, 128, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<2, 64, 64, 512, 1>;
-    static constexpr int kNarrow_columns = 8;
+    static constexpr int kNarrow_columns = 2;
     static constexpr unsigned kSmallTiles = 4;
+    static constexpr unsigned kSmallShifted = 3;
     static constexpr ThinPlan kThin{.tall_most = 151,
                                     .tall_most_words = 55,
                                     .wide_most = 207,
@@ -139,15 +144,18 @@ struct Choices<2> {
 };
 template <>
 struct Choices<4> {
-    using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::normal, 192>;
+    using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::normal, 160>;
     using Uneven = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::once, 192>;
     using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
-    using Shifted = ShiftPlan<16, 32, 96, 32, 256>;
+    using Shifted = ShiftPlan<8, 32, 96, 32, 512, Cache::normal, 2>;
+    using ShiftedTall = ShiftPlan<8, 16, 192, 32, 512, Cache::normal, 2>;
+    using ShiftedSmall = ShiftPlan<8, 16, 64, 32, 256, Cache::normal, 4>;
     using Tma = TmaPlan<2, 2, 256, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<4, 64, 64, 512, 1>;
     static constexpr unsigned kSmallTiles = 8;
+    static constexpr unsigned kSmallShifted = 10;
     static constexpr ThinPlan kThin{.tall_most = 127,
                                     .tall_most_words = 47,
                                     .wide_most = 143,
@@ -163,11 +171,14 @@ struct Choices<8> {
     using Uneven = Large;
     using Ragged = WordPlan<16, 16, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
-    using Shifted = ShiftPlan<8, 32, 32, 32, 512, Cache::normal, 4>;
+    using Shifted = ShiftPlan<8, 32, 96, 32, 768, Cache::normal, 2>;
+    using ShiftedTall = ShiftPlan<8, 16, 192, 32, 768, Cache::normal, 2>;
+    using ShiftedSmall = ShiftPlan<8, 32, 32, 32, 512, Cache::normal, 4>;
     using Tma = TmaPlan<2, 2, 256, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<8, 32, 32, 256, 1>;
     static constexpr unsigned kSmallTiles = 8;
+    static constexpr unsigned kSmallShifted = 20;
     static constexpr ThinPlan kThin{.tall_most = 84,
                                     .tall_most_words = 23,
                                     .wide_most = 135,
@@ -180,7 +191,7 @@ struct Choices<8> {
 template <>
 struct Choices<16> {
     using Large = WordPlan<16, 32, 32, 512, kColumns, Cache::normal, Cache::once, 160>;
-    using Uneven = Large;
+    using Uneven = WordPlan<16, 16, 64, 512, kColumns, Cache::normal, Cache::once, 192>;
     using Ragged = WordPlan<16, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, 8>;
     using Tma = TmaPlan<4, 4, 256, kColumns>;

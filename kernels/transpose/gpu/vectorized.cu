@@ -47,6 +47,13 @@ int sharing_band(const Problem& problem, const Device& device) {
                                    device.gpu->info().l2_bytes);
 }
 
+/// Whether L2 keeps what a column of such tiles shares with the next until that one comes: the column takes
+/// no more than an eighth of it (measured).
+template <class Tile>
+bool column_stays(const Problem& problem, const Device& device) {
+    return static_cast<std::uint64_t>(problem.m) * Tile::kRow_bytes <= device.gpu->info().l2_bytes / 8;
+}
+
 template <class T, class PLAN>
 Launch launch_words(const Problem& problem, const Operands& operands, const Device& device,
                     int band = PLAN::kBand) {
@@ -153,6 +160,27 @@ std::optional<Launch> launch_thin(const Problem& problem, const Operands& operan
     return std::nullopt;
 }
 
+/// The launch for rows that are not whole words.
+template <class T>
+Launch launch_any_shifted(const Problem& problem, const Operands& operands, const Device& device) {
+    using Choice = Choices<sizeof(T)>;
+    using Shifted = typename Choice::Shifted;
+    if constexpr (requires { typename Choice::ShiftedNarrow; }) {
+        if (problem.n % Choice::kNarrow_columns == 0 || !fits<T, Shifted>(problem, device))
+            return launch_shifted<T, typename Choice::ShiftedNarrow>(problem, operands, device);
+    }
+    const auto processors = static_cast<unsigned>(device.gpu->info().multiprocessors);
+    if (shifted_order<T, Shifted>(problem.m, problem.n, 1).tiles() < Choice::kSmallShifted * processors)
+        return launch_shifted<T, typename Choice::ShiftedSmall>(problem, operands, device);
+    if constexpr (requires { typename Choice::ShiftedTall; }) {
+        using Tall = typename Choice::ShiftedTall;
+        if (!column_stays<ShiftTile<T, Shifted>>(problem, device) &&
+            column_stays<ShiftTile<T, Tall>>(problem, device))
+            return launch_shifted<T, Tall>(problem, operands, device);
+    }
+    return launch_shifted<T, Shifted>(problem, operands, device);
+}
+
 /// Whether rows of both matrices, and the matrices themselves, start at multiples of the word.
 bool whole_words(const Problem& problem, const Operands& operands, std::uint64_t word_bytes) {
     const std::uint64_t size = size_of(problem.type);
@@ -174,14 +202,7 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
     if (std::optional<Launch> thin = launch_thin<T>(problem, operands, device, aligned))
         return *std::move(thin);
     if constexpr (requires { typename Choice::Shifted; }) {
-        if (!aligned) {
-            if constexpr (requires { typename Choice::ShiftedNarrow; }) {
-                if (problem.n % Choice::kNarrow_columns == 0 ||
-                    !fits<T, typename Choice::Shifted>(problem, device))
-                    return launch_shifted<T, typename Choice::ShiftedNarrow>(problem, operands, device);
-            }
-            return launch_shifted<T, typename Choice::Shifted>(problem, operands, device);
-        }
+        if (!aligned) return launch_any_shifted<T>(problem, operands, device);
     }
     using Large = WordTile<T, typename Choice::Large>;
     const BandOrder order = Large::order(problem.m, problem.n, 1);
