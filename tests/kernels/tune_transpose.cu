@@ -244,6 +244,7 @@ void collect() {
     add_all_words<WordPlan<8, 32, 32, 512, 0, O, O>, WordPlan<8, 32, 32, 512, 0>>(few);
     add_all_words<WordPlan<2, 64, 64, 512, 0>, WordPlan<2, 128, 64, 1024, 0>>(few);
     add_shifted<ShiftPlan<8, 16, 192, 32, 512, N, 2>>(columns);
+    add_shifted<ShiftPlan<8, 16, 192, 32, 384, N, 2>>(columns);
     add_shifted<ShiftPlan<16, 16, 128, 32, 512, N, 2>>(columns);
     add_both_shifted<16, 64, 32, 256>();
     add_both_shifted<16, 128, 32, 128>();

@@ -11,7 +11,7 @@
 // Input rows are copied to shared memory as they lie, in aligned words: row r starts at origin + r·pitch,
 // where pitch and the row in memory leave the same remainder by the word. The lanes of a warp write
 // neighbours in an output row, so they read a column of the tile; at an odd pitch (in elements) these lie in
-// different banks. Words of 16 bytes allow one where the number of columns is odd, words of an element
+// different banks. Words of 8 and 16 bytes allow one where the number of columns is odd, words of an element
 // always. Fewer and wider copies are worth some conflicts: tuning.hpp says from how many on they are not. A
 // run of an input row starts and ends inside a line of memory; the copies ask L2 for whole lines, so that the
 // tile beside finds its part there.
@@ -114,9 +114,11 @@ struct ShiftTile {
         return bank_pitch(kRow_bytes + kWord_bytes, static_cast<int>(cols % 16 * kSize % kWord_bytes),
                           kWord_bytes, kSize);
     }
-    static std::size_t shared_bytes(int pitch) {
+    static constexpr std::size_t shared_bytes(int pitch) {
         return static_cast<std::size_t>(kRows + kHalo) * static_cast<std::size_t>(pitch) + 32;
     }
+    /// For any number of columns; see bank_pitch.
+    static constexpr std::size_t most_shared_bytes() { return shared_bytes(kRow_bytes + 3 * kWord_bytes); }
 };
 
 /// Copies the input rows of the tile. WHOLE: all of their words lie in the matrix.

@@ -32,7 +32,7 @@ struct WordPlan {
 
 /// How `vectorized` works where they are not.
 ///
-/// WORD_BYTES  of a copy to shared memory: 16, or the narrowest that holds an element (4, 8)
+/// WORD_BYTES  of a copy to shared memory: 16, 8, or the narrowest that holds an element (4, 8)
 /// ROW_WORDS   words of 16 bytes that a row of the input's tile fills, wherever it starts; a power of two
 /// ROWS        of the input's tile
 /// ALIGN_BYTES at multiples of which the output rows of a tile start in memory
@@ -84,9 +84,10 @@ inline constexpr int kMostThin_bytes = 64 << 10;  ///< of a tile, without what a
 /// Small       whole words, fewer than kSmallTiles tiles of Large for each multiprocessor
 /// Shifted     rows that are not whole words
 /// ShiftedTall the same where a column of Shifted's tiles is too much for L2, but not one of these
-/// ShiftedSmall  the same, fewer than kSmallShifted tiles of Shifted for each multiprocessor
-/// ShiftedNarrow  the same where the number of columns is a multiple of kNarrow_columns, so that a column of
-///             Shifted's tile lies in few banks, and where a block has too little shared memory for Shifted
+/// ShiftedSmall  the same, fewer than kSmallShifted tiles of Shifted for each multiprocessor, or two that do
+///             not fit on one
+/// ShiftedNarrow  the same where the number of columns is a multiple of kNarrow_columns, so that the words of
+///             a column of Shifted's tile lie in fewer banks
 /// Tma         the plan of `tma`
 /// Swap        in place, whole words; a square tile with normal loads
 /// SwapScalar  in place, words of one element; likewise

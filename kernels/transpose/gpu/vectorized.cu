@@ -79,11 +79,12 @@ Launch launch_in_place(const Problem& problem, const Operands& operands, const D
                      "swap", Tile::kRows, Tile::kCols);
 }
 
-/// Whether a block can have the shared memory for the plan's tile.
+/// Whether a multiprocessor has the shared memory for two blocks with the plan's tile: one that loads while
+/// the other stores.
 template <class T, class PLAN>
-bool fits(const Problem& problem, const Device& device) {
+bool two_fit(const Problem& problem, const Device& device) {
     using Tile = ShiftTile<T, PLAN>;
-    return Tile::shared_bytes(Tile::pitch(problem.n)) <= device.gpu->info().shared_bytes_per_block;
+    return 2 * Tile::shared_bytes(Tile::pitch(problem.n)) <= device.gpu->info().shared_bytes_per_block;
 }
 
 template <class T, class PLAN>
@@ -165,12 +166,17 @@ template <class T>
 Launch launch_any_shifted(const Problem& problem, const Operands& operands, const Device& device) {
     using Choice = Choices<sizeof(T)>;
     using Shifted = typename Choice::Shifted;
+    constexpr std::size_t kEveryDevice_bytes = 64 << 10;  // of shared memory that a block may have
+    static_assert(ShiftTile<T, typename Choice::ShiftedSmall>::most_shared_bytes() <= kEveryDevice_bytes);
     if constexpr (requires { typename Choice::ShiftedNarrow; }) {
-        if (problem.n % Choice::kNarrow_columns == 0 || !fits<T, Shifted>(problem, device))
+        static_assert(ShiftTile<T, typename Choice::ShiftedNarrow>::most_shared_bytes() <=
+                      kEveryDevice_bytes);
+        if (problem.n % Choice::kNarrow_columns == 0)
             return launch_shifted<T, typename Choice::ShiftedNarrow>(problem, operands, device);
     }
     const auto processors = static_cast<unsigned>(device.gpu->info().multiprocessors);
-    if (shifted_order<T, Shifted>(problem.m, problem.n, 1).tiles() < Choice::kSmallShifted * processors)
+    const unsigned tiles = shifted_order<T, Shifted>(problem.m, problem.n, 1).tiles();
+    if (tiles < Choice::kSmallShifted * processors || !two_fit<T, Shifted>(problem, device))
         return launch_shifted<T, typename Choice::ShiftedSmall>(problem, operands, device);
     if constexpr (requires { typename Choice::ShiftedTall; }) {
         using Tall = typename Choice::ShiftedTall;
