@@ -48,6 +48,12 @@ constexpr std::int64_t kStripsAThread = 4;     // at least, where the strips can
 static_assert(kRunBytes % kLineBytes == 0 && kLongRunBytes % kLineBytes == 0 && kReadBytes % kLineBytes == 0,
               "tiles are made of whole lines");
 
+// Blocks of 1- and 2-byte elements have so many rows that these may push each other out of the cache between
+// the pieces in which they are read. They are brought together first, and with them the blocks beside them,
+// so that a line that two share is read once. Row by row the blocks lie apart in the buffer: a load whose
+// address ends in the same 12 bits as a store just before it has to wait.
+constexpr int kTogetherBytes = 8 << 10;
+
 constexpr std::int64_t kDenseBytes = std::int64_t{32} << 10;  // of a result with short rows, staged at once
 static_assert(kDenseBytes >= kLineBytes * kRunBytes, "a line of columns fits");
 constexpr std::int64_t kBytesAtOnce = std::int64_t{1} << 20;      // that a thread takes at least
@@ -246,35 +252,37 @@ GPUMAT_AVX2 GPUMAT_INLINE void transpose_registers_avx2(const std::byte* in, std
     if (cols > 1 * kRows) store_lanes_avx2<1>(x, out, out_stride);
 }
 
-/// 64 / size rows of 64 bytes become 64 / size rows of 64 bytes. A row is read in 4 pieces: where so many
-/// rows may push each other out of the cache in between, they are brought together first.
+/// 64 / size rows of 64 bytes become 64 / size rows of 64 bytes. A row is read in 4 pieces.
 template <class T>
 GPUMAT_AVX512 GPUMAT_INLINE void transpose_block_avx512(const std::byte* in, std::int64_t in_stride,
                                                         std::byte* out, std::int64_t out_stride) {
     constexpr int kRows = 16 / sizeof(T);
-    constexpr int kBytes = 64;
-    constexpr bool kTogether = sizeof(T) <= 2;
-    alignas(kBytes) std::byte block[kTogether ? 4 * kRows * kBytes : 1];
-    if constexpr (kTogether) {
-        for (int r = 0; r < 4 * kRows; ++r) {
-            _mm512_store_si512(block + r * kBytes, _mm512_loadu_si512(in + r * in_stride));
-        }
-    }
-    const std::byte* rows = kTogether ? block : in;
-    const std::int64_t stride = kTogether ? kBytes : in_stride;
     for (int lane = 0; lane < 4; ++lane) {
         __m512i x[kRows];
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r) {
-            const std::byte* from = rows + r * stride + lane * 16;
+            const std::byte* from = in + r * in_stride + lane * 16;
             x[r] = _mm512_castsi128_si512(load_lane(from));
-            x[r] = _mm512_mask_broadcast_i32x4(x[r], 0x00f0, load_lane(from + kRows * stride));
-            x[r] = _mm512_mask_broadcast_i32x4(x[r], 0x0f00, load_lane(from + 2 * kRows * stride));
-            x[r] = _mm512_mask_broadcast_i32x4(x[r], 0xf000, load_lane(from + 3 * kRows * stride));
+            x[r] = _mm512_mask_broadcast_i32x4(x[r], 0x00f0, load_lane(from + kRows * in_stride));
+            x[r] = _mm512_mask_broadcast_i32x4(x[r], 0x0f00, load_lane(from + 2 * kRows * in_stride));
+            x[r] = _mm512_mask_broadcast_i32x4(x[r], 0xf000, load_lane(from + 3 * kRows * in_stride));
         }
         interleave_avx512<T>(x);
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r) _mm512_storeu_si512(out + (lane * kRows + r) * out_stride, x[r]);
+    }
+}
+
+/// Brings blocks that lie side by side together: copies kRows runs of kBlocks * 64 bytes to blocks of rows of
+/// 64 bytes.
+template <int kRows, int kBlocks>
+GPUMAT_AVX512 GPUMAT_INLINE void bring_together_avx512(const std::byte* in, std::int64_t in_stride,
+                                                       std::byte* to) {
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+        for (int b = 0; b < kBlocks; ++b) {
+            _mm512_store_si512(to + (b * kRows + r) * 64, _mm512_loadu_si512(in + r * in_stride + b * 64));
+        }
     }
 }
 
@@ -300,35 +308,38 @@ GPUMAT_AVX512 void transpose_edge_avx512(const std::byte* in, std::int64_t in_st
     }
 }
 
-/// 32 / size rows of 32 bytes become 32 / size rows of 32 bytes. A row is read in 2 pieces: where so many
-/// rows may push each other out of the cache in between, they are brought together first.
+/// 32 / size rows of 32 bytes become 32 / size rows of 32 bytes. A row is read in 2 pieces.
 template <class T>
 GPUMAT_AVX2 GPUMAT_INLINE void transpose_block_avx2(const std::byte* in, std::int64_t in_stride,
                                                     std::byte* out, std::int64_t out_stride) {
     constexpr int kRows = 16 / sizeof(T);
-    constexpr int kBytes = 32;
-    constexpr bool kTogether = sizeof(T) <= 2;
-    alignas(kBytes) std::byte block[kTogether ? 2 * kRows * kBytes : 1];
-    if constexpr (kTogether) {
-        for (int r = 0; r < 2 * kRows; ++r) {
-            _mm256_store_si256(reinterpret_cast<__m256i*>(block + r * kBytes),
-                               _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + r * in_stride)));
-        }
-    }
-    const std::byte* rows = kTogether ? block : in;
-    const std::int64_t stride = kTogether ? kBytes : in_stride;
     for (int lane = 0; lane < 2; ++lane) {
         __m256i x[kRows];
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r) {
-            const std::byte* from = rows + r * stride + lane * 16;
+            const std::byte* from = in + r * in_stride + lane * 16;
             x[r] = _mm256_inserti128_si256(_mm256_castsi128_si256(load_lane(from)),
-                                           load_lane(from + kRows * stride), 1);
+                                           load_lane(from + kRows * in_stride), 1);
         }
         interleave_avx2<T>(x);
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r)
             _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + (lane * kRows + r) * out_stride), x[r]);
+    }
+}
+
+/// Brings blocks that lie side by side together: copies kRows runs of kBlocks * 32 bytes to blocks of rows of
+/// 32 bytes.
+template <int kRows, int kBlocks>
+GPUMAT_AVX2 GPUMAT_INLINE void bring_together_avx2(const std::byte* in, std::int64_t in_stride,
+                                                   std::byte* to) {
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+        for (int b = 0; b < kBlocks; ++b) {
+            _mm256_store_si256(
+                reinterpret_cast<__m256i*>(to + (b * kRows + r) * 32),
+                _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + r * in_stride + b * 32)));
+        }
     }
 }
 
@@ -365,10 +376,25 @@ GPUMAT_AVX512 void transpose_avx512(const std::byte* in, std::int64_t in_stride,
     transpose_edge_avx512<T>(in + whole_rows * in_stride, in_stride, rows - whole_rows, cols,
                              out + whole_rows * kSize, out_stride);
     for (std::int64_t i = whole_rows - kSide; i >= 0; i -= kSide) {
-        for (std::int64_t j = 0; j < whole_cols; j += kSide) {
-            transpose_block_avx512<T>(in + i * in_stride + j * kSize, in_stride,
-                                      out + j * out_stride + i * kSize, out_stride);
+        const std::byte* from = in + i * in_stride;
+        std::byte* to = out + i * kSize;
+        std::int64_t j = 0;
+        if constexpr (sizeof(T) <= 2) {
+            constexpr int kBlocks = kTogetherBytes / (kSide * 64);
+            alignas(64) std::byte together[kTogetherBytes];
+            for (; j + kBlocks * kSide <= whole_cols; j += kBlocks * kSide) {
+                bring_together_avx512<kSide, kBlocks>(from + j * kSize, in_stride, together);
+                for (int b = 0; b < kBlocks; ++b)
+                    transpose_block_avx512<T>(together + b * kSide * 64, 64,
+                                              to + (j + b * kSide) * out_stride, out_stride);
+            }
+            for (; j < whole_cols; j += kSide) {
+                bring_together_avx512<kSide, 1>(from + j * kSize, in_stride, together);
+                transpose_block_avx512<T>(together, 64, to + j * out_stride, out_stride);
+            }
         }
+        for (; j < whole_cols; j += kSide)
+            transpose_block_avx512<T>(from + j * kSize, in_stride, to + j * out_stride, out_stride);
     }
     transpose_edge_avx512<T>(in + whole_cols * kSize, in_stride, whole_rows, cols - whole_cols,
                              out + whole_cols * out_stride, out_stride);
@@ -385,10 +411,25 @@ GPUMAT_AVX2 void transpose_avx2(const std::byte* in, std::int64_t in_stride, std
     transpose_edge_avx2<T>(in + whole_rows * in_stride, in_stride, rows - whole_rows, cols,
                            out + whole_rows * kSize, out_stride);
     for (std::int64_t i = whole_rows - kSide; i >= 0; i -= kSide) {
-        for (std::int64_t j = 0; j < whole_cols; j += kSide) {
-            transpose_block_avx2<T>(in + i * in_stride + j * kSize, in_stride,
-                                    out + j * out_stride + i * kSize, out_stride);
+        const std::byte* from = in + i * in_stride;
+        std::byte* to = out + i * kSize;
+        std::int64_t j = 0;
+        if constexpr (sizeof(T) <= 2) {
+            constexpr int kBlocks = std::min<int>(kTogetherBytes / (kSide * 32), 8);
+            alignas(32) std::byte together[kBlocks * kSide * 32];
+            for (; j + kBlocks * kSide <= whole_cols; j += kBlocks * kSide) {
+                bring_together_avx2<kSide, kBlocks>(from + j * kSize, in_stride, together);
+                for (int b = 0; b < kBlocks; ++b)
+                    transpose_block_avx2<T>(together + b * kSide * 32, 32, to + (j + b * kSide) * out_stride,
+                                            out_stride);
+            }
+            for (; j < whole_cols; j += kSide) {
+                bring_together_avx2<kSide, 1>(from + j * kSize, in_stride, together);
+                transpose_block_avx2<T>(together, 32, to + j * out_stride, out_stride);
+            }
         }
+        for (; j < whole_cols; j += kSide)
+            transpose_block_avx2<T>(from + j * kSize, in_stride, to + j * out_stride, out_stride);
     }
     transpose_edge_avx2<T>(in + whole_cols * kSize, in_stride, whole_rows, cols - whole_cols,
                            out + whole_cols * out_stride, out_stride);
