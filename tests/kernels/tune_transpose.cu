@@ -260,7 +260,8 @@ void collect() {
 #elif GPUMAT_ELEMENT_BYTES == 4
     add_all_words<WordPlan<8, 32, 32, 512, 0, K>, WordPlan<16, 16, 16, 256, 0, K>,
                   WordPlan<8, 32, 32, 512, 0, N, N, 112>, WordPlan<8, 32, 32, 512, 0, N, N, 144>,
-                  WordPlan<8, 32, 32, 512, 0, N, N, 192>, WordPlan<8, 32, 32, 512, 0, N, N, 256>,
+                  WordPlan<8, 32, 32, 512, 0, N, N, 160>, WordPlan<8, 32, 32, 512, 0, N, N, 192>,
+                  WordPlan<8, 32, 32, 512, 0, N, N, 256>, WordPlan<8, 32, 32, 512, 0, N, O, 192>,
                   WordPlan<8, 32, 32, 512, 0, N, O, 160>, WordPlan<8, 32, 64, 512, 0, N, O, 112>>(columns);
     add_shifted<ShiftPlan<8, 32, 96, 32, 512, N, 2>>(columns);
     add_shifted<ShiftPlan<8, 32, 160, 32, 576, N, 2>>(columns);

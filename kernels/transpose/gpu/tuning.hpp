@@ -84,8 +84,8 @@ inline constexpr int kMostThin_bytes = 64 << 10;  ///< of a tile, without what a
 /// Small       whole words, fewer than kSmallTiles tiles of Large for each multiprocessor
 /// Shifted     rows that are not whole words
 /// ShiftedTall the same where a column of Shifted's tiles is too much for L2, but not one of these
-/// ShiftedSmall  the same, fewer than kSmallShifted tiles of Shifted for each multiprocessor, or two that do
-///             not fit on one
+/// ShiftedSmall  the same, fewer than kSmallShifted tiles of Shifted for each multiprocessor, or no room for
+///             two of them there
 /// ShiftedNarrow  the same where the number of columns is a multiple of kNarrow_columns, so that the words of
 ///             a column of Shifted's tile lie in fewer banks
 /// Tma         the plan of `tma`

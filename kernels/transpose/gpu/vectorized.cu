@@ -79,8 +79,8 @@ Launch launch_in_place(const Problem& problem, const Operands& operands, const D
                      "swap", Tile::kRows, Tile::kCols);
 }
 
-/// Whether a multiprocessor has the shared memory for two blocks with the plan's tile: one that loads while
-/// the other stores.
+/// Whether a multiprocessor, which has little more shared memory than one block may take, has room for two
+/// with the plan's tile: one that loads while the other stores. Reasoned, not measured.
 template <class T, class PLAN>
 bool two_fit(const Problem& problem, const Device& device) {
     using Tile = ShiftTile<T, PLAN>;
