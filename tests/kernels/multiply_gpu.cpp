@@ -423,11 +423,11 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
     const std::vector<const Level*> tested = levels_under_test(registry);
     if (std::ranges::find(tested, &pipelined) == tested.end()) return;
     // Many tiles in every direction, edges that are cut, and blocks that compute whole tiles, parts of tiles,
-    // or both. In tiles of 128 columns 2160×2040 has fewer steps to share than a device of 132
-    // multiprocessors has blocks.
+    // or both: where 132 multiprocessors hold 264 blocks, 2700×2800 has 330 tiles of 256×96. In tiles of 128
+    // columns 2160×2040 has fewer steps to share than blocks.
     const bool small = small_shapes_only();
     const std::vector<Extents> shapes =
-        small ? std::vector{Extents{2200, 2150, 131}, Extents{2160, 2040, 100}}
+        small ? std::vector{Extents{2200, 2150, 131}, Extents{2160, 2040, 100}, Extents{2700, 2800, 131}}
               : std::vector{Extents{1030, 2056, 333}, Extents{2051, 1927, 64},  Extents{130, 250, 9001},
                             Extents{2300, 2200, 777}, Extents{2160, 2040, 100}, Extents{4096, 4096, 256}};
     const std::vector<Type> types =
@@ -457,8 +457,8 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
                     return result_of(*gpu, launch, c);
                 };
                 const std::vector<std::byte> expected = result(naive);
-                for (const int pack : {0, 1, 64, 128}) {
-                    p.parameters = {{"pack", pack}};
+                for (const auto& parameters : parameter_sets(pipelined)) {
+                    p.parameters = parameters;
                     INFO(name_of_case(pipelined, p, 0));
                     if (!unsupported_reasons(pipelined, p, device).empty()) continue;
                     CHECK(result(pipelined) == expected);
@@ -498,8 +498,8 @@ TEST_CASE("a launch takes its operands anew in every run, from a copy of it too"
                 };
                 const Launch reference = prepared(naive);
                 std::vector<Launch> launches;
-                for (const int pack : {1, 64, 128}) {
-                    p.parameters = {{"pack", pack}};
+                for (const auto& parameters : parameter_sets(pipelined)) {
+                    p.parameters = parameters;
                     if (unsupported_reasons(pipelined, p, device).empty())
                         launches.insert(launches.end(), 2, prepared(pipelined));
                 }

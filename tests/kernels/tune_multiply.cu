@@ -61,6 +61,7 @@ constexpr auto candidates() {
             Tile{128, 96, 24, 8, 12, 4, 3, 3, 84, true},   // 8
             Tile{128, 64, 16, 8, 8, 4, 4, 4, 82, true},    // 9
             Tile{96, 192, 32, 12, 12, 4, 3, 2, 84, true},  // 10
+            Tile{256, 96, 20, 16, 12, 4, 4, 2, 85, true},  // 11
         };
     } else if constexpr (sizeof(S) == 8) {
         constexpr int kDepth = kIsComplex<S> ? 20 : 24;  // whole turns of the inner loop

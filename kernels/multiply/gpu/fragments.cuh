@@ -32,6 +32,31 @@ __device__ inline void walk(bool down, Visit visit) {
     for (int step = 0; step < kRows; ++step) visit(down ? step : kRows - 1 - step);
 }
 
+/// Where a row of each operand's tile has the thread's first elements: addresses in shared memory. B comes
+/// first for the registers that the compiler then takes for RollingFragments.
+struct Rows {
+    std::uint32_t b;
+    std::uint32_t a;
+
+    /// The rows of `k` steps later.
+    template <class Shape>
+    [[nodiscard]] __device__ Rows after(int k) const {
+        return {b + k * Shape::kRowB, a + k * Shape::kRowA};
+    }
+};
+
+/// A turn of the inner loop: adds the products of Shape::kUnrolled k, an even number, to the sums. The first
+/// has been read from `rows`; the one after the last is read from the rows that next() returns once they are
+/// there.
+template <class Shape, class Fragments, class Next, class Sums>
+__device__ __forceinline__ void buffered_turn(Fragments& fragments, Rows rows, Next next, Sums& sums) {
+#pragma unroll
+    for (int k = 0; k < Shape::kUnrolled; ++k) {
+        fragments.read((k + 1) % 2, k + 1 < Shape::kUnrolled ? rows.after<Shape>(k + 1) : next());
+        fragments.multiply(k % 2, sums);
+    }
+}
+
 /// Elements of both operands as they are. Multiply-adds go along a, or with kAlongRows along b.
 template <class T, Tile kTile, bool kAlongRows = false>
 struct Fragments {
@@ -40,16 +65,23 @@ struct Fragments {
     S a[2][kTile.tm];
     S b[2][kTile.tn];
 
-    /// Reads a buffer. The addresses are those in shared memory of the thread's first elements in a row of
-    /// each operand's tile.
-    __device__ void read(int buffer, std::uint32_t a_row, std::uint32_t b_row) {
+    /// Reads a buffer.
+    __device__ void read(int buffer, Rows rows) {
         if constexpr (kAlongRows) {
-            read_groups<Place::kLanesN * 16>(b[buffer], b_row);
-            read_groups<Place::kLanesM * 16>(a[buffer], a_row);
+            read_groups<Place::kLanesN * 16>(b[buffer], rows.b);
+            read_groups<Place::kLanesM * 16>(a[buffer], rows.a);
         } else {
-            read_groups<Place::kLanesM * 16>(a[buffer], a_row);
-            read_groups<Place::kLanesN * 16>(b[buffer], b_row);
+            read_groups<Place::kLanesM * 16>(a[buffer], rows.a);
+            read_groups<Place::kLanesN * 16>(b[buffer], rows.b);
         }
+    }
+
+    /// Reads the first k.
+    __device__ void start(Rows first) { read(0, first); }
+
+    template <class Shape, class Next>
+    __device__ void turn(Rows rows, Next next, S (&sums)[kTile.tm][kTile.tn]) {
+        buffered_turn<Shape>(*this, rows, next, sums);
     }
 
     /// Adds the products of a buffer to the sums.
@@ -90,6 +122,91 @@ struct Fragments {
     }
 };
 
+template <int... kIndices, class Visit>
+__device__ __forceinline__ void unrolled(std::integer_sequence<int, kIndices...>, Visit visit) {
+    (visit(std::integral_constant<int, kIndices>{}), ...);
+}
+
+/// Calls visit with the constants 0 … kCount − 1. Arrays whose elements are named by constants become
+/// registers early in compilation. After `#pragma unroll` they do late, in another order, and half of the
+/// multiply-adds of RollingFragments then collide in the register file.
+template <int kCount, class Visit>
+__device__ __forceinline__ void unrolled(Visit visit) {
+    unrolled(std::make_integer_sequence<int, kCount>{}, visit);
+}
+
+/// Place `turn` of kCount: upwards where `line` is odd, else downwards.
+template <int kCount>
+__device__ constexpr int back_and_forth(int line, int turn) {
+    return line % 2 != 0 ? turn : kCount - 1 - turn;
+}
+
+/// A column of A and four elements of a row of B at a time, for thread tiles whose sums leave no registers
+/// for two buffers of both. Of B the next four are read while four are used. A has one buffer: the last four
+/// columns of the thread tile go row by row, and rows that have had their turn are replaced by those of the
+/// next k.
+template <class T, Tile kTile>
+struct RollingFragments {
+    using S = Sum<T>;
+    using Place = ThreadPlace<T, kTile>;
+    static_assert(sizeof(S) == 4, "four elements are a group of 16 bytes");
+    static constexpr int kGroups = kTile.tn / 4;
+    S a[kTile.tm];
+    S b[2][4];
+
+    /// Reads what the first k needs.
+    __device__ void start(Rows first) {
+        read_groups<Place::kLanesM * 16>(a, first.a);
+        read_b(0, first.b, 0);
+    }
+
+    /// See buffered_turn.
+    template <class Shape, class Next>
+    __device__ void turn(Rows rows, Next next, S (&sums)[kTile.tm][kTile.tn]) {
+        unrolled<Shape::kUnrolled>([&](auto k) {
+            constexpr bool kLast = k + 1 == Shape::kUnrolled;
+            step<k>(rows.after<Shape>(k), kLast ? next() : rows.after<Shape>(k + 1), sums);
+        });
+    }
+
+  private:
+    /// Adds the products of one k to the sums, while elements of the next are read. The order of the rows is
+    /// one of many, and one for which the compiler's registers collide little (README.md).
+    template <int kK>
+    __device__ void step(Rows rows, Rows next, S (&sums)[kTile.tm][kTile.tn]) {
+        constexpr int kOrder = kK % 2 == 0 ? 1 : 3;
+        unrolled<kGroups>([&](auto group) {
+            constexpr int kBuffer = (group + kK * kGroups) % 2;
+            const auto add = [&](int i, int j) {
+                S& sum = sums[i ^ kOrder][4 * group + j];
+                sum = multiply_add(b[kBuffer][j], a[i ^ kOrder], sum);
+            };
+            if constexpr (group + 1 < kGroups) {
+                unrolled<4>([&](auto j) {
+                    unrolled<kTile.tm>([&](auto turn) { add(back_and_forth<kTile.tm>(j, turn), j); });
+                    if constexpr (j == 0) read_b(1 - kBuffer, rows.b, group + 1);
+                });
+            } else {
+                unrolled<kTile.tm>([&](auto i) {
+                    unrolled<4>([&](auto turn) { add(i, back_and_forth<4>(i, turn)); });
+                    if constexpr (i == 3) read_b(1 - kBuffer, next.b, 0);
+                    if constexpr (i % 4 == 3) read_a(i / 4, next.a);
+                });
+            }
+        });
+    }
+
+    __device__ void read_a(int group, std::uint32_t a_row) {
+        S rows[4];
+        read_vector(rows, a_row + group * Place::kLanesM * 16);
+#pragma unroll
+        for (int r = 0; r < 4; ++r) a[4 * group + r] = rows[r];
+    }
+    __device__ void read_b(int buffer, std::uint32_t b_row, int group) {
+        read_vector(b[buffer], b_row + group * Place::kLanesN * 16);
+    }
+};
+
 /// Complex products whose A lies in planes: for each k a row of real parts, then a row of imaginary ones.
 /// Both parts of an element come to registers of the same bank then, and a sum, which meets both, has to lie
 /// in the other bank only.
@@ -102,11 +219,18 @@ struct PlanarFragments {
     S b[2][kTile.tn];
 
     /// Like Fragments::read; the row of imaginary parts follows that of real ones.
-    __device__ void read(int buffer, std::uint32_t a_row, std::uint32_t b_row) {
+    __device__ void read(int buffer, Rows rows) {
         constexpr int kPlane = kTile.bm * static_cast<int>(sizeof(R));
-        read_groups<Place::kLanesM * 16>(a[buffer][0], a_row);
-        read_groups<Place::kLanesM * 16>(a[buffer][1], a_row + kPlane);
-        read_groups<Place::kLanesN * 16>(b[buffer], b_row);
+        read_groups<Place::kLanesM * 16>(a[buffer][0], rows.a);
+        read_groups<Place::kLanesM * 16>(a[buffer][1], rows.a + kPlane);
+        read_groups<Place::kLanesN * 16>(b[buffer], rows.b);
+    }
+
+    __device__ void start(Rows first) { read(0, first); }
+
+    template <class Shape, class Next>
+    __device__ void turn(Rows rows, Next next, S (&sums)[kTile.tm][kTile.tn]) {
+        buffered_turn<Shape>(*this, rows, next, sums);
     }
 
     /// Adds the products of a buffer to the sums, in the order of multiply_add.

@@ -23,11 +23,11 @@ inline constexpr std::array kTiledParameters = {
 /// The ways of `pipelined` to take its operands; any other value of "pack" is a number of columns.
 inline constexpr int kPackByShape = 0;
 inline constexpr int kPackNever = 1;
-inline constexpr std::array kPacks = {kPackByShape, kPackNever, 64, 128};
+inline constexpr std::array kPacks = {kPackByShape, kPackNever, 64, 96, 128};
 inline constexpr std::array kPipelinedParameters = {
     Parameter{"pack",
-              "0: what is expected to be faster at this shape; 1: operands as they lie; 64, 128: operands "
-              "packed k by k for the copy engine, in tiles of that many columns",
+              "0: what is expected to be faster at this shape; 1: operands as they lie; 64, 96 (f32), 128: "
+              "operands packed k by k for the copy engine, in tiles of that many columns",
               kPacks, kPackByShape}};
 
 // One function a level, each in the file of its level.

@@ -27,8 +27,10 @@ struct PackedShape {
     static constexpr int kSharedBytes = kTile.stages * kStageBytes;
     static constexpr int kBarrierBytes = 8;
     static constexpr bool kAlongRows = kSize == 4 && kTile.tn > kTile.tm;
-    using ThreadFragments =
-        std::conditional_t<kIsComplex<Sum<T>>, PlanarFragments<T, kTile>, Fragments<T, kTile, kAlongRows>>;
+    static constexpr bool kRolling = kSize == 4 && kTile.tm * kTile.tn > 128;  // sums leave no room
+    using ThreadFragments = std::conditional_t<
+        kIsComplex<Sum<T>>, PlanarFragments<T, kTile>,
+        std::conditional_t<kRolling, RollingFragments<T, kTile>, Fragments<T, kTile, kAlongRows>>>;
     /// How many k the inner loop has one after the other: an even number, as fragments alternate between two
     /// buffers, and few: more code than the instruction caches hold is slow, the more so as warps are not at
     /// the same place in it. But in so short a loop the compiler does not always find registers that
@@ -123,33 +125,21 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
             // registers for the fragments that need not be moved.
             if (step == 0) {
                 wait_barrier(full_kept + used * Shape::kBarrierBytes, used_parity);
-                fragments.read(0, a_first + now, b_first + now);
+                fragments.start({b_first + now, a_first + now});
             }
-            std::uint32_t a_now = a_first + now;
-            std::uint32_t b_now = b_first + now;
+            Rows rows{b_first + now, a_first + now};
 #pragma unroll 1
             for (int left = kTile.bk / kUnrolled - 1; left != 0; --left) {
-#pragma unroll
-                for (int k = 0; k < kUnrolled; ++k) {
-                    fragments.read((k + 1) % 2, a_now + (k + 1) * Shape::kRowA,
-                                   b_now + (k + 1) * Shape::kRowB);
-                    fragments.multiply(k % 2, sums);
-                }
-                a_now += kUnrolled * Shape::kRowA;
-                b_now += kUnrolled * Shape::kRowB;
+                const auto next_turn = [&] { return rows.after<Shape>(kUnrolled); };
+                fragments.template turn<Shape>(rows, next_turn, sums);
+                rows = next_turn();
             }
-#pragma unroll
-            for (int k = 0; k < kUnrolled; ++k) {
-                if (k + 1 < kUnrolled) {
-                    fragments.read((k + 1) % 2, a_now + (k + 1) * Shape::kRowA,
-                                   b_now + (k + 1) * Shape::kRowB);
-                } else {
-                    if (step + 1 < steps) wait_barrier(full_kept + stage * Shape::kBarrierBytes, parity);
-                    // After the last step this reads what is there, and nobody uses it.
-                    fragments.read(0, a_first + next, b_first + next);
-                }
-                fragments.multiply(k % 2, sums);
-            }
+            const auto next_stage = [&] {
+                if (step + 1 < steps) wait_barrier(full_kept + stage * Shape::kBarrierBytes, parity);
+                // After the last step this is read as it is, and nobody uses it.
+                return Rows{b_first + next, a_first + next};
+            };
+            fragments.template turn<Shape>(rows, next_stage, sums);
             const bool used_again = step + kStages < steps;
             if (used_again && warp != (step + kStages - kLead) % kWarps) arrive_at<kThreads>(1 + used);
             now = next;

@@ -39,7 +39,9 @@ Reasons pipelined_unsupported(const Problem& problem, const Device& device) {
     const int pack = parameter_value(kPipelinedParameters, problem, "pack");
     if (pack == kPackByShape || pack == kPackNever) return {};
     return visit_device_type(problem.type, [&]<class T>(TypeTag<T>) {
-        if constexpr (sizeof(Sum<T>) == 4) {
+        if constexpr (std::is_same_v<T, float>) {
+            return packed_unsupported<T, kPackedF32>(problem, device, pack);
+        } else if constexpr (sizeof(Sum<T>) == 4) {
             return packed_unsupported<T, kPacked32>(problem, device, pack);
         } else if constexpr (std::is_same_v<T, Complex<float>>) {
             return packed_unsupported<T, kPackedC64>(problem, device, pack);

@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
     const std::uint32_t b_first = shared_address(stages + kTile.bk * Shape::kPitchA + place.n);
     std::uint32_t a_now = a_first;
     std::uint32_t b_now = b_first;
-    fragments.read(0, a_now, b_now);
+    fragments.read(0, {b_now, a_now});
     for (auto left = static_cast<unsigned>(part.steps); left != 0; --left) {
         const int depth = to_load.next(kTile.bk);
         load_a.begin(stages + write_at, depth);
@@ -82,10 +82,10 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
                 read_at = read_at == kLastStage ? 0 : read_at + Shape::kStage;
                 a_now = a_first + read_at * Shape::kSize;
                 b_now = b_first + read_at * Shape::kSize;
-                fragments.read((k + 1) % 2, a_now, b_now);
+                fragments.read((k + 1) % 2, {b_now, a_now});
             } else {
-                fragments.read((k + 1) % 2, a_now + (k + 1) * Shape::kPitchA * Shape::kSize,
-                               b_now + (k + 1) * Shape::kPitchB * Shape::kSize);
+                fragments.read((k + 1) % 2, {b_now + (k + 1) * Shape::kPitchB * Shape::kSize,
+                                             a_now + (k + 1) * Shape::kPitchA * Shape::kSize});
             }
             fragments.multiply(k % 2, sums);
         }

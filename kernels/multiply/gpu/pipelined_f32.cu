@@ -5,7 +5,7 @@
 namespace gpumat::multiply::gpu {
 
 Launch prepare_pipelined_f32(const Problem& problem, const Operands& operands, const Device& device) {
-    return prepare_pipelined_as<float, kTilesF32, kPacked32>(problem, operands, device);
+    return prepare_pipelined_as<float, kTilesF32, kPackedF32>(problem, operands, device);
 }
 
 }  // namespace gpumat::multiply::gpu

@@ -53,8 +53,13 @@ inline constexpr std::array kTiles128 = {
 };
 
 // The same for operands that lie k by k, fed by the copy engine.
+inline constexpr std::array kPackedF32 = {
+    Tile{256, 96, 20, 16, 12, 4, 4, 2, 85, true},
+    Tile{128, 128, 32, 8, 16, 4, 3, 2, 84, true},
+    Tile{128, 64, 16, 8, 8, 4, 4, 4, 80, true},
+};
 inline constexpr std::array kPacked32 = {
-    Tile{128, 128, 32, 8, 16, 4, 3, 2, 84, true},  // f32, i32, f16, bf16
+    Tile{128, 128, 32, 8, 16, 4, 3, 2, 84, true},  // i32, f16, bf16
     Tile{128, 64, 16, 8, 8, 4, 4, 4, 80, true},
 };
 inline constexpr std::array kPacked64 = {
