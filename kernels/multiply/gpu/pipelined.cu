@@ -2,9 +2,9 @@
 // warp tiles, and a split of k where C alone cannot fill the device.
 //
 // Changed since `register-blocked`: memory is copied straight to shared memory some stages ahead, so that no
-// thread waits for it; fragments for the next step are read while this one computes; thread tiles of 8×16
-// need 6 shared reads of 16 bytes for 128 multiply-adds. That removes the latency of memory and of shared
-// memory, and most instructions that are no multiply-adds. Two kernels:
+// thread waits for it; fragments for the next step are read while this one computes; thread tiles of 16×12
+// need 7 shared reads of 16 bytes for 192 multiply-adds, and those of 8×16 need 6 for 128. That removes the
+// latency of memory and of shared memory, and most instructions that are no multiply-adds. Two kernels:
 // - Operands as they lie (gpu/pipelined.cuh). Threads copy 16 bytes at a time asynchronously where they lie
 //   along rows of shared memory; where they lie along k, loads of 16 bytes are taken apart in registers;
 //   element-wise copies serve odd sizes and any alignment (gpu/loader.cuh).
