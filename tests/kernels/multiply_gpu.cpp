@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <set>
 
 #include "kernels/multiply/arithmetic.hpp"
 #include "kernels/registry.hpp"
@@ -423,8 +424,8 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
     const std::vector<const Level*> tested = levels_under_test(registry);
     if (std::ranges::find(tested, &pipelined) == tested.end()) return;
     // Many tiles in every direction, edges that are cut, and blocks that compute whole tiles, parts of tiles,
-    // or both: where 132 multiprocessors hold 264 blocks, 2700×2800 has 330 tiles of 256×96. In tiles of 128
-    // columns 2160×2040 has fewer steps to share than blocks.
+    // or both: where 132 multiprocessors hold 264 blocks, 2700×2800 has 330 tiles of 256×96, and 4096×4096
+    // 688. In tiles of 128 columns 2160×2040 has fewer steps to share than blocks.
     const bool small = small_shapes_only();
     const std::vector<Extents> shapes =
         small ? std::vector{Extents{2200, 2150, 131}, Extents{2160, 2040, 100}, Extents{2700, 2800, 131}}
@@ -434,6 +435,7 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
         small ? std::vector{Type::f32} : std::vector(kTypes.begin(), kTypes.end());
     constexpr int kCopyEngineSince = 90;
     int packed = 0;
+    std::set<std::string> tiles;
     for (const Type type : types) {
         multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
             for (const Extents& e : shapes) {
@@ -454,6 +456,9 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
                         prepare_launch(level, p, {a.data(), b.data(), nullptr, c.data()}, device);
                     packed += static_cast<int>(std::ranges::count(
                         launch.details, std::pair<std::string, std::string>("copies", "tensor maps")));
+                    for (const auto& [name, value] : launch.details) {
+                        if (name == "tile") tiles.insert(std::string(name_of(type)) + " " + value);
+                    }
                     return result_of(*gpu, launch, c);
                 };
                 const std::vector<std::byte> expected = result(naive);
@@ -469,7 +474,7 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
     }
     // Each type has a tile or more, each shape at least once.
     if (gpu->info().compute_capability >= kCopyEngineSince)
-        CHECK(packed >= static_cast<int>(types.size() * shapes.size()));
+        CHECK((packed >= static_cast<int>(types.size() * shapes.size()) && tiles.contains("f32 256x96x20")));
 }
 
 TEST_CASE("a launch takes its operands anew in every run, from a copy of it too") {
@@ -481,12 +486,17 @@ TEST_CASE("a launch takes its operands anew in every run, from a copy of it too"
     if (small_shapes_only()) return;
     for (const Type type : {Type::f32, Type::f16, Type::f64, Type::c64, Type::c128}) {
         multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
-            for (const bool transposed : {false, true}) {
-                Problem p{.operation = Operation::multiply, .type = type, .m = 1531, .n = 1408, .k = 1030};
-                p.transpose_b = transposed;  // then both operands are packed, and else A alone (f16: both)
+            // A alone is packed, both are, and neither is (f16: always both).
+            for (const auto& [transpose_a, transpose_b] :
+                 {std::pair(false, false), std::pair(false, true), std::pair(true, false)}) {
+                Problem p{.operation = Operation::multiply, .type = type, .m = 1532, .n = 1408, .k = 1030};
+                p.transpose_a = transpose_a;
+                p.transpose_b = transpose_b;
+                p.beta = Scalar::of(3);
                 const DeviceMemory a = gpu->allocate(static_cast<std::size_t>(p.m * p.k) * sizeof(T));
                 const DeviceMemory b = gpu->allocate(static_cast<std::size_t>(p.k * p.n) * sizeof(T));
                 const DeviceMemory c = gpu->allocate(static_cast<std::size_t>(p.m * p.n) * sizeof(T));
+                const DeviceMemory d = gpu->allocate(c.bytes());
                 std::mt19937 random(11);
                 const auto fill = [&](const DeviceMemory& memory) {
                     std::vector<T> values(memory.bytes() / sizeof(T));
@@ -494,7 +504,7 @@ TEST_CASE("a launch takes its operands anew in every run, from a copy of it too"
                     gpu->upload(memory.data(), values.data(), memory.bytes());
                 };
                 const auto prepared = [&](const Level& level) {
-                    return prepare_launch(level, p, {a.data(), b.data(), nullptr, c.data()}, device);
+                    return prepare_launch(level, p, {a.data(), b.data(), d.data(), c.data()}, device);
                 };
                 const Launch reference = prepared(naive);
                 std::vector<Launch> launches;
@@ -504,8 +514,7 @@ TEST_CASE("a launch takes its operands anew in every run, from a copy of it too"
                         launches.insert(launches.end(), 2, prepared(pipelined));
                 }
                 for (int run = 0; run < 3; ++run) {
-                    fill(a);
-                    fill(b);
+                    for (const DeviceMemory* memory : {&a, &b, &d}) fill(*memory);
                     const std::vector<std::byte> expected = result_of(*gpu, reference, c);
                     for (const Launch& launch : launches) CHECK(result_of(*gpu, launch, c) == expected);
                 }

@@ -1,7 +1,8 @@
 #pragma once
 
 // What a thread of the level `pipelined` multiplies in one step of k: a column of its rows of A and a row of
-// its columns of B, in two buffers, of which one is read from shared memory while the other is used.
+// its columns of B, in two buffers, of which one is read from shared memory while the other is used; less of
+// them at a time where sums leave no registers for that.
 //
 // Multiply-adds go back and forth along one operand, so that one reads its sum and one new operand, and finds
 // the other in the register file's reuse cache: two reads a clock are all that its two banks can give.
@@ -50,6 +51,7 @@ struct Rows {
 /// there.
 template <class Shape, class Fragments, class Next, class Sums>
 __device__ __forceinline__ void buffered_turn(Fragments& fragments, Rows rows, Next next, Sums& sums) {
+    static_assert(Shape::kUnrolled % 2 == 0, "the next turn starts with buffer 0");
 #pragma unroll
     for (int k = 0; k < Shape::kUnrolled; ++k) {
         fragments.read((k + 1) % 2, k + 1 < Shape::kUnrolled ? rows.after<Shape>(k + 1) : next());
@@ -150,6 +152,7 @@ struct RollingFragments {
     using S = Sum<T>;
     using Place = ThreadPlace<T, kTile>;
     static_assert(sizeof(S) == 4, "four elements are a group of 16 bytes");
+    static_assert(kTile.tm % 4 == 0 && kTile.tn % 4 == 0, "rows and columns are whole groups");
     static constexpr int kGroups = kTile.tn / 4;
     S a[kTile.tm];
     S b[2][4];
@@ -160,9 +163,11 @@ struct RollingFragments {
         read_b(0, first.b, 0);
     }
 
-    /// See buffered_turn.
+    /// Like buffered_turn, but that of the first k only the elements of A and the first four of B have been
+    /// read: the others are read now, from `rows`.
     template <class Shape, class Next>
     __device__ void turn(Rows rows, Next next, S (&sums)[kTile.tm][kTile.tn]) {
+        static_assert(Shape::kUnrolled * kGroups % 2 == 0, "the next turn starts with buffer 0 of B");
         unrolled<Shape::kUnrolled>([&](auto k) {
             constexpr bool kLast = k + 1 == Shape::kUnrolled;
             step<k>(rows.after<Shape>(k), kLast ? next() : rows.after<Shape>(k + 1), sums);
@@ -170,8 +175,9 @@ struct RollingFragments {
     }
 
   private:
-    /// Adds the products of one k to the sums, while elements of the next are read. The order of the rows is
-    /// one of many, and one for which the compiler's registers collide little (README.md).
+    /// Adds the products of one k to the sums, while elements of the next are read. Rows are exchanged in
+    /// pairs, or where k is odd reversed in fours, and so stay in the group that read_a replaces: one of many
+    /// orders, for which the compiler's registers collide little (README.md).
     template <int kK>
     __device__ void step(Rows rows, Rows next, S (&sums)[kTile.tm][kTile.tn]) {
         constexpr int kOrder = kK % 2 == 0 ? 1 : 3;
@@ -187,6 +193,7 @@ struct RollingFragments {
                     if constexpr (j == 0) read_b(1 - kBuffer, rows.b, group + 1);
                 });
             } else {
+                // Other columns are done with A, and with the other buffer of B.
                 unrolled<kTile.tm>([&](auto i) {
                     unrolled<4>([&](auto turn) { add(i, back_and_forth<4>(i, turn)); });
                     if constexpr (i == 3) read_b(1 - kBuffer, next.b, 0);

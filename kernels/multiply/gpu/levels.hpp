@@ -24,11 +24,11 @@ inline constexpr std::array kTiledParameters = {
 inline constexpr int kPackByShape = 0;
 inline constexpr int kPackNever = 1;
 inline constexpr std::array kPacks = {kPackByShape, kPackNever, 64, 96, 128};
-inline constexpr std::array kPipelinedParameters = {
-    Parameter{"pack",
-              "0: what is expected to be faster at this shape; 1: operands as they lie; 64, 96 (f32), 128: "
-              "operands packed k by k for the copy engine, in tiles of that many columns",
-              kPacks, kPackByShape}};
+inline constexpr std::array kPipelinedParameters = {Parameter{
+    "pack",
+    "0: what is expected to be faster at this shape; 1: operands as they lie; 64, 96 (f32 only), 128 "
+    "(not c128): operands packed k by k for the copy engine, in tiles of that many columns",
+    kPacks, kPackByShape}};
 
 // One function a level, each in the file of its level.
 Launch prepare_naive_strided(const Problem& problem, const Operands& operands, const Device& device);

@@ -27,7 +27,8 @@ struct PackedShape {
     static constexpr int kSharedBytes = kTile.stages * kStageBytes;
     static constexpr int kBarrierBytes = 8;
     static constexpr bool kAlongRows = kSize == 4 && kTile.tn > kTile.tm;
-    static constexpr bool kRolling = kSize == 4 && kTile.tm * kTile.tn > 128;  // sums leave no room
+    /// Registers of the sums and of two buffers of fragments: beyond so many of 255 the compiler spills.
+    static constexpr bool kRolling = kSize == 4 && kTile.tm * kTile.tn + 2 * (kTile.tm + kTile.tn) > 224;
     using ThreadFragments = std::conditional_t<
         kIsComplex<Sum<T>>, PlanarFragments<T, kTile>,
         std::conditional_t<kRolling, RollingFragments<T, kTile>, Fragments<T, kTile, kAlongRows>>>;
@@ -62,6 +63,9 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
     constexpr int kWordsA = Shape::kPartsA / 4;  // 32-bit words of what lies side by side
     constexpr int kWordsB = Shape::kSize / 4;
     static_assert(kTile.bm * kWordsA <= 256 && kTile.bn * kWordsB <= 256, "boxes are that wide");
+    static_assert(kTile.bk * LayoutA<T>::kRows <= 256, "and that high");
+    static_assert(Shape::kBytesA % 128 == 0 && Shape::kStageBytes % 128 == 0, "boxes start at 128 bytes");
+    static_assert(kTile.stages < 16, "a named barrier for each stage, beside that of __syncthreads");
     constexpr int kStages = kTile.stages;
     constexpr int kLead = kStages / 2;  // stages that are filled ahead of the one that is used
     constexpr int kThreads = kTile.threads();
