@@ -474,7 +474,9 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
     }
     // Each type has a tile or more, each shape at least once.
     if (gpu->info().compute_capability >= kCopyEngineSince)
-        CHECK((packed >= static_cast<int>(types.size() * shapes.size()) && tiles.contains("f32 256x96x20")));
+        CHECK(packed >= static_cast<int>(types.size() * shapes.size()));
+    // Later devices may have less shared memory than this tile takes.
+    if (gpu->info().compute_capability == kCopyEngineSince) CHECK(tiles.contains("f32 256x96x20"));
 }
 
 TEST_CASE("a launch takes its operands anew in every run, from a copy of it too") {
