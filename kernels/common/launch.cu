@@ -81,4 +81,12 @@ void allow_shared_memory(const void* kernel, std::size_t bytes) {
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
 }
 
+void prefer_blocks(const void* kernel, int blocks, std::size_t bytes) {
+    const int all_bytes = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
+    const int block_bytes = static_cast<int>(bytes) + attribute(cudaDevAttrReservedSharedMemoryPerBlock);
+    const int percent = (100 * blocks * block_bytes + all_bytes - 1) / all_bytes;
+    GPUMAT_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                     std::min(percent, 100)));
+}
+
 }  // namespace gpumat

@@ -14,6 +14,9 @@ struct Geometry {
     dim3 grid;
     dim3 block;
     std::size_t shared_bytes = 0;  ///< dynamic shared memory a block
+    /// Blocks for which a multiprocessor is to set shared memory aside. What is left of it serves as L1, and
+    /// no more blocks run than asked for. 0: the driver decides.
+    int blocks = 0;
 };
 
 /// The facts of a launch for `Launch::details`: grid, block, registers a thread, shared memory a block
@@ -29,6 +32,10 @@ int code_capability();
 /// Lets `kernel` have that much dynamic shared memory a block, where it is more than the usual 48 KB.
 void allow_shared_memory(const void* kernel, std::size_t bytes);
 
+/// Asks for shared memory for `blocks` blocks of `bytes` on a multiprocessor, in the steps that the device has.
+/// The driver may give more.
+void prefer_blocks(const void* kernel, int blocks, std::size_t bytes);
+
 /// The prepared run of one kernel on the device's stream. The arguments are kept by value.
 template <class... Parameters, class... Arguments>
 Launch make_launch(std::string_view level, const Device& device, const Geometry& geometry,
@@ -36,6 +43,8 @@ Launch make_launch(std::string_view level, const Device& device, const Geometry&
     if (geometry.grid.x == 0 || geometry.grid.y == 0 || geometry.grid.z == 0)
         return {.level = level, .run = [] {}};
     allow_shared_memory(reinterpret_cast<const void*>(kernel), geometry.shared_bytes);
+    if (geometry.blocks > 0)
+        prefer_blocks(reinterpret_cast<const void*>(kernel), geometry.blocks, geometry.shared_bytes);
     auto* stream = static_cast<cudaStream_t>(device.gpu->stream());
     return {.level = level,
             .run =

@@ -383,9 +383,9 @@ TEST_CASE("columns of tiles that share lines and are too tall for L2, in rows sh
 TEST_CASE("rows that are not whole words in each kind of tile that they have") {
     const GpuInfo& info = gpu().info();
     const std::int64_t processors = info.multiprocessors;
-    // Too much in tiles of 512 bytes, and enough columns then to fill the device.
-    const auto tall = static_cast<std::int64_t>(info.l2_bytes / 8 / 512) + 97;
-    const std::int64_t few = (130000 * processors / tall) | 1;
+    // Too much in tiles of 352 bytes, and enough columns then to fill the device.
+    const auto tall = static_cast<std::int64_t>(info.l2_bytes / 10 / 352) + 97;
+    const std::int64_t few = (150000 * processors / tall) | 1;
     struct Shifted {
         Type type;
         Shape shape;
@@ -400,7 +400,7 @@ TEST_CASE("rows that are not whole words in each kind of tile that they have") {
                                  Shifted{Type::u32, {2001, 2003}},
                                  Shifted{Type::u32, {4301, (33 * processors) | 1}},
                                  Shifted{Type::u32, {tall, few}},
-                                 Shifted{Type::u64, {2001, 2003}},
+                                 Shifted{Type::u64, {1001, 1003}},
                                  Shifted{Type::u64, {4301, (33 * processors) | 1}},
                                  Shifted{Type::u64, {tall, few}}};
     const Level* const level = registry().find(Operation::transpose, DeviceKind::gpu, "vectorized");

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kernels/common/cuda_check.cuh"
+#include "kernels/common/launch.cuh"
 #include "kernels/common/tensor_map.cuh"
 #include "kernels/transpose/gpu/shifted.cuh"
 #include "kernels/transpose/gpu/thin.cuh"
@@ -121,7 +122,10 @@ void add_all_words(const std::vector<int>& bands) {
 template <class PLAN>
 void add_shifted(const std::vector<int>& bands) {
     using Tile = ShiftTile<T, PLAN>;
-    allow(shifted_kernel<T, PLAN>, Tile::shared_bytes(Tile::kRow_bytes + 48));
+    allow(shifted_kernel<T, PLAN>, Tile::most_shared_bytes());
+    if constexpr (PLAN::kResident > 0)
+        prefer_blocks(reinterpret_cast<const void*>(shifted_kernel<T, PLAN>), PLAN::kResident,
+                      Tile::most_shared_bytes());
     for (const int band : bands) {
         char name[128];
         std::snprintf(name, sizeof(name), "shifted %d %dx%d a%d t%d r%d -/%s band %d", PLAN::kWord_bytes,
@@ -224,6 +228,7 @@ void collect() {
     add_all_words<WordPlan<1, 64, 64, 512, 0>, WordPlan<1, 128, 64, 1024, 0>>(few);
     add_shifted<ShiftPlan<16, 16, 256, 32, 512, N, 2>>(columns);
     add_shifted<ShiftPlan<16, 8, 256, 32, 512, N, 2>>(columns);
+    add_shifted<ShiftPlan<8, 12, 256, 32, 384, N, 2>>(columns);
     add_both_shifted<8, 256, 32, 256>();
     add_both_shifted<16, 128, 32, 256>();
     add_both_shifted<16, 128, 32, 512>();
@@ -245,6 +250,7 @@ void collect() {
     add_all_words<WordPlan<2, 64, 64, 512, 0>, WordPlan<2, 128, 64, 1024, 0>>(few);
     add_shifted<ShiftPlan<8, 16, 192, 32, 512, N, 2>>(columns);
     add_shifted<ShiftPlan<8, 16, 192, 32, 384, N, 2>>(columns);
+    add_shifted<ShiftPlan<8, 24, 128, 32, 384, N, 2>>(columns);
     add_shifted<ShiftPlan<16, 16, 128, 32, 512, N, 2>>(columns);
     add_both_shifted<16, 64, 32, 256>();
     add_both_shifted<16, 128, 32, 128>();
@@ -263,6 +269,11 @@ void collect() {
                   WordPlan<8, 32, 32, 512, 0, N, N, 160>, WordPlan<8, 32, 32, 512, 0, N, N, 192>,
                   WordPlan<8, 32, 32, 512, 0, N, N, 256>, WordPlan<8, 32, 32, 512, 0, N, O, 192>,
                   WordPlan<8, 32, 32, 512, 0, N, O, 160>, WordPlan<8, 32, 64, 512, 0, N, O, 112>>(columns);
+    add_shifted<ShiftPlan<8, 20, 128, 32, 320, N, 2>>(columns);
+    add_shifted<ShiftPlan<8, 22, 128, 32, 352, N, 2>>(columns);
+    add_shifted<ShiftPlan<8, 22, 160, 32, 352, N, 2>>(columns);
+    add_shifted<ShiftPlan<8, 24, 96, 32, 384, N, 3>>(columns);
+    add_shifted<ShiftPlan<8, 24, 128, 32, 384, N, 2>>(columns);
     add_shifted<ShiftPlan<8, 32, 96, 32, 512, N, 2>>(columns);
     add_shifted<ShiftPlan<8, 32, 160, 32, 576, N, 2>>(columns);
     add_shifted<ShiftPlan<8, 16, 192, 32, 512, N, 2>>(columns);
@@ -295,6 +306,9 @@ void collect() {
     add_all_words<WordPlan<8, 32, 64, 512, 0, N, N, 112>, WordPlan<8, 32, 64, 512, 0, N, N, 144>,
                   WordPlan<8, 32, 64, 512, 0, N, O, 192>>(columns);
     add_shifted<ShiftPlan<8, 32, 32, 32, 512, N, 4>>(columns);
+    add_shifted<ShiftPlan<8, 24, 64, 32, 384, N, 3>>(columns);
+    add_shifted<ShiftPlan<8, 20, 128, 32, 480, N, 2>>(columns);
+    add_shifted<ShiftPlan<8, 16, 160, 32, 320, N, 2>>(columns);
     add_shifted<ShiftPlan<8, 32, 96, 32, 768, N, 2>>(columns);
     add_shifted<ShiftPlan<8, 16, 192, 32, 768, N, 2>>(columns);
     add_all_words<WordPlan<16, 16, 16, 256, 0>, WordPlan<16, 16, 16, 128, 0>, WordPlan<16, 16, 16, 64, 0>,

@@ -98,7 +98,7 @@ struct ShiftTile {
     static constexpr int kWord_bytes = PLAN::kWord_bytes;
     static constexpr int kRow_bytes = PLAN::kRowWords * 16;
     /// A row's words hold this many columns wherever in a word the first lies.
-    static constexpr int kCols = (PLAN::kRowWords - 1) * (16 / kSize) + 1;
+    static constexpr int kCols = (kRow_bytes / kWord_bytes - 1) * (kWord_bytes / kSize) + 1;
     static constexpr int kRows = PLAN::kRows;
     static constexpr int kStore_bytes = kNarrowest_bytes<T>;
     static constexpr int kPack = kStore_bytes / kSize;            ///< elements an output word

@@ -33,11 +33,12 @@ struct WordPlan {
 /// How `vectorized` works where they are not.
 ///
 /// WORD_BYTES  of a copy to shared memory: 16, 8, or the narrowest that holds an element (4, 8)
-/// ROW_WORDS   words of 16 bytes that a row of the input's tile fills, wherever it starts; a power of two
+/// ROW_WORDS   words of 16 bytes that a row of the input's tile fills, wherever it starts
 /// ROWS        of the input's tile
 /// ALIGN_BYTES at multiples of which the output rows of a tile start in memory
-/// RESIDENT    blocks for which a multiprocessor must have registers, where it holds as many threads; 0: the
-///             compiler decides
+/// RESIDENT    blocks that a multiprocessor is to hold, where it holds as many threads: they have registers and
+///             shared memory, and what is left of that is L1, through which copies of 4 and 8 bytes pass; 0: as
+///             many as there may be
 template <int WORD_BYTES, int ROW_WORDS, int ROWS, int ALIGN_BYTES, int THREADS, Cache STORE = Cache::normal,
           int RESIDENT = 0>
 struct ShiftPlan {
@@ -85,7 +86,7 @@ inline constexpr int kMostThin_bytes = 64 << 10;  ///< of a tile, without what a
 /// Shifted     rows that are not whole words
 /// ShiftedTall the same where a column of Shifted's tiles is too much for L2, but not one of these
 /// ShiftedSmall  the same, fewer than kSmallShifted tiles of Shifted for each multiprocessor, or no room for
-///             two of them there
+///             its RESIDENT blocks there
 /// ShiftedNarrow  the same where the number of columns is a multiple of kNarrow_columns, so that the words of
 ///             a column of Shifted's tile lie in fewer banks
 /// Tma         the plan of `tma`
@@ -149,14 +150,14 @@ struct Choices<4> {
     using Uneven = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::once, 192>;
     using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
-    using Shifted = ShiftPlan<8, 32, 96, 32, 512, Cache::normal, 2>;
+    using Shifted = ShiftPlan<8, 22, 128, 32, 352, Cache::normal, 2>;
     using ShiftedTall = ShiftPlan<8, 16, 192, 32, 512, Cache::normal, 2>;
     using ShiftedSmall = ShiftPlan<8, 16, 64, 32, 256, Cache::normal, 4>;
     using Tma = TmaPlan<2, 2, 256, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<4, 64, 64, 512, 1>;
     static constexpr unsigned kSmallTiles = 8;
-    static constexpr unsigned kSmallShifted = 10;
+    static constexpr unsigned kSmallShifted = 12;
     static constexpr ThinPlan kThin{.tall_most = 127,
                                     .tall_most_words = 47,
                                     .wide_most = 143,
@@ -172,14 +173,14 @@ struct Choices<8> {
     using Uneven = Large;
     using Ragged = WordPlan<16, 16, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
-    using Shifted = ShiftPlan<8, 32, 96, 32, 768, Cache::normal, 2>;
-    using ShiftedTall = ShiftPlan<8, 16, 192, 32, 768, Cache::normal, 2>;
+    using Shifted = ShiftPlan<8, 24, 64, 32, 384, Cache::normal, 3>;
+    using ShiftedTall = ShiftPlan<8, 16, 160, 32, 320, Cache::normal, 2>;
     using ShiftedSmall = ShiftPlan<8, 32, 32, 32, 512, Cache::normal, 4>;
     using Tma = TmaPlan<2, 2, 256, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<8, 32, 32, 256, 1>;
     static constexpr unsigned kSmallTiles = 8;
-    static constexpr unsigned kSmallShifted = 20;
+    static constexpr unsigned kSmallShifted = 4;
     static constexpr ThinPlan kThin{.tall_most = 84,
                                     .tall_most_words = 23,
                                     .wide_most = 135,

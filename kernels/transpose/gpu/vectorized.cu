@@ -47,11 +47,10 @@ int sharing_band(const Problem& problem, const Device& device) {
                                    device.gpu->info().l2_bytes);
 }
 
-/// Whether L2 keeps what a column of such tiles shares with the next until that one comes: the column takes
-/// no more than an eighth of it (measured).
+/// The bytes of input in a column of such tiles.
 template <class Tile>
-bool column_stays(const Problem& problem, const Device& device) {
-    return static_cast<std::uint64_t>(problem.m) * Tile::kRow_bytes <= device.gpu->info().l2_bytes / 8;
+std::uint64_t column_bytes(const Problem& problem) {
+    return static_cast<std::uint64_t>(problem.m) * Tile::kRow_bytes;
 }
 
 template <class T, class PLAN>
@@ -79,12 +78,13 @@ Launch launch_in_place(const Problem& problem, const Operands& operands, const D
                      "swap", Tile::kRows, Tile::kCols);
 }
 
-/// Whether a multiprocessor, which has little more shared memory than one block may take, has room for two
-/// with the plan's tile: one that loads while the other stores. Reasoned, not measured.
+/// Whether a multiprocessor, which has little more shared memory than one block may take, has room for as many
+/// blocks as the plan asks for: some load while others store. Reasoned, not measured.
 template <class T, class PLAN>
-bool two_fit(const Problem& problem, const Device& device) {
+bool blocks_fit(const Problem& problem, const Device& device) {
     using Tile = ShiftTile<T, PLAN>;
-    return 2 * Tile::shared_bytes(Tile::pitch(problem.n)) <= device.gpu->info().shared_bytes_per_block;
+    return PLAN::kResident * Tile::shared_bytes(Tile::pitch(problem.n)) <=
+           device.gpu->info().shared_bytes_per_block;
 }
 
 template <class T, class PLAN>
@@ -95,7 +95,8 @@ Launch launch_shifted(const Problem& problem, const Operands& operands, const De
     return with_tile(make_launch(kName, device,
                                  {.grid = dim3(order.tiles()),
                                   .block = dim3(PLAN::kThreads),
-                                  .shared_bytes = Tile::shared_bytes(pitch)},
+                                  .shared_bytes = Tile::shared_bytes(pitch),
+                                  .blocks = PLAN::kResident},
                                  shifted_kernel<T, PLAN>, static_cast<const T*>(operands.a),
                                  static_cast<T*>(operands.c), problem.m, problem.n, pitch, order),
                      "shifted", Tile::kRows, Tile::kCols);
@@ -176,12 +177,16 @@ Launch launch_any_shifted(const Problem& problem, const Operands& operands, cons
     }
     const auto processors = static_cast<unsigned>(device.gpu->info().multiprocessors);
     const unsigned tiles = shifted_order<T, Shifted>(problem.m, problem.n, 1).tiles();
-    if (tiles < Choice::kSmallShifted * processors || !two_fit<T, Shifted>(problem, device))
+    if (tiles < Choice::kSmallShifted * processors || !blocks_fit<T, Shifted>(problem, device))
         return launch_shifted<T, typename Choice::ShiftedSmall>(problem, operands, device);
     if constexpr (requires { typename Choice::ShiftedTall; }) {
+        // Up to what share of L2 a column is, it keeps what that shares with the next (measured).
+        constexpr int kShare = 10;
+        constexpr int kTallShare = 8;
         using Tall = typename Choice::ShiftedTall;
-        if (!column_stays<ShiftTile<T, Shifted>>(problem, device) &&
-            column_stays<ShiftTile<T, Tall>>(problem, device))
+        const std::uint64_t l2_bytes = device.gpu->info().l2_bytes;
+        if (column_bytes<ShiftTile<T, Shifted>>(problem) > l2_bytes / kShare &&
+            column_bytes<ShiftTile<T, Tall>>(problem) <= l2_bytes / kTallShare)
             return launch_shifted<T, Tall>(problem, operands, device);
     }
     return launch_shifted<T, Shifted>(problem, operands, device);
