@@ -424,6 +424,27 @@ TEST_CASE("rows that are not whole words in each kind of tile that they have") {
     if (processors == 132 && info.l2_bytes >= std::uint64_t{50} << 20) CHECK(tiles.size() == kShifted.size());
 }
 
+TEST_CASE("rows of whole words that are no whole sectors on either side") {
+    const std::int64_t processors = gpu().info().multiprocessors;
+    struct Sectorless {
+        Type type;
+        Shape shape;
+    };
+    const Level* const level = registry().find(Operation::transpose, DeviceKind::gpu, "vectorized");
+    REQUIRE(level != nullptr);
+    Count count;
+    for (const auto& [type, shape] : {Sectorless{Type::u32, {4300, 40 * processors / 8 * 8 + 4}},
+                                      Sectorless{Type::u64, {1602, 12 * processors / 4 * 4 + 2}}}) {
+        const Problem problem{.type = type, .m = shape.m, .n = shape.n};
+        INFO(describe(*level, problem));
+        CHECK(detail_of(*level, problem, "kernel") == "shifted");
+        const Bytes input = random_bytes(bytes_of(problem));
+        count.add(serves(*level, problem, input));
+        if (!small_shapes_only()) count.add(serves(*level, problem, input, Offsets{16, 16}));
+    }
+    count.print("no whole sectors");
+}
+
 TEST_CASE("tiles enough to fill the device, in rows of whole lines of 128 bytes and in others") {
     if (small_shapes_only()) return;
     struct Large {

@@ -99,11 +99,14 @@ template <class PLAN>
 void add_words(const std::vector<int>& bands) {
     using Tile = WordTile<T, PLAN>;
     allow(vectorized_kernel<T, PLAN>, Tile::kShared_bytes);
+    if constexpr (PLAN::kBlocks > 0)
+        prefer_blocks(reinterpret_cast<const void*>(vectorized_kernel<T, PLAN>), PLAN::kBlocks,
+                      Tile::kShared_bytes);
     for (const int band : bands) {
         char name[128];
-        std::snprintf(name, sizeof(name), "words %d %2dx%2d t%d %s/%s ahead %d band %d", PLAN::kWord_bytes,
-                      PLAN::kWordsX, PLAN::kWordsY, PLAN::kThreads, text(PLAN::kLoad), text(PLAN::kStore),
-                      PLAN::kAhead, band);
+        std::snprintf(name, sizeof(name), "words %d %2dx%2d t%d %s/%s ahead %d r%d band %d",
+                      PLAN::kWord_bytes, PLAN::kWordsX, PLAN::kWordsY, PLAN::kThreads, text(PLAN::kLoad),
+                      text(PLAN::kStore), PLAN::kAhead, PLAN::kBlocks, band);
         candidates.push_back({name, [](const Shape& shape) { return whole_words(shape, PLAN::kWord_bytes); },
                               [band](const Shape& shape, const void* in, void* out) {
                                   const BandOrder order = Tile::order(shape.m, shape.n, band);
@@ -249,7 +252,7 @@ void collect() {
     add_all_words<WordPlan<8, 32, 32, 512, 0, O, O>, WordPlan<8, 32, 32, 512, 0>>(few);
     add_all_words<WordPlan<2, 64, 64, 512, 0>, WordPlan<2, 128, 64, 1024, 0>>(few);
     add_shifted<ShiftPlan<8, 16, 192, 32, 512, N, 2>>(columns);
-    add_shifted<ShiftPlan<8, 16, 192, 32, 384, N, 2>>(columns);
+    add_shifted<ShiftPlan<8, 16, 192, 32, 384, N, 3>>(columns);
     add_shifted<ShiftPlan<8, 24, 128, 32, 384, N, 2>>(columns);
     add_shifted<ShiftPlan<16, 16, 128, 32, 512, N, 2>>(columns);
     add_both_shifted<16, 64, 32, 256>();
@@ -267,8 +270,9 @@ void collect() {
     add_all_words<WordPlan<8, 32, 32, 512, 0, K>, WordPlan<16, 16, 16, 256, 0, K>,
                   WordPlan<8, 32, 32, 512, 0, N, N, 112>, WordPlan<8, 32, 32, 512, 0, N, N, 144>,
                   WordPlan<8, 32, 32, 512, 0, N, N, 160>, WordPlan<8, 32, 32, 512, 0, N, N, 192>,
-                  WordPlan<8, 32, 32, 512, 0, N, N, 256>, WordPlan<8, 32, 32, 512, 0, N, O, 192>,
-                  WordPlan<8, 32, 32, 512, 0, N, O, 160>, WordPlan<8, 32, 64, 512, 0, N, O, 112>>(columns);
+                  WordPlan<8, 32, 32, 512, 0, N, N, 160, 3>, WordPlan<8, 32, 32, 512, 0, N, N, 256>,
+                  WordPlan<8, 32, 32, 512, 0, N, O, 192>, WordPlan<8, 32, 32, 512, 0, N, O, 160>,
+                  WordPlan<8, 32, 64, 512, 0, N, O, 112>>(columns);
     add_shifted<ShiftPlan<8, 20, 128, 32, 320, N, 2>>(columns);
     add_shifted<ShiftPlan<8, 22, 128, 32, 352, N, 2>>(columns);
     add_shifted<ShiftPlan<8, 22, 160, 32, 352, N, 2>>(columns);
@@ -301,8 +305,10 @@ void collect() {
         few);
 #elif GPUMAT_ELEMENT_BYTES == 8
     add_all_words<WordPlan<16, 16, 32, 512, 0, K>, WordPlan<16, 16, 16, 256, 0, K>,
-                  WordPlan<16, 16, 32, 512, 0, N, N, 160>, WordPlan<16, 16, 32, 512, 0, N, O, 160>,
-                  WordPlan<16, 16, 32, 512, 0, N, O, 256>, WordPlan<16, 32, 16, 512, 0, N, O, 160>>(columns);
+                  WordPlan<16, 16, 32, 512, 0, N, N, 160, 3>, WordPlan<16, 16, 32, 512, 0, N, N, 192, 3>,
+                  WordPlan<16, 16, 32, 512, 0, N, O, 160, 3>, WordPlan<16, 16, 32, 512, 0, N, N, 160>,
+                  WordPlan<16, 16, 32, 512, 0, N, O, 160>, WordPlan<16, 16, 32, 512, 0, N, O, 256>,
+                  WordPlan<16, 32, 16, 512, 0, N, O, 160>>(columns);
     add_all_words<WordPlan<8, 32, 64, 512, 0, N, N, 112>, WordPlan<8, 32, 64, 512, 0, N, N, 144>,
                   WordPlan<8, 32, 64, 512, 0, N, O, 192>>(columns);
     add_shifted<ShiftPlan<8, 32, 32, 32, 512, N, 4>>(columns);
@@ -335,6 +341,7 @@ void collect() {
 #else
     add_all_words<WordPlan<16, 32, 32, 512, 0, K>, WordPlan<16, 16, 16, 128, 0, K>,
                   WordPlan<16, 32, 32, 512, 0, N, N, 160>, WordPlan<16, 32, 32, 512, 0, N, O, 160>,
+                  WordPlan<16, 32, 32, 512, 0, N, O, 160, 3>, WordPlan<16, 16, 64, 512, 0, N, N, 192, 3>,
                   WordPlan<16, 16, 64, 512, 0, N, O, 192>, WordPlan<16, 16, 64, 512, 0, N, O, 224>>(columns);
     add_all_words<WordPlan<16, 32, 32, 256, 0>, WordPlan<16, 32, 32, 512, 0>, WordPlan<16, 16, 16, 128, 0>,
                   WordPlan<16, 16, 16, 64, 0>, WordPlan<16, 32, 16, 128, 0>, WordPlan<16, 16, 32, 128, 0>,

@@ -8,7 +8,8 @@ namespace gpumat::transpose::gpu {
 /// A band of every tile row: column order.
 inline constexpr int kColumns = 1 << 20;
 
-inline constexpr int kLine_bytes = 128;  ///< of L2
+inline constexpr int kLine_bytes = 128;   ///< of L2
+inline constexpr int kSector_bytes = 32;  ///< of a line, the least that device memory moves
 
 /// The order in which blocks take the tiles: bands of tile rows, and inside a band column by column.
 ///

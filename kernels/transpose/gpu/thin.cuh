@@ -13,7 +13,6 @@ namespace gpumat::transpose::gpu {
 
 constexpr int kThinThreads = 256;
 constexpr int kThinWarps = kThinThreads / 32;
-constexpr int kSector_bytes = 32;
 
 /// The tiles of a tall or wide matrix along its long side.
 struct ThinTiles {

@@ -17,8 +17,9 @@ namespace gpumat::transpose::gpu {
 /// LOAD, STORE what the accesses ask of the caches
 /// AHEAD       places in the order by which a block asks L2 for a tile ahead of its turn, or 0 (ahead.cuh).
 ///             2 to 4 MiB: of less a part comes too late, of more a part has left L2 again
+/// BLOCKS      for which a multiprocessor has shared memory, the rest being L1; 0: as many as there may be
 template <int WORD_BYTES, int WORDS_X, int WORDS_Y, int THREADS, int BAND, Cache LOAD = Cache::normal,
-          Cache STORE = Cache::normal, int AHEAD = 0>
+          Cache STORE = Cache::normal, int AHEAD = 0, int BLOCKS = 0>
 struct WordPlan {
     static constexpr int kWord_bytes = WORD_BYTES;
     static constexpr int kWordsX = WORDS_X;
@@ -28,6 +29,7 @@ struct WordPlan {
     static constexpr Cache kLoad = LOAD;
     static constexpr Cache kStore = STORE;
     static constexpr int kAhead = AHEAD;
+    static constexpr int kBlocks = BLOCKS;
 };
 
 /// How `vectorized` works where they are not.
@@ -36,9 +38,8 @@ struct WordPlan {
 /// ROW_WORDS   words of 16 bytes that a row of the input's tile fills, wherever it starts
 /// ROWS        of the input's tile
 /// ALIGN_BYTES at multiples of which the output rows of a tile start in memory
-/// RESIDENT    blocks that a multiprocessor is to hold, where it holds as many threads: they have registers and
-///             shared memory, and what is left of that is L1, through which copies of 4 and 8 bytes pass; 0: as
-///             many as there may be
+/// RESIDENT    blocks for which a multiprocessor has registers, where it holds as many threads, and shared
+///             memory, the rest being L1, which copies of 4 and 8 bytes pass; 0: as many as there may be
 template <int WORD_BYTES, int ROW_WORDS, int ROWS, int ALIGN_BYTES, int THREADS, Cache STORE = Cache::normal,
           int RESIDENT = 0>
 struct ShiftPlan {
@@ -83,7 +84,8 @@ inline constexpr int kMostThin_bytes = 64 << 10;  ///< of a tile, without what a
 /// Uneven      the same where rows of the input are a multiple of 128 KiB apart (BandOrder)
 /// Ragged      the same where rows of the input are not whole lines of 128 bytes, so that tiles share lines
 /// Small       whole words, fewer than kSmallTiles tiles of Large for each multiprocessor
-/// Shifted     rows that are not whole words
+/// Shifted     rows that are not whole words; enough tiles of 4 and 8 bytes also where rows are not whole
+///             sectors in either matrix
 /// ShiftedTall the same where a column of Shifted's tiles is too much for L2, but not one of these
 /// ShiftedSmall  the same, fewer than kSmallShifted tiles of Shifted for each multiprocessor, or no room for
 ///             its RESIDENT blocks there
@@ -128,7 +130,7 @@ struct Choices<2> {
     using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<8, 16, 192, 32, 512, Cache::normal, 2>;
     using ShiftedSmall = ShiftPlan<16, 16, 128, 32, 512, Cache::normal, 2>;
-    using ShiftedNarrow = ShiftPlan<8, 16, 192, 32, 384, Cache::normal, 2>;
+    using ShiftedNarrow = ShiftPlan<8, 16, 192, 32, 384, Cache::normal, 3>;
     using Tma = TmaPlan<1, 2, 128, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<2, 64, 64, 512, 1>;
@@ -146,7 +148,7 @@ struct Choices<2> {
 };
 template <>
 struct Choices<4> {
-    using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::normal, 160>;
+    using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::normal, 160, 3>;
     using Uneven = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::once, 192>;
     using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
@@ -169,7 +171,7 @@ struct Choices<4> {
 };
 template <>
 struct Choices<8> {
-    using Large = WordPlan<16, 16, 32, 512, kColumns, Cache::normal, Cache::once, 160>;
+    using Large = WordPlan<16, 16, 32, 512, kColumns, Cache::normal, Cache::normal, 192, 3>;
     using Uneven = Large;
     using Ragged = WordPlan<16, 16, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
@@ -192,8 +194,8 @@ struct Choices<8> {
 };
 template <>
 struct Choices<16> {
-    using Large = WordPlan<16, 32, 32, 512, kColumns, Cache::normal, Cache::once, 160>;
-    using Uneven = WordPlan<16, 16, 64, 512, kColumns, Cache::normal, Cache::once, 192>;
+    using Large = WordPlan<16, 16, 64, 512, kColumns, Cache::normal, Cache::normal, 192, 3>;
+    using Uneven = Large;
     using Ragged = WordPlan<16, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, 8>;
     using Tma = TmaPlan<4, 4, 256, kColumns>;

@@ -59,10 +59,12 @@ Launch launch_words(const Problem& problem, const Operands& operands, const Devi
     using Tile = WordTile<T, PLAN>;
     const BandOrder order = Tile::order(problem.m, problem.n, band);
     return with_tile(
-        make_launch(
-            kName, device,
-            {.grid = dim3(order.tiles()), .block = dim3(PLAN::kThreads), .shared_bytes = Tile::kShared_bytes},
-            vectorized_kernel<T, PLAN>, operands.a, operands.c, problem.m, problem.n, order),
+        make_launch(kName, device,
+                    {.grid = dim3(order.tiles()),
+                     .block = dim3(PLAN::kThreads),
+                     .shared_bytes = Tile::kShared_bytes,
+                     .blocks = PLAN::kBlocks},
+                    vectorized_kernel<T, PLAN>, operands.a, operands.c, problem.m, problem.n, order),
         "words", Tile::kRows, Tile::kCols);
 }
 
@@ -78,8 +80,8 @@ Launch launch_in_place(const Problem& problem, const Operands& operands, const D
                      "swap", Tile::kRows, Tile::kCols);
 }
 
-/// Whether a multiprocessor, which has little more shared memory than one block may take, has room for as many
-/// blocks as the plan asks for: some load while others store. Reasoned, not measured.
+/// Whether a multiprocessor, which has little more shared memory than one block may take, has room for as
+/// many blocks as the plan asks for: some load while others store. Reasoned, not measured.
 template <class T, class PLAN>
 bool blocks_fit(const Problem& problem, const Device& device) {
     using Tile = ShiftTile<T, PLAN>;
@@ -162,6 +164,15 @@ std::optional<Launch> launch_thin(const Problem& problem, const Operands& operan
     return std::nullopt;
 }
 
+/// Whether there are enough tiles of Shifted to fill the device, and room for them.
+template <class T>
+bool fills_shifted(const Problem& problem, const Device& device) {
+    using Shifted = typename Choices<sizeof(T)>::Shifted;
+    const auto processors = static_cast<unsigned>(device.gpu->info().multiprocessors);
+    const unsigned tiles = shifted_order<T, Shifted>(problem.m, problem.n, 1).tiles();
+    return tiles >= Choices<sizeof(T)>::kSmallShifted * processors && blocks_fit<T, Shifted>(problem, device);
+}
+
 /// The launch for rows that are not whole words.
 template <class T>
 Launch launch_any_shifted(const Problem& problem, const Operands& operands, const Device& device) {
@@ -175,9 +186,7 @@ Launch launch_any_shifted(const Problem& problem, const Operands& operands, cons
         if (problem.n % Choice::kNarrow_columns == 0)
             return launch_shifted<T, typename Choice::ShiftedNarrow>(problem, operands, device);
     }
-    const auto processors = static_cast<unsigned>(device.gpu->info().multiprocessors);
-    const unsigned tiles = shifted_order<T, Shifted>(problem.m, problem.n, 1).tiles();
-    if (tiles < Choice::kSmallShifted * processors || !blocks_fit<T, Shifted>(problem, device))
+    if (!fills_shifted<T>(problem, device))
         return launch_shifted<T, typename Choice::ShiftedSmall>(problem, operands, device);
     if constexpr (requires { typename Choice::ShiftedTall; }) {
         // Up to what share of L2 a column is, it keeps what that shares with the next (measured).
@@ -224,6 +233,14 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
     const std::int64_t row_bytes = problem.n * static_cast<std::int64_t>(sizeof(T));
     if (row_bytes % kLine_bytes == 0)
         return launch_words<T, typename Choice::Large>(problem, operands, device);
+    if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
+        // Parts of sectors on both sides cost more than the shift. Smaller elements, in an even number of
+        // columns, would collide in shared memory.
+        const std::int64_t out_row_bytes = problem.m * static_cast<std::int64_t>(sizeof(T));
+        if (row_bytes % kSector_bytes != 0 && out_row_bytes % kSector_bytes != 0 &&
+            fills_shifted<T>(problem, device))
+            return launch_any_shifted<T>(problem, operands, device);
+    }
     using Ragged = typename Choice::Ragged;
     return launch_words<T, Ragged>(problem, operands, device,
                                    sharing_band<WordTile<T, Ragged>>(problem, device));
