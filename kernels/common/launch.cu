@@ -22,15 +22,22 @@ int attribute(cudaDeviceAttr which) {
     return value;
 }
 
-/// What keeps a multiprocessor from taking more blocks: the resource of which the fewest blocks fill it.
-/// Registers are given to warps in units of 256; a block's shared memory has a part that the system keeps.
-std::string_view occupancy_limit(int threads, int registers, int shared_bytes) {
+int threads_of(const Geometry& geometry) {
+    return static_cast<int>(geometry.block.x * geometry.block.y * geometry.block.z);
+}
+
+/// A resource, and how many blocks fill a multiprocessor's.
+using Limit = std::pair<int, std::string_view>;
+
+/// The resource that keeps a multiprocessor from taking more blocks. Registers are given to warps in units of
+/// 256; a block's shared memory has a part that the system keeps.
+Limit occupancy_limit(int threads, int registers, int shared_bytes) {
     constexpr int kWarp = 32;
     constexpr int kRegisterUnit = 256;
     const int warps = (threads + kWarp - 1) / kWarp;
     const int warp_registers = (registers * kWarp + kRegisterUnit - 1) / kRegisterUnit * kRegisterUnit;
     const int kept_bytes = attribute(cudaDevAttrReservedSharedMemoryPerBlock);
-    const std::array<std::pair<int, std::string_view>, 4> limits = {{
+    const std::array<Limit, 4> limits = {{
         {attribute(cudaDevAttrMaxThreadsPerMultiProcessor) / (warps * kWarp), "threads"},
         {attribute(cudaDevAttrMaxRegistersPerMultiprocessor) / std::max(warp_registers * warps, 1),
          "registers"},
@@ -38,7 +45,7 @@ std::string_view occupancy_limit(int threads, int registers, int shared_bytes) {
          "shared memory"},
         {attribute(cudaDevAttrMaxBlocksPerMultiprocessor), "blocks"},
     }};
-    return std::ranges::min_element(limits, {}, &std::pair<int, std::string_view>::first)->second;
+    return *std::ranges::min_element(limits, {}, &Limit::first);
 }
 
 /// All kernels are compiled for the same architectures; this one is asked for which.
@@ -56,12 +63,14 @@ std::vector<std::pair<std::string, std::string>> launch_details(const void* kern
                                                                 const Geometry& geometry) {
     cudaFuncAttributes attributes{};
     GPUMAT_CUDA(cudaFuncGetAttributes(&attributes, kernel));
-    const auto threads = static_cast<int>(geometry.block.x * geometry.block.y * geometry.block.z);
+    const int threads = threads_of(geometry);
     int blocks = 0;
     GPUMAT_CUDA(
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, geometry.shared_bytes));
     const int most_threads = attribute(cudaDevAttrMaxThreadsPerMultiProcessor);
     const auto shared_bytes = static_cast<int>(attributes.sharedSizeBytes + geometry.shared_bytes);
+    Limit limit = occupancy_limit(threads, attributes.numRegs, shared_bytes);
+    if (geometry.blocks > 0 && blocks < limit.first) limit.second = "shared memory set aside";
     return {{"grid", text(geometry.grid)},
             {"block", text(geometry.block)},
             {"registers", std::to_string(attributes.numRegs)},
@@ -69,7 +78,7 @@ std::vector<std::pair<std::string, std::string>> launch_details(const void* kern
             {"local_bytes", std::to_string(attributes.localSizeBytes)},
             {"blocks_per_multiprocessor", std::to_string(blocks)},
             {"occupancy_percent", std::to_string(100 * blocks * threads / most_threads)},
-            {"occupancy_limit", std::string(occupancy_limit(threads, attributes.numRegs, shared_bytes))}};
+            {"occupancy_limit", std::string(limit.second)}};
 }
 
 void allow_shared_memory(const void* kernel, std::size_t bytes) {
@@ -81,12 +90,17 @@ void allow_shared_memory(const void* kernel, std::size_t bytes) {
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
 }
 
-void prefer_blocks(const void* kernel, int blocks, std::size_t bytes) {
+void prefer_blocks(const void* kernel, const Geometry& geometry) {
+    if (geometry.blocks == 0) return;
     const int all_bytes = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
-    const int block_bytes = static_cast<int>(bytes) + attribute(cudaDevAttrReservedSharedMemoryPerBlock);
+    const int block_bytes =
+        static_cast<int>(geometry.shared_bytes) + attribute(cudaDevAttrReservedSharedMemoryPerBlock);
+    const int most = std::min(all_bytes / block_bytes,
+                              attribute(cudaDevAttrMaxThreadsPerMultiProcessor) / threads_of(geometry));
+    const int blocks = std::clamp(geometry.blocks, 1, std::max(most, 1));
     const int percent = (100 * blocks * block_bytes + all_bytes - 1) / all_bytes;
-    GPUMAT_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                     std::min(percent, 100)));
+    GPUMAT_CUDA(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, std::min(percent, 100)));
 }
 
 }  // namespace gpumat

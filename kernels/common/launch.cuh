@@ -14,8 +14,8 @@ struct Geometry {
     dim3 grid;
     dim3 block;
     std::size_t shared_bytes = 0;  ///< dynamic shared memory a block
-    /// Blocks for which a multiprocessor is to set shared memory aside. What is left of it serves as L1, and
-    /// no more blocks run than asked for. 0: the driver decides.
+    /// Blocks for which a multiprocessor is asked to set shared memory aside, so that the rest serves as L1
+    /// and hardly more of them run. 0: the driver decides.
     int blocks = 0;
 };
 
@@ -32,9 +32,9 @@ int code_capability();
 /// Lets `kernel` have that much dynamic shared memory a block, where it is more than the usual 48 KB.
 void allow_shared_memory(const void* kernel, std::size_t bytes);
 
-/// Asks for shared memory for `blocks` blocks of `bytes` on a multiprocessor, in the steps that the device has.
-/// The driver may give more.
-void prefer_blocks(const void* kernel, int blocks, std::size_t bytes);
+/// Asks a multiprocessor to set shared memory aside for `geometry.blocks` blocks, or as many as it holds, if
+/// that is not 0. The driver gives the least of the amounts that the device knows that holds as much.
+void prefer_blocks(const void* kernel, const Geometry& geometry);
 
 /// The prepared run of one kernel on the device's stream. The arguments are kept by value.
 template <class... Parameters, class... Arguments>
@@ -43,8 +43,7 @@ Launch make_launch(std::string_view level, const Device& device, const Geometry&
     if (geometry.grid.x == 0 || geometry.grid.y == 0 || geometry.grid.z == 0)
         return {.level = level, .run = [] {}};
     allow_shared_memory(reinterpret_cast<const void*>(kernel), geometry.shared_bytes);
-    if (geometry.blocks > 0)
-        prefer_blocks(reinterpret_cast<const void*>(kernel), geometry.blocks, geometry.shared_bytes);
+    prefer_blocks(reinterpret_cast<const void*>(kernel), geometry);
     auto* stream = static_cast<cudaStream_t>(device.gpu->stream());
     return {.level = level,
             .run =

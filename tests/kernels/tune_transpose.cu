@@ -99,12 +99,12 @@ template <class PLAN>
 void add_words(const std::vector<int>& bands) {
     using Tile = WordTile<T, PLAN>;
     allow(vectorized_kernel<T, PLAN>, Tile::kShared_bytes);
-    if constexpr (PLAN::kBlocks > 0)
-        prefer_blocks(reinterpret_cast<const void*>(vectorized_kernel<T, PLAN>), PLAN::kBlocks,
-                      Tile::kShared_bytes);
+    prefer_blocks(
+        reinterpret_cast<const void*>(vectorized_kernel<T, PLAN>),
+        {.block = dim3(PLAN::kThreads), .shared_bytes = Tile::kShared_bytes, .blocks = PLAN::kBlocks});
     for (const int band : bands) {
         char name[128];
-        std::snprintf(name, sizeof(name), "words %d %2dx%2d t%d %s/%s ahead %d r%d band %d",
+        std::snprintf(name, sizeof(name), "words %d %2dx%2d t%d %s/%s ahead %d b%d band %d",
                       PLAN::kWord_bytes, PLAN::kWordsX, PLAN::kWordsY, PLAN::kThreads, text(PLAN::kLoad),
                       text(PLAN::kStore), PLAN::kAhead, PLAN::kBlocks, band);
         candidates.push_back({name, [](const Shape& shape) { return whole_words(shape, PLAN::kWord_bytes); },
@@ -126,13 +126,14 @@ template <class PLAN>
 void add_shifted(const std::vector<int>& bands) {
     using Tile = ShiftTile<T, PLAN>;
     allow(shifted_kernel<T, PLAN>, Tile::most_shared_bytes());
-    if constexpr (PLAN::kResident > 0)
-        prefer_blocks(reinterpret_cast<const void*>(shifted_kernel<T, PLAN>), PLAN::kResident,
-                      Tile::most_shared_bytes());
+    prefer_blocks(reinterpret_cast<const void*>(shifted_kernel<T, PLAN>),
+                  {.block = dim3(PLAN::kThreads),
+                   .shared_bytes = Tile::shared_bytes(Tile::pitch(1)),  // as for all odd numbers of columns
+                   .blocks = PLAN::kBlocks});
     for (const int band : bands) {
         char name[128];
-        std::snprintf(name, sizeof(name), "shifted %d %dx%d a%d t%d r%d -/%s band %d", PLAN::kWord_bytes,
-                      PLAN::kRowWords, PLAN::kRows, PLAN::kAlign_bytes, PLAN::kThreads, PLAN::kResident,
+        std::snprintf(name, sizeof(name), "shifted %d %dx%d a%d t%d b%d -/%s band %d", PLAN::kWord_bytes,
+                      PLAN::kRowWords, PLAN::kRows, PLAN::kAlign_bytes, PLAN::kThreads, PLAN::kBlocks,
                       text(PLAN::kStore), band);
         candidates.push_back(
             {name, [](const Shape& shape) { return !whole_words(shape, 16) && shape.n > 31; },

@@ -1,6 +1,7 @@
 #pragma once
 
-// The kernels of `vectorized` for matrices whose rows are not whole words. See vectorized.cu.
+// The kernels of `vectorized` for matrices whose rows are not whole words, or not whole sectors. See
+// vectorized.cu.
 //
 // Device memory moves sectors of 32 bytes. A run of an output row that starts or ends inside a sector leaves
 // a part of it in L2, which must be read back and merged where the other part does not come in time. So a
@@ -109,6 +110,7 @@ struct ShiftTile {
     static_assert(kRows % (kPack * 32) == 0, "whole warps write a row");
     static_assert(kRows * kSize % PLAN::kAlign_bytes == 0, "all tiles are shifted alike");
     static_assert(PLAN::kAlign_bytes % kStore_bytes == 0, "an aligned piece is whole words");
+    static_assert(PLAN::kThreads % 32 == 0, "whole warps");
 
     static int pitch(std::int64_t cols) {
         return bank_pitch(kRow_bytes + kWord_bytes, static_cast<int>(cols % 16 * kSize % kWord_bytes),
@@ -198,7 +200,7 @@ constexpr int resident_blocks(int blocks, int threads) {
 }
 
 template <class T, class PLAN>
-__global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kResident, PLAN::kThreads))
+__global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kBlocks, PLAN::kThreads))
     shifted_kernel(const T* __restrict__ in, T* __restrict__ out, std::int64_t rows, std::int64_t cols,
                    int pitch, BandOrder order) {
     using Tile = ShiftTile<T, PLAN>;

@@ -17,7 +17,7 @@ namespace gpumat::transpose::gpu {
 /// LOAD, STORE what the accesses ask of the caches
 /// AHEAD       places in the order by which a block asks L2 for a tile ahead of its turn, or 0 (ahead.cuh).
 ///             2 to 4 MiB: of less a part comes too late, of more a part has left L2 again
-/// BLOCKS      for which a multiprocessor has shared memory, the rest being L1; 0: as many as there may be
+/// BLOCKS      for which a multiprocessor sets shared memory aside, the rest being L1; 0: the driver decides
 template <int WORD_BYTES, int WORDS_X, int WORDS_Y, int THREADS, int BAND, Cache LOAD = Cache::normal,
           Cache STORE = Cache::normal, int AHEAD = 0, int BLOCKS = 0>
 struct WordPlan {
@@ -32,16 +32,17 @@ struct WordPlan {
     static constexpr int kBlocks = BLOCKS;
 };
 
-/// How `vectorized` works where they are not.
+/// How `vectorized` works where they are not, and where they are not whole sectors.
 ///
 /// WORD_BYTES  of a copy to shared memory: 16, 8, or the narrowest that holds an element (4, 8)
 /// ROW_WORDS   words of 16 bytes that a row of the input's tile fills, wherever it starts
 /// ROWS        of the input's tile
 /// ALIGN_BYTES at multiples of which the output rows of a tile start in memory
-/// RESIDENT    blocks for which a multiprocessor has registers, where it holds as many threads, and shared
-///             memory, the rest being L1, which copies of 4 and 8 bytes pass; 0: as many as there may be
+/// BLOCKS      for which a multiprocessor has registers, where it holds as many threads, and sets shared
+///             memory aside, the rest being L1, through which copies of 4 and 8 bytes go; 0: the compiler and
+///             the driver decide
 template <int WORD_BYTES, int ROW_WORDS, int ROWS, int ALIGN_BYTES, int THREADS, Cache STORE = Cache::normal,
-          int RESIDENT = 0>
+          int BLOCKS = 0>
 struct ShiftPlan {
     static constexpr int kWord_bytes = WORD_BYTES;
     static constexpr int kRowWords = ROW_WORDS;
@@ -49,7 +50,7 @@ struct ShiftPlan {
     static constexpr int kAlign_bytes = ALIGN_BYTES;
     static constexpr int kThreads = THREADS;
     static constexpr Cache kStore = STORE;
-    static constexpr int kResident = RESIDENT;
+    static constexpr int kBlocks = BLOCKS;
 };
 
 /// How `tma` works: BOXES_X boxes of 128 bytes in a row of the input's tile, BOXES_Y runs of 128 bytes in a
@@ -88,7 +89,7 @@ inline constexpr int kMostThin_bytes = 64 << 10;  ///< of a tile, without what a
 ///             sectors in either matrix
 /// ShiftedTall the same where a column of Shifted's tiles is too much for L2, but not one of these
 /// ShiftedSmall  the same, fewer than kSmallShifted tiles of Shifted for each multiprocessor, or no room for
-///             its RESIDENT blocks there
+///             its BLOCKS there
 /// ShiftedNarrow  the same where the number of columns is a multiple of kNarrow_columns, so that the words of
 ///             a column of Shifted's tile lie in fewer banks
 /// Tma         the plan of `tma`

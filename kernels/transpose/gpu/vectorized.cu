@@ -85,7 +85,7 @@ Launch launch_in_place(const Problem& problem, const Operands& operands, const D
 template <class T, class PLAN>
 bool blocks_fit(const Problem& problem, const Device& device) {
     using Tile = ShiftTile<T, PLAN>;
-    return PLAN::kResident * Tile::shared_bytes(Tile::pitch(problem.n)) <=
+    return PLAN::kBlocks * Tile::shared_bytes(Tile::pitch(problem.n)) <=
            device.gpu->info().shared_bytes_per_block;
 }
 
@@ -98,7 +98,7 @@ Launch launch_shifted(const Problem& problem, const Operands& operands, const De
                                  {.grid = dim3(order.tiles()),
                                   .block = dim3(PLAN::kThreads),
                                   .shared_bytes = Tile::shared_bytes(pitch),
-                                  .blocks = PLAN::kResident},
+                                  .blocks = PLAN::kBlocks},
                                  shifted_kernel<T, PLAN>, static_cast<const T*>(operands.a),
                                  static_cast<T*>(operands.c), problem.m, problem.n, pitch, order),
                      "shifted", Tile::kRows, Tile::kCols);
@@ -173,11 +173,29 @@ bool fills_shifted(const Problem& problem, const Device& device) {
     return tiles >= Choices<sizeof(T)>::kSmallShifted * processors && blocks_fit<T, Shifted>(problem, device);
 }
 
+/// The launch of Shifted, or of ShiftedTall where that keeps in L2 what columns of tiles share.
+template <class T>
+Launch launch_filling_shifted(const Problem& problem, const Operands& operands, const Device& device) {
+    using Choice = Choices<sizeof(T)>;
+    using Shifted = typename Choice::Shifted;
+    if constexpr (requires { typename Choice::ShiftedTall; }) {
+        // Up to what share of L2 a column is, it keeps what that shares with the next (measured).
+        constexpr int kShare = 10;
+        constexpr int kTallShare = 8;
+        using Tall = typename Choice::ShiftedTall;
+        const std::uint64_t l2_bytes = device.gpu->info().l2_bytes;
+        if (column_bytes<ShiftTile<T, Shifted>>(problem) > l2_bytes / kShare &&
+            column_bytes<ShiftTile<T, Tall>>(problem) <= l2_bytes / kTallShare &&
+            blocks_fit<T, Tall>(problem, device))
+            return launch_shifted<T, Tall>(problem, operands, device);
+    }
+    return launch_shifted<T, Shifted>(problem, operands, device);
+}
+
 /// The launch for rows that are not whole words.
 template <class T>
 Launch launch_any_shifted(const Problem& problem, const Operands& operands, const Device& device) {
     using Choice = Choices<sizeof(T)>;
-    using Shifted = typename Choice::Shifted;
     constexpr std::size_t kEveryDevice_bytes = 64 << 10;  // of shared memory that a block may have
     static_assert(ShiftTile<T, typename Choice::ShiftedSmall>::most_shared_bytes() <= kEveryDevice_bytes);
     if constexpr (requires { typename Choice::ShiftedNarrow; }) {
@@ -188,17 +206,19 @@ Launch launch_any_shifted(const Problem& problem, const Operands& operands, cons
     }
     if (!fills_shifted<T>(problem, device))
         return launch_shifted<T, typename Choice::ShiftedSmall>(problem, operands, device);
-    if constexpr (requires { typename Choice::ShiftedTall; }) {
-        // Up to what share of L2 a column is, it keeps what that shares with the next (measured).
-        constexpr int kShare = 10;
-        constexpr int kTallShare = 8;
-        using Tall = typename Choice::ShiftedTall;
-        const std::uint64_t l2_bytes = device.gpu->info().l2_bytes;
-        if (column_bytes<ShiftTile<T, Shifted>>(problem) > l2_bytes / kShare &&
-            column_bytes<ShiftTile<T, Tall>>(problem) <= l2_bytes / kTallShare)
-            return launch_shifted<T, Tall>(problem, operands, device);
-    }
-    return launch_shifted<T, Shifted>(problem, operands, device);
+    return launch_filling_shifted<T>(problem, operands, device);
+}
+
+/// Whether shifted tiles serve rows of whole words: of neither matrix are they whole sectors, parts of which
+/// cost more than the shift. Elements of 1 and 2 bytes, in an even number of columns, would collide in shared
+/// memory.
+template <class T>
+bool prefers_shifted(const Problem& problem, const Device& device) {
+    constexpr std::int64_t kLeast = 1024;  // rows and columns; fewer were not measured
+    if constexpr (sizeof(T) != 4 && sizeof(T) != 8) return false;
+    constexpr std::int64_t kSector = kSector_bytes / sizeof(T);
+    return problem.m % kSector != 0 && problem.n % kSector != 0 && std::min(problem.m, problem.n) >= kLeast &&
+           fills_shifted<T>(problem, device);
 }
 
 /// Whether rows of both matrices, and the matrices themselves, start at multiples of the word.
@@ -233,13 +253,8 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
     const std::int64_t row_bytes = problem.n * static_cast<std::int64_t>(sizeof(T));
     if (row_bytes % kLine_bytes == 0)
         return launch_words<T, typename Choice::Large>(problem, operands, device);
-    if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
-        // Parts of sectors on both sides cost more than the shift. Smaller elements, in an even number of
-        // columns, would collide in shared memory.
-        const std::int64_t out_row_bytes = problem.m * static_cast<std::int64_t>(sizeof(T));
-        if (row_bytes % kSector_bytes != 0 && out_row_bytes % kSector_bytes != 0 &&
-            fills_shifted<T>(problem, device))
-            return launch_any_shifted<T>(problem, operands, device);
+    if constexpr (requires { typename Choice::Shifted; }) {
+        if (prefers_shifted<T>(problem, device)) return launch_filling_shifted<T>(problem, operands, device);
     }
     using Ragged = typename Choice::Ragged;
     return launch_words<T, Ragged>(problem, operands, device,
