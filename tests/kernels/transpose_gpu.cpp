@@ -427,8 +427,8 @@ TEST_CASE("rows that are not whole words in each kind of tile that they have") {
 TEST_CASE("rows of whole words that are no whole sectors on either side") {
     const GpuInfo& info = gpu().info();
     const std::int64_t processors = info.multiprocessors;
-    const bool roomy = info.shared_bytes_per_block >= std::uint64_t{99}
-                                                          << 10;  // for the blocks of these tiles
+    constexpr std::uint64_t kBlocks_bytes = 99 << 10;  // hold the blocks of these tiles
+    const bool roomy = info.shared_bytes_per_block >= kBlocks_bytes;
     // As above: a column of tiles is too much.
     const auto tall = static_cast<std::int64_t>(info.l2_bytes / 10 / 352 + 97) / 8 * 8 + 4;
     const std::int64_t few = std::max<std::int64_t>(150000 * processors / tall / 8 * 8 + 4, 1028);

@@ -122,35 +122,37 @@ void add_all_words(const std::vector<int>& bands) {
     (add_words<PLANS>(bands), ...);
 }
 
+/// In column order.
 template <class PLAN>
-void add_shifted(const std::vector<int>& bands) {
+void add_shifted() {
     using Tile = ShiftTile<T, PLAN>;
     allow(shifted_kernel<T, PLAN>, Tile::most_shared_bytes());
     prefer_blocks(reinterpret_cast<const void*>(shifted_kernel<T, PLAN>),
                   {.block = dim3(PLAN::kThreads),
                    .shared_bytes = Tile::shared_bytes(Tile::pitch(1)),  // as for all odd numbers of columns
                    .blocks = PLAN::kBlocks});
-    for (const int band : bands) {
-        char name[128];
-        std::snprintf(name, sizeof(name), "shifted %d %dx%d a%d t%d b%d -/%s band %d", PLAN::kWord_bytes,
-                      PLAN::kRowWords, PLAN::kRows, PLAN::kAlign_bytes, PLAN::kThreads, PLAN::kBlocks,
-                      text(PLAN::kStore), band);
-        candidates.push_back(
-            {name, [](const Shape& shape) { return !whole_words(shape, 16) && shape.n > 31; },
-             [band](const Shape& shape, const void* in, void* out) {
-                 const BandOrder order = shifted_order<T, PLAN>(shape.m, shape.n, band);
-                 const int pitch = Tile::pitch(shape.n);
-                 shifted_kernel<T, PLAN><<<order.tiles(), PLAN::kThreads, Tile::shared_bytes(pitch)>>>(
-                     static_cast<const T*>(in), static_cast<T*>(out), shape.m, shape.n, pitch, order);
-             }});
-    }
+    char name[128];
+    std::snprintf(name, sizeof(name), "shifted %d %dx%d a%d t%d b%d -/%s", PLAN::kWord_bytes, PLAN::kRowWords,
+                  PLAN::kRows, PLAN::kAlign_bytes, PLAN::kThreads, PLAN::kBlocks, text(PLAN::kStore));
+    candidates.push_back(
+        {name, [](const Shape& shape) { return !whole_words(shape, 16) && shape.n > 31; },
+         [](const Shape& shape, const void* in, void* out) {
+             const BandOrder order = shifted_order<T, PLAN>(shape.m, shape.n, kColumns);
+             const int pitch = Tile::pitch(shape.n);
+             shifted_kernel<T, PLAN><<<order.tiles(), PLAN::kThreads, Tile::shared_bytes(pitch)>>>(
+                 static_cast<const T*>(in), static_cast<T*>(out), shape.m, shape.n, pitch, order);
+         }});
 }
 
-/// Plans in wide and in narrow words, in column order.
+template <class... PLANS>
+void add_all_shifted() {
+    (add_shifted<PLANS>(), ...);
+}
+
+/// Plans in wide and in narrow words.
 template <int... SIZES>
 void add_both_shifted() {
-    add_shifted<ShiftPlan<16, SIZES...>>({kColumns});
-    add_shifted<ShiftPlan<kNarrowest_bytes<T>, SIZES...>>({kColumns});
+    add_all_shifted<ShiftPlan<16, SIZES...>, ShiftPlan<kNarrowest_bytes<T>, SIZES...>>();
 }
 
 template <class PLAN>
@@ -230,9 +232,8 @@ void collect() {
                   WordPlan<16, 8, 16, 128, 0, O, O>, WordPlan<8, 32, 32, 256, 0, O, O>>(few);
     add_all_words<WordPlan<8, 32, 32, 512, 0, O, O>>(few);
     add_all_words<WordPlan<1, 64, 64, 512, 0>, WordPlan<1, 128, 64, 1024, 0>>(few);
-    add_shifted<ShiftPlan<16, 16, 256, 32, 512, N, 2>>(columns);
-    add_shifted<ShiftPlan<16, 8, 256, 32, 512, N, 2>>(columns);
-    add_shifted<ShiftPlan<8, 12, 256, 32, 384, N, 2>>(columns);
+    add_all_shifted<ShiftPlan<16, 16, 256, 32, 512, N, 2>, ShiftPlan<16, 8, 256, 32, 512, N, 2>,
+                    ShiftPlan<8, 12, 256, 32, 384, N, 2>>();
     add_both_shifted<8, 256, 32, 256>();
     add_both_shifted<16, 128, 32, 256>();
     add_both_shifted<16, 128, 32, 512>();
@@ -252,10 +253,8 @@ void collect() {
                   WordPlan<16, 16, 16, 256, 0, O, O>, WordPlan<8, 32, 32, 256, 0, O, O>>(few);
     add_all_words<WordPlan<8, 32, 32, 512, 0, O, O>, WordPlan<8, 32, 32, 512, 0>>(few);
     add_all_words<WordPlan<2, 64, 64, 512, 0>, WordPlan<2, 128, 64, 1024, 0>>(few);
-    add_shifted<ShiftPlan<8, 16, 192, 32, 512, N, 2>>(columns);
-    add_shifted<ShiftPlan<8, 16, 192, 32, 384, N, 3>>(columns);
-    add_shifted<ShiftPlan<8, 24, 128, 32, 384, N, 2>>(columns);
-    add_shifted<ShiftPlan<16, 16, 128, 32, 512, N, 2>>(columns);
+    add_all_shifted<ShiftPlan<8, 16, 192, 32, 512, N, 2>, ShiftPlan<8, 16, 192, 32, 384, N, 3>,
+                    ShiftPlan<8, 24, 128, 32, 384, N, 2>, ShiftPlan<16, 16, 128, 32, 512, N, 2>>();
     add_both_shifted<16, 64, 32, 256>();
     add_both_shifted<16, 128, 32, 128>();
     add_both_shifted<16, 128, 32, 256>();
@@ -274,15 +273,11 @@ void collect() {
                   WordPlan<8, 32, 32, 512, 0, N, N, 160, 3>, WordPlan<8, 32, 32, 512, 0, N, N, 256>,
                   WordPlan<8, 32, 32, 512, 0, N, O, 192>, WordPlan<8, 32, 32, 512, 0, N, O, 160>,
                   WordPlan<8, 32, 64, 512, 0, N, O, 112>>(columns);
-    add_shifted<ShiftPlan<8, 20, 128, 32, 320, N, 2>>(columns);
-    add_shifted<ShiftPlan<8, 22, 128, 32, 352, N, 2>>(columns);
-    add_shifted<ShiftPlan<8, 22, 160, 32, 352, N, 2>>(columns);
-    add_shifted<ShiftPlan<8, 24, 96, 32, 384, N, 3>>(columns);
-    add_shifted<ShiftPlan<8, 24, 128, 32, 384, N, 2>>(columns);
-    add_shifted<ShiftPlan<8, 32, 96, 32, 512, N, 2>>(columns);
-    add_shifted<ShiftPlan<8, 32, 160, 32, 576, N, 2>>(columns);
-    add_shifted<ShiftPlan<8, 16, 192, 32, 512, N, 2>>(columns);
-    add_shifted<ShiftPlan<8, 16, 64, 32, 256, N, 4>>(columns);
+    add_all_shifted<ShiftPlan<8, 20, 128, 32, 320, N, 2>, ShiftPlan<8, 22, 128, 32, 352, N, 2>,
+                    ShiftPlan<8, 22, 160, 32, 352, N, 2>, ShiftPlan<8, 24, 96, 32, 384, N, 3>,
+                    ShiftPlan<8, 24, 128, 32, 384, N, 2>, ShiftPlan<8, 32, 96, 32, 512, N, 2>,
+                    ShiftPlan<8, 32, 160, 32, 576, N, 2>, ShiftPlan<8, 16, 192, 32, 512, N, 2>,
+                    ShiftPlan<8, 16, 64, 32, 256, N, 4>>();
     add_all_words<WordPlan<16, 16, 16, 256, 0>, WordPlan<16, 8, 8, 64, 0>, WordPlan<16, 16, 16, 128, 0>,
                   WordPlan<16, 8, 16, 128, 0>, WordPlan<16, 16, 32, 256, 0>, WordPlan<16, 32, 16, 256, 0>,
                   WordPlan<16, 32, 32, 512, 0>, WordPlan<16, 32, 32, 256, 0>>(bands);
@@ -312,12 +307,9 @@ void collect() {
                   WordPlan<16, 32, 16, 512, 0, N, O, 160>>(columns);
     add_all_words<WordPlan<8, 32, 64, 512, 0, N, N, 112>, WordPlan<8, 32, 64, 512, 0, N, N, 144>,
                   WordPlan<8, 32, 64, 512, 0, N, O, 192>>(columns);
-    add_shifted<ShiftPlan<8, 32, 32, 32, 512, N, 4>>(columns);
-    add_shifted<ShiftPlan<8, 24, 64, 32, 384, N, 3>>(columns);
-    add_shifted<ShiftPlan<8, 20, 128, 32, 480, N, 2>>(columns);
-    add_shifted<ShiftPlan<8, 16, 160, 32, 320, N, 2>>(columns);
-    add_shifted<ShiftPlan<8, 32, 96, 32, 768, N, 2>>(columns);
-    add_shifted<ShiftPlan<8, 16, 192, 32, 768, N, 2>>(columns);
+    add_all_shifted<ShiftPlan<8, 32, 32, 32, 512, N, 4>, ShiftPlan<8, 24, 64, 32, 384, N, 3>,
+                    ShiftPlan<8, 20, 128, 32, 480, N, 2>, ShiftPlan<8, 16, 160, 32, 320, N, 2>,
+                    ShiftPlan<8, 32, 96, 32, 768, N, 2>, ShiftPlan<8, 16, 192, 32, 768, N, 2>>();
     add_all_words<WordPlan<16, 16, 16, 256, 0>, WordPlan<16, 16, 16, 128, 0>, WordPlan<16, 16, 16, 64, 0>,
                   WordPlan<16, 8, 8, 64, 0>, WordPlan<16, 32, 16, 256, 0>, WordPlan<16, 16, 32, 256, 0>,
                   WordPlan<16, 32, 32, 512, 0>, WordPlan<16, 32, 32, 256, 0>>(bands);
