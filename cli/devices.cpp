@@ -24,6 +24,7 @@ nlohmann::ordered_json to_json(const GpuInfo& gpu) {
             {"memory_bytes", gpu.memory_bytes},
             {"l2_bytes", gpu.l2_bytes},
             {"shared_bytes_per_block", gpu.shared_bytes_per_block},
+            {"threads_per_multiprocessor", gpu.threads_per_multiprocessor},
             {"clock_mhz", gpu.clock_mhz},
             {"memory_clock_mhz", gpu.memory_clock_mhz},
             {"memory_bus_bits", gpu.memory_bus_bits},

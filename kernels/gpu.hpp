@@ -19,6 +19,7 @@ struct GpuInfo {
     std::uint64_t memory_bytes = 0;
     std::uint64_t l2_bytes = 0;
     std::uint64_t shared_bytes_per_block = 0;  ///< the most that a block can opt in to
+    int threads_per_multiprocessor = 0;        ///< the most that one holds at a time
     int clock_mhz = 0;                         ///< highest clock of the multiprocessors
     int memory_clock_mhz = 0;
     int memory_bus_bits = 0;

@@ -46,6 +46,7 @@ GpuInfo describe(int index) {
         .memory_bytes = properties.totalGlobalMem,
         .l2_bytes = static_cast<std::uint64_t>(properties.l2CacheSize),
         .shared_bytes_per_block = properties.sharedMemPerBlockOptin,
+        .threads_per_multiprocessor = properties.maxThreadsPerMultiProcessor,
         .clock_mhz = attribute(cudaDevAttrClockRate, index) / 1000,
         .memory_clock_mhz = attribute(cudaDevAttrMemoryClockRate, index) / 1000,
         .memory_bus_bits = properties.memoryBusWidth,

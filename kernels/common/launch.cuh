@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "kernels/common/cuda_check.cuh"
@@ -35,6 +36,19 @@ void allow_shared_memory(const void* kernel, std::size_t bytes);
 /// Asks a multiprocessor to set shared memory aside for `geometry.blocks` blocks, or as many as it holds, if
 /// that is not 0. The driver gives the least of the amounts that the device knows that holds as much.
 void prefer_blocks(const void* kernel, const Geometry& geometry);
+
+/// For __launch_bounds__: so many blocks, as far as a multiprocessor of the architecture that is compiled for
+/// holds their threads.
+constexpr int resident_blocks(int blocks, int threads) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000
+    constexpr int kMostThreads = 2048;
+#elif __CUDA_ARCH__ == 750
+    constexpr int kMostThreads = 1024;
+#else
+    constexpr int kMostThreads = 1536;
+#endif
+    return std::min(blocks, kMostThreads / threads);
+}
 
 /// The prepared run of one kernel on the device's stream. The arguments are kept by value.
 template <class... Parameters, class... Arguments>

@@ -107,13 +107,13 @@ void add_words(const std::vector<int>& bands) {
         std::snprintf(name, sizeof(name), "words %d %2dx%2d t%d %s/%s ahead %d b%d band %d",
                       PLAN::kWord_bytes, PLAN::kWordsX, PLAN::kWordsY, PLAN::kThreads, text(PLAN::kLoad),
                       text(PLAN::kStore), PLAN::kAhead, PLAN::kBlocks, band);
-        candidates.push_back({name, [](const Shape& shape) { return whole_words(shape, PLAN::kWord_bytes); },
-                              [band](const Shape& shape, const void* in, void* out) {
-                                  const BandOrder order = Tile::order(shape.m, shape.n, band);
-                                  vectorized_kernel<T, PLAN>
-                                      <<<order.tiles(), PLAN::kThreads, Tile::kShared_bytes>>>(
-                                          in, out, shape.m, shape.n, order);
-                              }});
+        candidates.push_back(
+            {name, [](const Shape& shape) { return whole_words(shape, PLAN::kWord_bytes); },
+             [band](const Shape& shape, const void* in, void* out) {
+                 const TileOrder order = TileOrder::of(Tile::tiling(shape.m, shape.n), band, PLAN::kAhead);
+                 vectorized_kernel<T, PLAN><<<grid_of(order), PLAN::kThreads, Tile::kShared_bytes>>>(
+                     in, out, shape.m, shape.n, order);
+             }});
     }
 }
 
@@ -137,9 +137,9 @@ void add_shifted() {
     candidates.push_back(
         {name, [](const Shape& shape) { return !whole_words(shape, 16) && shape.n > 31; },
          [](const Shape& shape, const void* in, void* out) {
-             const BandOrder order = shifted_order<T, PLAN>(shape.m, shape.n, kColumns);
+             const TileOrder order = TileOrder::of(shift_tiling<T, PLAN>(shape.m, shape.n), kColumns);
              const int pitch = Tile::pitch(shape.n);
-             shifted_kernel<T, PLAN><<<order.tiles(), PLAN::kThreads, Tile::shared_bytes(pitch)>>>(
+             shifted_kernel<T, PLAN><<<grid_of(order), PLAN::kThreads, Tile::shared_bytes(pitch)>>>(
                  static_cast<const T*>(in), static_cast<T*>(out), shape.m, shape.n, pitch, order);
          }});
 }
@@ -163,15 +163,14 @@ void add_tma(const std::vector<int>& bands) {
         char name[128];
         std::snprintf(name, sizeof(name), "tma %dx%d t%d band %d", PLAN::kBoxesX, PLAN::kBoxesY,
                       PLAN::kThreads, band);
-        candidates.push_back({name, [](const Shape& shape) { return whole_words(shape, 16); },
-                              [band](const Shape& shape, const void* in, void* out) {
-                                  const BandOrder order = BandOrder::of(
-                                      shape.m, shape.n * kBytes, Tile::kRows, Tile::kCols * kBytes, band);
-                                  const CUtensorMap map =
-                                      swizzled_map(in, shape.m, shape.n * kBytes, Tile::kRows);
-                                  tma_kernel<T, PLAN><<<order.tiles(), PLAN::kThreads, Tile::kShared_bytes>>>(
-                                      map, static_cast<uint4*>(out), shape.m, shape.n, order);
-                              }});
+        candidates.push_back(
+            {name, [](const Shape& shape) { return whole_words(shape, 16); },
+             [band](const Shape& shape, const void* in, void* out) {
+                 const TileOrder order = TileOrder::of(Tile::tiling(shape.m, shape.n), band);
+                 const CUtensorMap map = swizzled_map(in, shape.m, shape.n * kBytes, Tile::kRows);
+                 tma_kernel<T, PLAN><<<grid_of(order), PLAN::kThreads, Tile::kShared_bytes>>>(
+                     map, static_cast<uint4*>(out), shape.m, shape.n, order);
+             }});
     }
 }
 

@@ -20,7 +20,8 @@
 #include <cstdint>
 
 #include "kernels/common/access.cuh"
-#include "kernels/transpose/gpu/order.cuh"
+#include "kernels/common/launch.cuh"
+#include "kernels/transpose/gpu/order.hpp"
 #include "kernels/transpose/gpu/tuning.hpp"
 
 namespace gpumat::transpose::gpu {
@@ -187,25 +188,14 @@ __device__ __forceinline__ void emit_tile(const unsigned char* shared, const T* 
     }
 }
 
-/// So many blocks, as far as a multiprocessor of the architecture that is compiled for holds their threads.
-constexpr int resident_blocks(int blocks, int threads) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000
-    constexpr int kMostThreads = 2048;
-#elif __CUDA_ARCH__ == 750
-    constexpr int kMostThreads = 1024;
-#else
-    constexpr int kMostThreads = 1536;
-#endif
-    return std::min(blocks, kMostThreads / threads);
-}
-
 template <class T, class PLAN>
 __global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kBlocks, PLAN::kThreads))
     shifted_kernel(const T* __restrict__ in, T* __restrict__ out, std::int64_t rows, std::int64_t cols,
-                   int pitch, BandOrder order) {
+                   int pitch, TileOrder order) {
     using Tile = ShiftTile<T, PLAN>;
     extern __shared__ __align__(16) unsigned char shared[];
-    const uint2 at = order.tile(blockIdx.x);
+    const TilePlace at = order.tile(place_of_block());
+    if (!order.holds(at)) return;
     const std::int64_t top = std::int64_t{at.y} * Tile::kRows;
     const std::int64_t left = std::int64_t{at.x} * Tile::kCols;
     // A row of the matrix above and below keeps words that cross the ends of a row in the matrix.
@@ -225,13 +215,12 @@ __global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kBlocks,
     }
 }
 
-/// The tiles of `shifted_kernel` in bands of `band` tile rows. The last aligned piece of an output row may
-/// start after the rows' tiles end.
+/// The tiles of `shifted_kernel`. The last aligned piece of an output row may start after the rows' tiles
+/// end.
 template <class T, class PLAN>
-BandOrder shifted_order(std::int64_t rows, std::int64_t cols, int band) {
+Tiling shift_tiling(std::int64_t rows, std::int64_t cols) {
     using Tile = ShiftTile<T, PLAN>;
-    return BandOrder::of(rows + Tile::kHalo, cols * Tile::kSize, Tile::kRows, Tile::kCols * Tile::kSize,
-                         band);
+    return {rows + Tile::kHalo, cols, Tile::kSize, Tile::kRows, Tile::kCols};
 }
 
 }  // namespace gpumat::transpose::gpu

@@ -28,18 +28,15 @@ template <class T>
 Launch prepare(const Problem& problem, const Operands& operands, const Device& device) {
     using Plan = typename Choices<sizeof(T)>::Tma;
     using Tile = TmaTile<T, Plan>;
-    constexpr std::int64_t kSize = sizeof(T);
-    constexpr int kRow_bytes = Tile::kCols * static_cast<int>(kSize);
-    const std::int64_t row_bytes = problem.n * kSize;
-    const int band = row_bytes % kLine_bytes == 0
+    const Tiling tiling = Tile::tiling(problem.m, problem.n);
+    const int band = tiling.row_bytes() % kLine_bytes == 0
                          ? Plan::kBand
-                         : BandOrder::sharing_band(problem.m, row_bytes, Tile::kRows, kRow_bytes,
-                                                   device.gpu->info().l2_bytes);
-    const BandOrder order = BandOrder::of(problem.m, row_bytes, Tile::kRows, kRow_bytes, band);
+                         : TileOrder::sharing_band(tiling, device.gpu->info().l2_bytes);
+    const TileOrder order = TileOrder::of(tiling, band);
     return make_launch(
         "tma", device,
-        {.grid = dim3(order.tiles()), .block = dim3(Plan::kThreads), .shared_bytes = Tile::kShared_bytes},
-        tma_kernel<T, Plan>, swizzled_map(operands.a, problem.m, row_bytes, Tile::kRows),
+        {.grid = grid_of(order), .block = dim3(Plan::kThreads), .shared_bytes = Tile::kShared_bytes},
+        tma_kernel<T, Plan>, swizzled_map(operands.a, problem.m, tiling.row_bytes(), Tile::kRows),
         static_cast<uint4*>(operands.c), problem.m, problem.n, order);
 }
 

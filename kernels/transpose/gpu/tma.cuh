@@ -4,8 +4,9 @@
 #include <cstdint>
 
 #include "kernels/common/access.cuh"
+#include "kernels/common/launch.cuh"
 #include "kernels/common/tma.cuh"
-#include "kernels/transpose/gpu/order.cuh"
+#include "kernels/transpose/gpu/order.hpp"
 #include "kernels/transpose/gpu/tuning.hpp"
 #include "kernels/transpose/gpu/turn.cuh"
 
@@ -25,6 +26,10 @@ struct TmaTile {
     static constexpr int kTile_bytes = PLAN::kBoxesX * kBox_bytes;
     /// A swizzled box lies at a multiple of 1024 bytes; dynamic shared memory need not start at one.
     static constexpr std::size_t kShared_bytes = 1024 + kTile_bytes;
+
+    static Tiling tiling(std::int64_t rows, std::int64_t cols) {
+        return {rows, cols, static_cast<int>(sizeof(T)), kRows, kCols};
+    }
 
     static_assert(kRows <= 256, "a box has at most 256 rows");
     static_assert(kWordsX * kWordsY % PLAN::kThreads == 0, "all threads have the same work");
@@ -46,16 +51,17 @@ struct TmaTile {
     }
 };
 
-/// Block b takes the tile at place b of the order.
+/// A block takes the tile at its place in the order.
 template <class T, class PLAN>
-__global__ void __launch_bounds__(PLAN::kThreads)
+__global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kBlocks, PLAN::kThreads))
     tma_kernel(const __grid_constant__ CUtensorMap map, uint4* __restrict__ out, std::int64_t rows,
-               std::int64_t cols, BandOrder order) {
+               std::int64_t cols, TileOrder order) {
     using Tile = TmaTile<T, PLAN>;
     extern __shared__ unsigned char shared[];
     __shared__ std::uint64_t full;
     unsigned char* tile = shared + (1024 - shared_address(shared) % 1024) % 1024;
-    const uint2 place = order.tile(blockIdx.x);
+    const TilePlace place = order.tile(place_of_block());
+    if (!order.holds(place)) return;
     if (threadIdx.x == 0) {
         prefetch_map(&map);
         init_barrier(shared_address(&full), 1);

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "kernels/common/access.cuh"
-#include "kernels/transpose/gpu/order.cuh"
+#include "kernels/transpose/gpu/order.hpp"
 
 namespace gpumat::transpose::gpu {
 
@@ -13,7 +13,7 @@ namespace gpumat::transpose::gpu {
 /// WORDS_X     words in a row of the input's tile
 /// WORDS_Y     words in a row of the output's tile, a power of two
 /// THREADS     of a block
-/// BAND        tile rows in a band of the block order; Ragged's follows from the shape (BandOrder)
+/// BAND        tile rows in a band of the block order; Ragged's follows from the shape (TileOrder)
 /// LOAD, STORE what the accesses ask of the caches
 /// AHEAD       places in the order by which a block asks L2 for a tile ahead of its turn, or 0 (ahead.cuh).
 ///             2 to 4 MiB: of less a part comes too late, of more a part has left L2 again
@@ -54,9 +54,11 @@ struct ShiftPlan {
 };
 
 /// How `tma` works: BOXES_X boxes of 128 bytes in a row of the input's tile, BOXES_Y runs of 128 bytes in a
-/// row of the output's, THREADS of a block, BAND as above.
-template <int BOXES_X, int BOXES_Y, int THREADS, int BAND>
+/// row of the output's, THREADS of a block, BAND as above, BLOCKS for which a multiprocessor has registers or
+/// 0, where the compiler decides.
+template <int BOXES_X, int BOXES_Y, int THREADS, int BAND, int BLOCKS = 0>
 struct TmaPlan {
+    static constexpr int kBlocks = BLOCKS;
     static constexpr int kBoxesX = BOXES_X;
     static constexpr int kBoxesY = BOXES_Y;
     static constexpr int kThreads = THREADS;
@@ -81,9 +83,9 @@ inline constexpr int kMostThin_bytes = 64 << 10;  ///< of a tile, without what a
 /// The choices for one element size, a line a choice. All but Swap and SwapScalar, which are reasoned, were
 /// measured on an H200.
 ///
-/// Large       whole words, enough tiles to fill the device several times
-/// Uneven      the same where rows of the input are a multiple of 128 KiB apart (BandOrder)
-/// Ragged      the same where rows of the input are not whole lines of 128 bytes, so that tiles share lines
+/// Large       rows of whole lines of 128 bytes, at least kLargeTiles tiles for each multiprocessor
+/// Ragged      whole words else, and where a multiprocessor has no room for two blocks of Large. Tiles may
+///             share lines
 /// Small       whole words, fewer than kSmallTiles tiles of Large for each multiprocessor
 /// Shifted     rows that are not whole words; enough tiles of 4 and 8 bytes also where rows are not whole
 ///             sectors in either matrix
@@ -102,9 +104,8 @@ struct Choices;
 template <>
 struct Choices<1> {
     using Large = WordPlan<16, 16, 16, 256, kColumns, Cache::keep>;
-    using Uneven = Large;
-    using Ragged = Large;
-    using Small = WordPlan<16, 8, 16, 128, 32, Cache::once, Cache::once>;
+    using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep, Cache::normal, 0, 2>;
+    using Small = WordPlan<8, 16, 16, 128, kColumns, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<16, 16, 256, 32, 512, Cache::normal, 2>;
     using ShiftedSmall = ShiftPlan<16, 8, 256, 32, 512, Cache::normal, 2>;
     using ShiftedNarrow = ShiftPlan<4, 16, 128, 32, 256>;
@@ -113,6 +114,7 @@ struct Choices<1> {
     using SwapScalar = WordPlan<1, 64, 64, 512, 1>;
     static constexpr int kNarrow_columns = 4;
     static constexpr unsigned kSmallTiles = 4;
+    static constexpr unsigned kLargeTiles = 4;
     static constexpr unsigned kSmallShifted = 3;
     static constexpr ThinPlan kThin{.tall_most = 159,
                                     .tall_most_words = 47,
@@ -125,18 +127,18 @@ struct Choices<1> {
 };
 template <>
 struct Choices<2> {
-    using Large = WordPlan<16, 16, 16, 256, kColumns, Cache::keep>;
-    using Uneven = Large;
-    using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep>;
-    using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
+    using Large = WordPlan<16, 16, 16, 256, kColumns, Cache::keep, Cache::normal, 0, 3>;
+    using Ragged = Large;
+    using Small = WordPlan<8, 16, 16, 256, kColumns, Cache::once>;
     using Shifted = ShiftPlan<8, 16, 192, 32, 512, Cache::normal, 2>;
     using ShiftedSmall = ShiftPlan<16, 16, 128, 32, 512, Cache::normal, 2>;
     using ShiftedNarrow = ShiftPlan<8, 16, 192, 32, 384, Cache::normal, 3>;
-    using Tma = TmaPlan<1, 2, 128, kColumns>;
+    using Tma = TmaPlan<1, 2, 128, kColumns, 9>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<2, 64, 64, 512, 1>;
     static constexpr int kNarrow_columns = 2;
-    static constexpr unsigned kSmallTiles = 4;
+    static constexpr unsigned kSmallTiles = 3;
+    static constexpr unsigned kLargeTiles = 3;
     static constexpr unsigned kSmallShifted = 3;
     static constexpr ThinPlan kThin{.tall_most = 151,
                                     .tall_most_words = 55,
@@ -149,10 +151,9 @@ struct Choices<2> {
 };
 template <>
 struct Choices<4> {
-    using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::normal, 160, 3>;
-    using Uneven = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::once, 192>;
+    using Large = WordPlan<8, 32, 32, 1024, kColumns, Cache::normal, Cache::normal, 224, 2>;
     using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep>;
-    using Small = WordPlan<16, 16, 16, 256, 1, Cache::once, Cache::once>;
+    using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<8, 22, 128, 32, 352, Cache::normal, 2>;
     using ShiftedTall = ShiftPlan<8, 16, 192, 32, 512, Cache::normal, 2>;
     using ShiftedSmall = ShiftPlan<8, 16, 64, 32, 256, Cache::normal, 4>;
@@ -160,6 +161,7 @@ struct Choices<4> {
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<4, 64, 64, 512, 1>;
     static constexpr unsigned kSmallTiles = 8;
+    static constexpr unsigned kLargeTiles = 56;
     static constexpr unsigned kSmallShifted = 12;
     static constexpr ThinPlan kThin{.tall_most = 127,
                                     .tall_most_words = 47,
@@ -172,8 +174,7 @@ struct Choices<4> {
 };
 template <>
 struct Choices<8> {
-    using Large = WordPlan<16, 16, 32, 512, kColumns, Cache::normal, Cache::normal, 192, 3>;
-    using Uneven = Large;
+    using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::normal, 272, 4>;
     using Ragged = WordPlan<16, 16, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<8, 24, 64, 32, 384, Cache::normal, 3>;
@@ -182,7 +183,8 @@ struct Choices<8> {
     using Tma = TmaPlan<2, 2, 256, kColumns>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<8, 32, 32, 256, 1>;
-    static constexpr unsigned kSmallTiles = 8;
+    static constexpr unsigned kSmallTiles = 10;
+    static constexpr unsigned kLargeTiles = 90;
     static constexpr unsigned kSmallShifted = 4;
     static constexpr ThinPlan kThin{.tall_most = 84,
                                     .tall_most_words = 23,
@@ -195,14 +197,14 @@ struct Choices<8> {
 };
 template <>
 struct Choices<16> {
-    using Large = WordPlan<16, 16, 64, 512, kColumns, Cache::normal, Cache::normal, 192, 3>;
-    using Uneven = Large;
+    using Large = WordPlan<16, 16, 32, 512, kColumns, Cache::normal, Cache::normal, 288, 4>;
     using Ragged = WordPlan<16, 32, 32, 512, kColumns, Cache::keep>;
-    using Small = WordPlan<16, 16, 16, 128, 8>;
+    using Small = WordPlan<16, 16, 16, 128, kColumns>;
     using Tma = TmaPlan<4, 4, 256, kColumns>;
     using Swap = WordPlan<16, 16, 16, 128, 1>;
     using SwapScalar = Swap;
-    static constexpr unsigned kSmallTiles = 4;
+    static constexpr unsigned kSmallTiles = 24;
+    static constexpr unsigned kLargeTiles = 48;
     static constexpr ThinPlan kThin{.tall_most = 22,
                                     .tall_most_words = 22,
                                     .wide_most = 19,

@@ -6,7 +6,7 @@
 // tile, from which words leave in rows of the output. It removes the instructions and the shared-memory
 // accesses for each element (one of each for 16 bytes, where `padded` spends four for an element), and keeps
 // enough bytes in flight: a multiprocessor needs about 22 KB on an H200. Blocks take the tiles by column, or
-// in bands (order.cuh), so that those in flight cover a compact part of both matrices. What is read leaves
+// in bands (order.hpp), so that those in flight cover a compact part of both matrices. What is read leaves
 // L2 last, and large matrices in whole lines ask L2 for tiles ahead of their turn (ahead.cuh), so that what
 // is written meanwhile drives nothing out that is still to be read. Rows that are not whole words are read
 // in aligned words all the same and written in whole sectors, through tiles that are shifted row by row
@@ -39,15 +39,7 @@ Launch with_tile(Launch launch, const char* kernel, std::int64_t rows, std::int6
     return launch;
 }
 
-/// The tile rows in a band where a tile, a WordTile or a ShiftTile, shares lines with the tile beside it.
-template <class Tile>
-int sharing_band(const Problem& problem, const Device& device) {
-    const auto row_bytes = problem.n * static_cast<std::int64_t>(size_of(problem.type));
-    return BandOrder::sharing_band(problem.m, row_bytes, Tile::kRows, Tile::kRow_bytes,
-                                   device.gpu->info().l2_bytes);
-}
-
-/// The bytes of input in a column of such tiles.
+/// The bytes of input in a column of tiles.
 template <class Tile>
 std::uint64_t column_bytes(const Problem& problem) {
     return static_cast<std::uint64_t>(problem.m) * Tile::kRow_bytes;
@@ -57,10 +49,10 @@ template <class T, class PLAN>
 Launch launch_words(const Problem& problem, const Operands& operands, const Device& device,
                     int band = PLAN::kBand) {
     using Tile = WordTile<T, PLAN>;
-    const BandOrder order = Tile::order(problem.m, problem.n, band);
+    const TileOrder order = TileOrder::of(Tile::tiling(problem.m, problem.n), band, PLAN::kAhead);
     return with_tile(
         make_launch(kName, device,
-                    {.grid = dim3(order.tiles()),
+                    {.grid = grid_of(order),
                      .block = dim3(PLAN::kThreads),
                      .shared_bytes = Tile::kShared_bytes,
                      .blocks = PLAN::kBlocks},
@@ -92,10 +84,12 @@ bool blocks_fit(const Problem& problem, const Device& device) {
 template <class T, class PLAN>
 Launch launch_shifted(const Problem& problem, const Operands& operands, const Device& device) {
     using Tile = ShiftTile<T, PLAN>;
-    const BandOrder order = shifted_order<T, PLAN>(problem.m, problem.n, sharing_band<Tile>(problem, device));
+    const Tiling tiling = shift_tiling<T, PLAN>(problem.m, problem.n);
+    const int band = TileOrder::sharing_band(tiling, device.gpu->info().l2_bytes);
+    const TileOrder order = TileOrder::of(tiling, band);
     const int pitch = Tile::pitch(problem.n);
     return with_tile(make_launch(kName, device,
-                                 {.grid = dim3(order.tiles()),
+                                 {.grid = grid_of(order),
                                   .block = dim3(PLAN::kThreads),
                                   .shared_bytes = Tile::shared_bytes(pitch),
                                   .blocks = PLAN::kBlocks},
@@ -169,7 +163,7 @@ template <class T>
 bool fills_shifted(const Problem& problem, const Device& device) {
     using Shifted = typename Choices<sizeof(T)>::Shifted;
     const auto processors = static_cast<unsigned>(device.gpu->info().multiprocessors);
-    const unsigned tiles = shifted_order<T, Shifted>(problem.m, problem.n, 1).tiles();
+    const std::uint64_t tiles = shift_tiling<T, Shifted>(problem.m, problem.n).tiles();
     return tiles >= Choices<sizeof(T)>::kSmallShifted * processors && blocks_fit<T, Shifted>(problem, device);
 }
 
@@ -244,21 +238,20 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
     if constexpr (requires { typename Choice::Shifted; }) {
         if (!aligned) return launch_any_shifted<T>(problem, operands, device);
     }
-    using Large = WordTile<T, typename Choice::Large>;
-    const BandOrder order = Large::order(problem.m, problem.n, 1);
-    const auto processors = static_cast<unsigned>(device.gpu->info().multiprocessors);
-    if (order.tiles() < Choice::kSmallTiles * processors)
-        return launch_words<T, typename Choice::Small>(problem, operands, device);
-    if (order.apart != 0) return launch_words<T, typename Choice::Uneven>(problem, operands, device);
-    const std::int64_t row_bytes = problem.n * static_cast<std::int64_t>(sizeof(T));
-    if (row_bytes % kLine_bytes == 0)
-        return launch_words<T, typename Choice::Large>(problem, operands, device);
+    using Large = typename Choice::Large;
+    const GpuInfo& gpu = device.gpu->info();
+    const Tiling tiling = WordTile<T, Large>::tiling(problem.m, problem.n);
+    const std::uint64_t each = tiling.tiles() / static_cast<unsigned>(gpu.multiprocessors);
+    if (each < Choice::kSmallTiles) return launch_words<T, typename Choice::Small>(problem, operands, device);
+    const bool two_fit = 2 * Large::kThreads <= gpu.threads_per_multiprocessor;
+    if (tiling.row_bytes() % kLine_bytes == 0 && each >= Choice::kLargeTiles && two_fit)
+        return launch_words<T, Large>(problem, operands, device);
     if constexpr (requires { typename Choice::Shifted; }) {
         if (prefers_shifted<T>(problem, device)) return launch_filling_shifted<T>(problem, operands, device);
     }
     using Ragged = typename Choice::Ragged;
-    return launch_words<T, Ragged>(problem, operands, device,
-                                   sharing_band<WordTile<T, Ragged>>(problem, device));
+    const int band = TileOrder::sharing_band(WordTile<T, Ragged>::tiling(problem.m, problem.n), gpu.l2_bytes);
+    return launch_words<T, Ragged>(problem, operands, device, band);
 }
 
 }  // namespace

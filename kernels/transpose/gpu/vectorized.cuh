@@ -4,8 +4,9 @@
 #include <cstdint>
 
 #include "kernels/common/access.cuh"
+#include "kernels/common/launch.cuh"
 #include "kernels/transpose/gpu/ahead.cuh"
-#include "kernels/transpose/gpu/order.cuh"
+#include "kernels/transpose/gpu/order.hpp"
 #include "kernels/transpose/gpu/tuning.hpp"
 #include "kernels/transpose/gpu/turn.cuh"
 
@@ -27,8 +28,8 @@ struct WordTile {
     static constexpr int kPitch = PLAN::kWordsY + (kSwizzled ? 0 : 4 / PLAN::kWord_bytes);
     static constexpr std::size_t kShared_bytes = sizeof(Word) * kCols * kPitch;
 
-    static BandOrder order(std::int64_t rows, std::int64_t cols, int band) {
-        return BandOrder::of(rows, cols * static_cast<int>(sizeof(T)), kRows, kRow_bytes, band);
+    static Tiling tiling(std::int64_t rows, std::int64_t cols) {
+        return {rows, cols, static_cast<int>(sizeof(T)), kRows, kCols};
     }
 
     static_assert(PLAN::kWord_bytes % sizeof(T) == 0, "a word holds whole elements");
@@ -55,7 +56,7 @@ struct WordTile {
                                                 std::int64_t left) {
         constexpr int kStep = PLAN::kThreads / PLAN::kWordsX * kPack;  // rows from one square to the next
         constexpr Cache kLoad = !WHOLE && PLAN::kLoad == Cache::keep ? Cache::normal : PLAN::kLoad;
-        const std::int64_t pitch = cols / kPack;
+        const auto pitch = static_cast<std::int64_t>(static_cast<std::uint64_t>(cols) / kPack);
         const std::int64_t x = left / kPack + threadIdx.x % PLAN::kWordsX;
         const std::int64_t i = top + threadIdx.x / PLAN::kWordsX * kPack;
         const Word* first = in + i * pitch + x;
@@ -86,7 +87,7 @@ struct WordTile {
     static __device__ __forceinline__ void store(const Word* tile, Word* out, std::int64_t rows,
                                                  std::int64_t cols, std::int64_t top, std::int64_t left) {
         constexpr int kStep = PLAN::kThreads / PLAN::kWordsY;  // output rows from one word to the next
-        const std::int64_t pitch = rows / kPack;
+        const auto pitch = static_cast<std::int64_t>(static_cast<std::uint64_t>(rows) / kPack);
         const unsigned y = threadIdx.x % PLAN::kWordsY;
         const unsigned c = threadIdx.x / PLAN::kWordsY;
         Word* word = out + (left + c) * pitch + top / kPack + y;
@@ -98,19 +99,21 @@ struct WordTile {
     }
 };
 
-/// Block b takes the tile at place b of the order.
+/// A block takes the tile at its place in the order.
 template <class T, class PLAN>
-__global__ void __launch_bounds__(PLAN::kThreads)
+__global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kBlocks, PLAN::kThreads))
     vectorized_kernel(const void* __restrict__ in, void* __restrict__ out, std::int64_t rows,
-                      std::int64_t cols, BandOrder order) {
+                      std::int64_t cols, TileOrder order) {
     using Tile = WordTile<T, PLAN>;
     using Word = typename Tile::Word;
     extern __shared__ __align__(16) unsigned char shared[];
     Word* tile = reinterpret_cast<Word*>(shared);
-    const uint2 at = order.tile(blockIdx.x);
+    const Place place = place_of_block();
+    const TilePlace at = order.tile(place);
+    const bool whole = order.holds_all(at);
+    if (!whole && !order.holds(at)) return;
     const std::int64_t top = std::int64_t{at.y} * Tile::kRows;
     const std::int64_t left = std::int64_t{at.x} * Tile::kCols;
-    const bool whole = top + Tile::kRows <= rows && left + Tile::kCols <= cols;
     Word squares[Tile::kSquares][Tile::kPack];
     if (whole) {
         Tile::template load<true>(squares, static_cast<const Word*>(in), rows, cols, top, left);
@@ -118,8 +121,8 @@ __global__ void __launch_bounds__(PLAN::kThreads)
         Tile::template load<false>(squares, static_cast<const Word*>(in), rows, cols, top, left);
     }
     if constexpr (PLAN::kAhead > 0) {
-        ask_ahead<Tile::kRows, Tile::kRow_bytes>(order, PLAN::kAhead, in, rows,
-                                                 cols * static_cast<int>(sizeof(T)));
+        ask_ahead<Tile::kRows, Tile::kRow_bytes, PLAN::kThreads>(order, place, in,
+                                                                 cols * static_cast<int>(sizeof(T)));
     }
     Tile::turn_into(tile, squares);
     __syncthreads();  // the tile is whole before its rows are read
