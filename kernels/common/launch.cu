@@ -93,8 +93,10 @@ void allow_shared_memory(const void* kernel, std::size_t bytes) {
 void prefer_blocks(const void* kernel, const Geometry& geometry) {
     if (geometry.blocks == 0) return;
     const int all_bytes = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
-    const int block_bytes =
-        static_cast<int>(geometry.shared_bytes) + attribute(cudaDevAttrReservedSharedMemoryPerBlock);
+    cudaFuncAttributes attributes{};
+    GPUMAT_CUDA(cudaFuncGetAttributes(&attributes, kernel));
+    const int block_bytes = static_cast<int>(attributes.sharedSizeBytes + geometry.shared_bytes) +
+                            attribute(cudaDevAttrReservedSharedMemoryPerBlock);
     const int most = std::min(all_bytes / block_bytes,
                               attribute(cudaDevAttrMaxThreadsPerMultiProcessor) / threads_of(geometry));
     const int blocks = std::clamp(geometry.blocks, 1, std::max(most, 1));

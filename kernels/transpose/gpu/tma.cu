@@ -33,11 +33,14 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
                          ? Plan::kBand
                          : TileOrder::sharing_band(tiling, device.gpu->info().l2_bytes);
     const TileOrder order = TileOrder::of(tiling, band);
-    return make_launch(
-        "tma", device,
-        {.grid = grid_of(order), .block = dim3(Plan::kThreads), .shared_bytes = Tile::kShared_bytes},
-        tma_kernel<T, Plan>, swizzled_map(operands.a, problem.m, tiling.row_bytes(), Tile::kRows),
-        static_cast<uint4*>(operands.c), problem.m, problem.n, order);
+    return make_launch("tma", device,
+                       {.grid = grid_of(order),
+                        .block = dim3(Plan::kThreads),
+                        .shared_bytes = Tile::kShared_bytes,
+                        .blocks = Plan::kBlocks},
+                       tma_kernel<T, Plan>,
+                       swizzled_map(operands.a, problem.m, tiling.row_bytes(), Tile::kRows),
+                       static_cast<uint4*>(operands.c), problem.m, problem.n, order);
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ namespace gpumat::transpose::gpu {
 /// LOAD, STORE what the accesses ask of the caches
 /// AHEAD       places in the order by which a block asks L2 for a tile ahead of its turn, or 0 (ahead.cuh).
 ///             2 to 4 MiB: of less a part comes too late, of more a part has left L2 again
-/// BLOCKS      for which a multiprocessor sets shared memory aside, the rest being L1; 0: the driver decides
+/// BLOCKS      for which a multiprocessor has registers, where it holds as many threads, and sets shared
+///             memory aside, the rest being L1; 0: the compiler and the driver decide
 template <int WORD_BYTES, int WORDS_X, int WORDS_Y, int THREADS, int BAND, Cache LOAD = Cache::normal,
           Cache STORE = Cache::normal, int AHEAD = 0, int BLOCKS = 0>
 struct WordPlan {
@@ -38,9 +39,7 @@ struct WordPlan {
 /// ROW_WORDS   words of 16 bytes that a row of the input's tile fills, wherever it starts
 /// ROWS        of the input's tile
 /// ALIGN_BYTES at multiples of which the output rows of a tile start in memory
-/// BLOCKS      for which a multiprocessor has registers, where it holds as many threads, and sets shared
-///             memory aside, the rest being L1, through which copies of 4 and 8 bytes go; 0: the compiler and
-///             the driver decide
+/// BLOCKS      as above; copies of 4 and 8 bytes go through L1
 template <int WORD_BYTES, int ROW_WORDS, int ROWS, int ALIGN_BYTES, int THREADS, Cache STORE = Cache::normal,
           int BLOCKS = 0>
 struct ShiftPlan {
@@ -54,15 +53,14 @@ struct ShiftPlan {
 };
 
 /// How `tma` works: BOXES_X boxes of 128 bytes in a row of the input's tile, BOXES_Y runs of 128 bytes in a
-/// row of the output's, THREADS of a block, BAND as above, BLOCKS for which a multiprocessor has registers or
-/// 0, where the compiler decides.
+/// row of the output's, THREADS of a block, BAND and BLOCKS as above.
 template <int BOXES_X, int BOXES_Y, int THREADS, int BAND, int BLOCKS = 0>
 struct TmaPlan {
-    static constexpr int kBlocks = BLOCKS;
     static constexpr int kBoxesX = BOXES_X;
     static constexpr int kBoxesY = BOXES_Y;
     static constexpr int kThreads = THREADS;
     static constexpr int kBand = BAND;
+    static constexpr int kBlocks = BLOCKS;
 };
 
 /// How `vectorized` works where a matrix has few columns (tall) or few rows (wide): up to how many, and how
@@ -109,7 +107,7 @@ struct Choices<1> {
     using Shifted = ShiftPlan<16, 16, 256, 32, 512, Cache::normal, 2>;
     using ShiftedSmall = ShiftPlan<16, 8, 256, 32, 512, Cache::normal, 2>;
     using ShiftedNarrow = ShiftPlan<4, 16, 128, 32, 256>;
-    using Tma = TmaPlan<1, 1, 64, kColumns>;
+    using Tma = TmaPlan<2, 1, 128, kColumns, 4>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<1, 64, 64, 512, 1>;
     static constexpr int kNarrow_columns = 4;
@@ -133,7 +131,7 @@ struct Choices<2> {
     using Shifted = ShiftPlan<8, 16, 192, 32, 512, Cache::normal, 2>;
     using ShiftedSmall = ShiftPlan<16, 16, 128, 32, 512, Cache::normal, 2>;
     using ShiftedNarrow = ShiftPlan<8, 16, 192, 32, 384, Cache::normal, 3>;
-    using Tma = TmaPlan<1, 2, 128, kColumns, 9>;
+    using Tma = TmaPlan<1, 1, 64, kColumns, 6>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<2, 64, 64, 512, 1>;
     static constexpr int kNarrow_columns = 2;
@@ -157,7 +155,7 @@ struct Choices<4> {
     using Shifted = ShiftPlan<8, 22, 128, 32, 352, Cache::normal, 2>;
     using ShiftedTall = ShiftPlan<8, 16, 192, 32, 512, Cache::normal, 2>;
     using ShiftedSmall = ShiftPlan<8, 16, 64, 32, 256, Cache::normal, 4>;
-    using Tma = TmaPlan<2, 2, 256, kColumns>;
+    using Tma = TmaPlan<2, 2, 128, kColumns, 3>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<4, 64, 64, 512, 1>;
     static constexpr unsigned kSmallTiles = 8;
@@ -180,7 +178,7 @@ struct Choices<8> {
     using Shifted = ShiftPlan<8, 24, 64, 32, 384, Cache::normal, 3>;
     using ShiftedTall = ShiftPlan<8, 16, 160, 32, 320, Cache::normal, 2>;
     using ShiftedSmall = ShiftPlan<8, 32, 32, 32, 512, Cache::normal, 4>;
-    using Tma = TmaPlan<2, 2, 256, kColumns>;
+    using Tma = TmaPlan<2, 2, 256, kColumns, 5>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<8, 32, 32, 256, 1>;
     static constexpr unsigned kSmallTiles = 10;
@@ -200,7 +198,7 @@ struct Choices<16> {
     using Large = WordPlan<16, 16, 32, 512, kColumns, Cache::normal, Cache::normal, 288, 4>;
     using Ragged = WordPlan<16, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, kColumns>;
-    using Tma = TmaPlan<4, 4, 256, kColumns>;
+    using Tma = TmaPlan<2, 4, 256, kColumns>;
     using Swap = WordPlan<16, 16, 16, 128, 1>;
     using SwapScalar = Swap;
     static constexpr unsigned kSmallTiles = 24;
