@@ -75,16 +75,31 @@ Bytes random_bytes(std::size_t count) {
 }
 
 /// The definition: element (i, j) of the m×n input is element (j, i) of the output.
-Bytes transposed(const Bytes& in, const Problem& problem) {
-    const std::size_t size = size_of(problem.type);
+template <std::size_t SIZE>
+Bytes transposed_elements(const Bytes& in, std::size_t m, std::size_t n) {
     Bytes out(in.size());
-    for (std::int64_t i = 0; i < problem.m; ++i) {
-        for (std::int64_t j = 0; j < problem.n; ++j) {
-            std::memcpy(out.data() + static_cast<std::size_t>(j * problem.m + i) * size,
-                        in.data() + static_cast<std::size_t>(i * problem.n + j) * size, size);
-        }
+    for (std::size_t i = 0; i < m; ++i) {
+        for (std::size_t j = 0; j < n; ++j)
+            std::memcpy(out.data() + (j * m + i) * SIZE, in.data() + (i * n + j) * SIZE, SIZE);
     }
     return out;
+}
+
+Bytes transposed(const Bytes& in, const Problem& problem) {
+    const auto m = static_cast<std::size_t>(problem.m);
+    const auto n = static_cast<std::size_t>(problem.n);
+    switch (size_of(problem.type)) {
+        case 1:
+            return transposed_elements<1>(in, m, n);
+        case 2:
+            return transposed_elements<2>(in, m, n);
+        case 4:
+            return transposed_elements<4>(in, m, n);
+        case 8:
+            return transposed_elements<8>(in, m, n);
+        default:
+            return transposed_elements<16>(in, m, n);
+    }
 }
 
 std::string describe(const Level& level, const Problem& problem) {
@@ -463,24 +478,47 @@ TEST_CASE("tiles enough to fill the device, in rows of whole lines of 128 bytes 
     if (small_shapes_only()) return;
     struct Large {
         Type type;
-        Shape lines;
-        Shape others;
+        std::vector<Shape> whole;   ///< enough tiles of whole lines for 132 multiprocessors, all whole
+        std::vector<Shape> partly;  ///< the same, but some tiles reach beyond the matrix
+        std::vector<Shape> others;  ///< fewer, and rows that are not whole lines
     };
-    const std::array kLarge = {
-        Large{Type::u8, {5792, 5760}, {5760, 5776}}, Large{Type::u16, {2896, 2880}, {2880, 2888}},
-        Large{Type::u32, {2084, 2080}, {2080, 2084}}, Large{Type::u64, {2050, 1040}, {2048, 1042}},
-        Large{Type::c128, {731, 728}, {728, 729}}};
-    constexpr int kMultiprocessors = 132;  // for which these are enough
+    // Plain ones, and those of which parts take turns: rows of the input a multiple of 128 KiB apart, rows of
+    // the output a multiple of 512 KiB.
+    const std::vector<Large> large = {{Type::u8,
+                                       {{6144, 5888}, {512, 131072}},
+                                       {{6100, 5888}, {300, 131072}, {524288, 128}},
+                                       {{5760, 5776}}},
+                                      {Type::u16,
+                                       {{2560, 2688}, {128, 65536}, {262144, 128}},
+                                       {{2500, 2816}, {200, 65536}},
+                                       {{2896, 2880}, {2880, 2888}}},
+                                      {Type::u32,
+                                       {{6144, 5120}, {1024, 32768}, {131072, 256}},
+                                       {{6180, 5120}, {1000, 32768}, {131072, 288}},
+                                       {{2084, 2080}, {2080, 2084}}},
+                                      {Type::u64,
+                                       {{4096, 3072}, {768, 16384}, {65536, 192}},
+                                       {{4100, 3072}, {770, 16384}, {65536, 208}},
+                                       {{2050, 1040}, {2048, 1042}}},
+                                      {Type::c128,
+                                       {{2048, 1600}, {416, 8192}, {32768, 112}},
+                                       {{2050, 1600}, {410, 8192}, {32768, 104}},
+                                       {{731, 728}, {728, 729}}}};
+    const Level* const vectorized = registry().find(Operation::transpose, DeviceKind::gpu, "vectorized");
+    const Level* const tma = registry().find(Operation::transpose, DeviceKind::gpu, "tma");
+    REQUIRE(vectorized != nullptr);
+    REQUIRE(tma != nullptr);
+    constexpr int kMultiprocessors = 132;
     const int times = (gpu().info().multiprocessors + kMultiprocessors - 1) / kMultiprocessors;
     Count count;
-    for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
-        if (level->name != "vectorized" && level->name != "tma") continue;  // only these choose by the count
-        for (const Large& large : kLarge) {
-            for (const Shape shape : {large.lines, large.others}) {
-                const Problem problem{.type = large.type, .m = shape.m * times, .n = shape.n};
+    for (const auto& [type, whole, partly, others] : large) {
+        for (const std::vector<Shape>& shapes : {whole, partly, others}) {
+            for (const Shape shape : shapes) {
+                const Problem problem{.type = type, .m = shape.m * times, .n = shape.n};
                 const Bytes input = random_bytes(bytes_of(problem));
-                count.add(serves(*level, problem, input));
-                if (level->name == "vectorized") count.add(serves(*level, problem, input, Offsets{16, 16}));
+                count.add(serves(*vectorized, problem, input));
+                count.add(serves(*vectorized, problem, input, Offsets{16, 16}));
+                count.add(serves(*tma, problem, input));
             }
         }
     }

@@ -159,10 +159,13 @@ template <class PLAN>
 void add_tma(const std::vector<int>& bands) {
     using Tile = TmaTile<T, PLAN>;
     allow(tma_kernel<T, PLAN>, Tile::kShared_bytes);
+    prefer_blocks(
+        reinterpret_cast<const void*>(tma_kernel<T, PLAN>),
+        {.block = dim3(PLAN::kThreads), .shared_bytes = Tile::kShared_bytes, .blocks = PLAN::kBlocks});
     for (const int band : bands) {
         char name[128];
-        std::snprintf(name, sizeof(name), "tma %dx%d t%d band %d", PLAN::kBoxesX, PLAN::kBoxesY,
-                      PLAN::kThreads, band);
+        std::snprintf(name, sizeof(name), "tma %dx%d t%d b%d band %d", PLAN::kBoxesX, PLAN::kBoxesY,
+                      PLAN::kThreads, PLAN::kBlocks, band);
         candidates.push_back(
             {name, [](const Shape& shape) { return whole_words(shape, 16); },
              [band](const Shape& shape, const void* in, void* out) {
@@ -223,12 +226,14 @@ void collect() {
     const std::vector<int> columns = {kColumns};
 #if GPUMAT_ELEMENT_BYTES == 1
     add_all_words<WordPlan<16, 16, 16, 256, 0, K>, WordPlan<16, 16, 8, 128, 0, K>,
-                  WordPlan<8, 32, 32, 512, 0, K>, WordPlan<16, 16, 16, 256, 0, N, N, 64>>(columns);
+                  WordPlan<8, 32, 32, 512, 0, K>, WordPlan<8, 32, 32, 512, 0, K, N, 0, 2>,
+                  WordPlan<8, 32, 32, 1024, 0, K>, WordPlan<8, 32, 32, 1024, 0, N, N, 56, 2>>(columns);
     add_all_words<WordPlan<16, 8, 16, 128, 0>, WordPlan<16, 8, 8, 64, 0>, WordPlan<16, 16, 8, 128, 0>,
                   WordPlan<16, 16, 16, 256, 0>, WordPlan<8, 16, 16, 128, 0>, WordPlan<8, 32, 32, 256, 0>,
                   WordPlan<8, 32, 32, 512, 0>>(bands);
     add_all_words<WordPlan<16, 8, 16, 128, 0, O, N>, WordPlan<16, 8, 16, 128, 0, N, O>,
-                  WordPlan<16, 8, 16, 128, 0, O, O>, WordPlan<8, 32, 32, 256, 0, O, O>>(few);
+                  WordPlan<16, 8, 16, 128, 0, O, O>, WordPlan<8, 32, 32, 256, 0, O, O>,
+                  WordPlan<8, 16, 16, 128, 0, O, O>>(few);
     add_all_words<WordPlan<8, 32, 32, 512, 0, O, O>>(few);
     add_all_words<WordPlan<1, 64, 64, 512, 0>, WordPlan<1, 128, 64, 1024, 0>>(few);
     add_all_shifted<ShiftPlan<16, 16, 256, 32, 512, N, 2>, ShiftPlan<16, 8, 256, 32, 512, N, 2>,
@@ -240,17 +245,19 @@ void collect() {
     add_both_shifted<16, 256, 64, 512>();
     add_both_shifted<32, 128, 32, 512>();
     add_both_shifted<32, 256, 32, 1024>();
-    add_all_tma<TmaPlan<1, 1, 64, 0>, TmaPlan<1, 2, 128, 0>, TmaPlan<2, 1, 128, 0>, TmaPlan<1, 2, 64, 0>>(
+    add_all_tma<TmaPlan<1, 1, 64, 0>, TmaPlan<1, 2, 128, 0>, TmaPlan<2, 1, 128, 0, 4>, TmaPlan<1, 2, 64, 0>>(
         few);
 #elif GPUMAT_ELEMENT_BYTES == 2
     add_all_words<WordPlan<16, 16, 16, 256, 0, K>, WordPlan<16, 16, 8, 128, 0, K>,
-                  WordPlan<8, 32, 32, 512, 0, K>, WordPlan<8, 32, 32, 512, 0, N, O, 128>>(columns);
+                  WordPlan<8, 32, 32, 512, 0, K>, WordPlan<16, 16, 16, 256, 0, K, N, 0, 3>,
+                  WordPlan<8, 32, 32, 1024, 0, K>, WordPlan<8, 32, 32, 512, 0, N, O, 128>>(columns);
     add_all_words<WordPlan<16, 16, 16, 256, 0>, WordPlan<16, 8, 16, 128, 0>, WordPlan<16, 8, 8, 64, 0>,
                   WordPlan<16, 16, 8, 128, 0>, WordPlan<16, 32, 16, 256, 0>, WordPlan<8, 32, 32, 256, 0>,
                   WordPlan<8, 16, 16, 128, 0>>(bands);
     add_all_words<WordPlan<16, 16, 16, 256, 0, O, N>, WordPlan<16, 16, 16, 256, 0, N, O>,
                   WordPlan<16, 16, 16, 256, 0, O, O>, WordPlan<8, 32, 32, 256, 0, O, O>>(few);
-    add_all_words<WordPlan<8, 32, 32, 512, 0, O, O>, WordPlan<8, 32, 32, 512, 0>>(few);
+    add_all_words<WordPlan<8, 32, 32, 512, 0, O, O>, WordPlan<8, 32, 32, 512, 0>,
+                  WordPlan<8, 16, 16, 256, 0, O, N>>(few);
     add_all_words<WordPlan<2, 64, 64, 512, 0>, WordPlan<2, 128, 64, 1024, 0>>(few);
     add_all_shifted<ShiftPlan<8, 16, 192, 32, 512, N, 2>, ShiftPlan<8, 16, 192, 32, 384, N, 3>,
                     ShiftPlan<8, 24, 128, 32, 384, N, 2>, ShiftPlan<16, 16, 128, 32, 512, N, 2>>();
@@ -263,15 +270,16 @@ void collect() {
     add_both_shifted<32, 128, 32, 512>();
     add_both_shifted<32, 128, 64, 512>();
     add_both_shifted<32, 192, 32, 512>();
-    add_all_tma<TmaPlan<1, 2, 128, 0>, TmaPlan<2, 2, 256, 0>, TmaPlan<2, 2, 128, 0>, TmaPlan<1, 1, 64, 0>>(
+    add_all_tma<TmaPlan<1, 2, 128, 0>, TmaPlan<2, 2, 256, 0>, TmaPlan<2, 2, 128, 0>, TmaPlan<1, 1, 64, 0, 6>>(
         few);
 #elif GPUMAT_ELEMENT_BYTES == 4
     add_all_words<WordPlan<8, 32, 32, 512, 0, K>, WordPlan<16, 16, 16, 256, 0, K>,
-                  WordPlan<8, 32, 32, 512, 0, N, N, 112>, WordPlan<8, 32, 32, 512, 0, N, N, 144>,
-                  WordPlan<8, 32, 32, 512, 0, N, N, 160>, WordPlan<8, 32, 32, 512, 0, N, N, 192>,
-                  WordPlan<8, 32, 32, 512, 0, N, N, 160, 3>, WordPlan<8, 32, 32, 512, 0, N, N, 256>,
-                  WordPlan<8, 32, 32, 512, 0, N, O, 192>, WordPlan<8, 32, 32, 512, 0, N, O, 160>,
-                  WordPlan<8, 32, 64, 512, 0, N, O, 112>>(columns);
+                  WordPlan<8, 32, 32, 1024, 0, N, N, 176, 2>, WordPlan<8, 32, 32, 1024, 0, N, N, 208, 2>,
+                  WordPlan<8, 32, 16, 512, 0, N, N, 320, 3>, WordPlan<8, 32, 32, 512, 0, N, N, 112>,
+                  WordPlan<8, 32, 32, 512, 0, N, N, 144>, WordPlan<8, 32, 32, 512, 0, N, N, 160>,
+                  WordPlan<8, 32, 32, 512, 0, N, N, 192>, WordPlan<8, 32, 32, 512, 0, N, N, 160, 3>,
+                  WordPlan<8, 32, 32, 512, 0, N, N, 256>, WordPlan<8, 32, 32, 512, 0, N, O, 192>,
+                  WordPlan<8, 32, 32, 512, 0, N, O, 160>, WordPlan<8, 32, 64, 512, 0, N, O, 112>>(columns);
     add_all_shifted<ShiftPlan<8, 20, 128, 32, 320, N, 2>, ShiftPlan<8, 22, 128, 32, 352, N, 2>,
                     ShiftPlan<8, 22, 160, 32, 352, N, 2>, ShiftPlan<8, 24, 96, 32, 384, N, 3>,
                     ShiftPlan<8, 24, 128, 32, 384, N, 2>, ShiftPlan<8, 32, 96, 32, 512, N, 2>,
@@ -281,7 +289,8 @@ void collect() {
                   WordPlan<16, 8, 16, 128, 0>, WordPlan<16, 16, 32, 256, 0>, WordPlan<16, 32, 16, 256, 0>,
                   WordPlan<16, 32, 32, 512, 0>, WordPlan<16, 32, 32, 256, 0>>(bands);
     add_all_words<WordPlan<16, 16, 16, 256, 0, O, N>, WordPlan<16, 16, 16, 256, 0, N, O>,
-                  WordPlan<16, 16, 16, 256, 0, O, O>, WordPlan<16, 32, 32, 512, 0, O, O>>(few);
+                  WordPlan<16, 16, 16, 256, 0, O, O>, WordPlan<16, 32, 32, 512, 0, O, O>,
+                  WordPlan<16, 16, 16, 128, 0, O, O>>(few);
     add_all_words<WordPlan<8, 32, 32, 512, 0, O, O>, WordPlan<8, 32, 32, 512, 0>>(few);
     add_all_words<WordPlan<4, 64, 64, 512, 0>, WordPlan<4, 64, 64, 256, 0>, WordPlan<4, 32, 32, 128, 0>,
                   WordPlan<4, 32, 64, 256, 0>, WordPlan<4, 64, 32, 256, 0>>(few);
@@ -296,10 +305,11 @@ void collect() {
     add_both_shifted<32, 128, 128, 256>();
     add_both_shifted<32, 192, 128, 256>();
     add_both_shifted<64, 64, 32, 256>();
-    add_all_tma<TmaPlan<2, 2, 256, 0>, TmaPlan<2, 2, 128, 0>, TmaPlan<1, 2, 128, 0>, TmaPlan<2, 1, 128, 0>>(
-        few);
+    add_all_tma<TmaPlan<2, 2, 256, 0>, TmaPlan<2, 2, 128, 0, 3>, TmaPlan<1, 2, 128, 0>,
+                TmaPlan<2, 1, 128, 0>>(few);
 #elif GPUMAT_ELEMENT_BYTES == 8
     add_all_words<WordPlan<16, 16, 32, 512, 0, K>, WordPlan<16, 16, 16, 256, 0, K>,
+                  WordPlan<8, 32, 32, 512, 0, N, N, 256, 4>, WordPlan<8, 32, 64, 1024, 0, N, N, 200, 2>,
                   WordPlan<16, 16, 32, 512, 0, N, N, 160, 3>, WordPlan<16, 16, 32, 512, 0, N, N, 192, 3>,
                   WordPlan<16, 16, 32, 512, 0, N, O, 160, 3>, WordPlan<16, 16, 32, 512, 0, N, N, 160>,
                   WordPlan<16, 16, 32, 512, 0, N, O, 160>, WordPlan<16, 16, 32, 512, 0, N, O, 256>,
@@ -328,10 +338,11 @@ void collect() {
     add_both_shifted<32, 96, 32, 512>();
     add_both_shifted<32, 128, 64, 1024>();
     add_both_shifted<64, 32, 32, 1024>();
-    add_all_tma<TmaPlan<2, 2, 256, 0>, TmaPlan<2, 2, 128, 0>, TmaPlan<4, 2, 256, 0>, TmaPlan<2, 4, 256, 0>>(
-        few);
+    add_all_tma<TmaPlan<2, 2, 256, 0, 5>, TmaPlan<2, 2, 128, 0>, TmaPlan<4, 2, 256, 0>,
+                TmaPlan<2, 4, 256, 0>>(few);
 #else
     add_all_words<WordPlan<16, 32, 32, 512, 0, K>, WordPlan<16, 16, 16, 128, 0, K>,
+                  WordPlan<16, 16, 32, 512, 0, N, N, 256, 4>, WordPlan<16, 16, 64, 1024, 0, N, N, 192, 2>,
                   WordPlan<16, 32, 32, 512, 0, N, N, 160>, WordPlan<16, 32, 32, 512, 0, N, O, 160>,
                   WordPlan<16, 32, 32, 512, 0, N, O, 160, 3>, WordPlan<16, 16, 64, 512, 0, N, N, 192, 3>,
                   WordPlan<16, 16, 64, 512, 0, N, O, 192>, WordPlan<16, 16, 64, 512, 0, N, O, 224>>(columns);
@@ -340,7 +351,7 @@ void collect() {
                   WordPlan<16, 64, 32, 512, 0>, WordPlan<16, 32, 64, 512, 0>>(bands);
     add_all_words<WordPlan<16, 32, 32, 256, 0, O, N>, WordPlan<16, 32, 32, 256, 0, N, O>,
                   WordPlan<16, 32, 32, 256, 0, O, O>>(few);
-    add_all_tma<TmaPlan<4, 4, 256, 0>, TmaPlan<4, 4, 512, 0>, TmaPlan<2, 2, 64, 0>, TmaPlan<4, 8, 512, 0>>(
+    add_all_tma<TmaPlan<4, 4, 256, 0>, TmaPlan<2, 4, 256, 0>, TmaPlan<2, 2, 64, 0>, TmaPlan<4, 8, 512, 0>>(
         few);
 #endif
     add_thin();

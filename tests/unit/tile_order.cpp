@@ -139,6 +139,41 @@ TEST_CASE("L2 is asked for the tile of a later block") {
     }
 }
 
+TEST_CASE("what kernels take for granted of the places is so") {
+    struct Order {
+        Tiling tiling;
+        int band;
+        Places places;
+    };
+    for (const auto& [tiling, band, places] :
+         {Order{{640, 960, 4, 64, 32}, kColumns, Places::columns},
+          Order{{641, 960, 4, 64, 32}, kColumns, Places::any},
+          Order{{640, 961, 4, 64, 32}, kColumns, Places::any}, Order{{640, 960, 4, 64, 32}, 5, Places::any},
+          Order{{320, 32768, 8, 32, 32}, kColumns, Places::turns},
+          Order{{321, 32768, 8, 32, 32}, kColumns, Places::any},
+          Order{{320, 32768, 4, 32, 87}, kColumns, Places::any},
+          Order{{65536, 96, 8, 32, 32}, kColumns, Places::turns},
+          Order{{65536, 16384, 8, 128, 32}, kColumns, Places::turns},
+          Order{{65536, 96, 8, 96, 32}, kColumns, Places::any}}) {
+        CAPTURE(tiling.rows, tiling.cols, band);
+        const TileOrder order = TileOrder::of(tiling, band, 40);
+        REQUIRE(order.places() == places);
+        if (places == Places::any) continue;
+        int wrong = 0;
+        for (const Place& place : places_of(order)) {
+            const TilePlace tile = order.tile(place);
+            const TilePlace same = places == Places::columns ? order.tile<Places::columns>(place)
+                                                             : order.tile<Places::turns>(place);
+            const TilePlace ahead = order.tile_ahead(place);
+            const TilePlace same_ahead = places == Places::columns ? order.tile_ahead<Places::columns>(place)
+                                                                   : order.tile_ahead<Places::turns>(place);
+            wrong += tile.x != same.x || tile.y != same.y || !order.holds_all(tile) ? 1 : 0;
+            wrong += ahead.x != same_ahead.x || ahead.y != same_ahead.y ? 1 : 0;
+        }
+        CHECK(wrong == 0);
+    }
+}
+
 TEST_CASE("a matrix without tiles has an empty grid") {
     for (const Tiling& tiling : {Tiling{0, 5, 4, 64, 64}, Tiling{5, 0, 4, 64, 64}}) {
         const Place size = TileOrder::of(tiling, kColumns).grid();

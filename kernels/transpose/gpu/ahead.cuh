@@ -11,7 +11,7 @@ namespace gpumat::transpose::gpu {
 /// rows are `row_bytes`, a multiple of 128, apart. The lines are to leave L2 last, as with Cache::keep. A
 /// block calls this once its own loads are on their way; a tile that is not wholly in the matrix is not asked
 /// for. Does nothing below compute capability 8.0.
-template <int ROWS, int ROW_BYTES, int THREADS>
+template <int ROWS, int ROW_BYTES, int THREADS, Places PLACES>
 __device__ __forceinline__ void ask_ahead(const TileOrder& order, const Place& place, const void* matrix,
                                           std::int64_t row_bytes) {
 #if __CUDA_ARCH__ >= 800
@@ -19,7 +19,7 @@ __device__ __forceinline__ void ask_ahead(const TileOrder& order, const Place& p
     static_assert(ROW_BYTES % kLine_bytes == 0);
     static_assert(ROWS * kLines <= THREADS, "a thread asks for one line");
     if (threadIdx.x >= ROWS * kLines) return;
-    const TilePlace at = order.tile_ahead(place);
+    const TilePlace at = order.template tile_ahead<PLACES>(place);
     if (!order.holds_all(at)) return;
     const std::int64_t row = std::int64_t{at.y} * ROWS + threadIdx.x / kLines;
     const std::int64_t byte = std::int64_t{at.x} * ROW_BYTES + threadIdx.x % kLines * kLine_bytes;

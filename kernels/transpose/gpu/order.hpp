@@ -45,6 +45,12 @@ struct TilePlace {
     unsigned y;
 };
 
+/// What a kernel may take for granted of the places in a grid, for the sake of its first instructions.
+/// columns  each has a whole tile, x being its row and y its column
+/// turns    each has a whole tile
+/// any      nothing
+enum class Places { columns, turns, any };
+
 /// The order in which blocks take the tiles: bands of tile rows, and inside a band column by column.
 ///
 /// A band of 1 is row order, a band of every tile row is column order. In between, the tiles in flight form a
@@ -115,11 +121,21 @@ struct TileOrder {
 
     [[nodiscard]] constexpr Place grid() const { return {band << paired, columns, groups * bands}; }
 
-    /// The tile at a place in the grid.
+    /// What a kernel may take for granted of this order.
+    [[nodiscard]] constexpr Places places() const {
+        const bool full = whole_x == tiles_x && whole_y == tiles_y && bands == 1 && band == tiles_y &&
+                          (groups << paired) * columns == tiles_x;
+        if (!full) return Places::any;
+        return groups == 1 && paired == 0 && quarters == 0 ? Places::columns : Places::turns;
+    }
+
+    /// The tile at a place in the grid, in an order whose places() are PLACES, or `any`.
+    template <Places PLACES = Places::any>
     [[nodiscard]] constexpr TilePlace tile(const Place& place) const {
+        if constexpr (PLACES == Places::columns) return {place.y, place.x};
         unsigned group = place.z;
         unsigned first = 0;
-        if (bands > 1) {
+        if (PLACES == Places::any && bands > 1) {
             first = groups == 1 ? group : group / groups;
             group -= first * groups;
             first *= band;
@@ -130,18 +146,19 @@ struct TileOrder {
         return {((group << paired) + half) * columns + place.y, first + turn * quarter + (row >> quarters)};
     }
 
-    /// The tile to ask L2 for at a place in the grid.
+    /// The tile to ask L2 for at a place in the grid, likewise.
+    template <Places PLACES = Places::any>
     [[nodiscard]] constexpr TilePlace tile_ahead(const Place& place) const {
         Place next = {place.x + ahead_x, place.y + ahead_y, place.z};
         if (next.x >= band << paired) {
             next.x -= band << paired;
             ++next.y;
         }
-        if (next.y >= columns) {
+        if (PLACES != Places::columns && next.y >= columns) {
             next.y -= columns;
             ++next.z;
         }
-        return tile(next);
+        return tile<PLACES>(next);
     }
 
     /// Whether a tile lies in the matrix, at least in part.

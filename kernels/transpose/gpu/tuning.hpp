@@ -149,7 +149,7 @@ struct Choices<2> {
 };
 template <>
 struct Choices<4> {
-    using Large = WordPlan<8, 32, 32, 1024, kColumns, Cache::normal, Cache::normal, 224, 2>;
+    using Large = WordPlan<8, 32, 32, 1024, kColumns, Cache::normal, Cache::normal, 176, 2>;
     using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<8, 22, 128, 32, 352, Cache::normal, 2>;
@@ -172,7 +172,7 @@ struct Choices<4> {
 };
 template <>
 struct Choices<8> {
-    using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::normal, 272, 4>;
+    using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::normal, 256, 4>;
     using Ragged = WordPlan<16, 16, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<8, 24, 64, 32, 384, Cache::normal, 3>;
@@ -195,7 +195,7 @@ struct Choices<8> {
 };
 template <>
 struct Choices<16> {
-    using Large = WordPlan<16, 16, 32, 512, kColumns, Cache::normal, Cache::normal, 288, 4>;
+    using Large = WordPlan<16, 16, 32, 512, kColumns, Cache::normal, Cache::normal, 256, 4>;
     using Ragged = WordPlan<16, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, kColumns>;
     using Tma = TmaPlan<2, 4, 256, kColumns>;

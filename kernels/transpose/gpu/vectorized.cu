@@ -1,14 +1,15 @@
 // transpose, GPU level `vectorized`: words of 8 and 16 bytes on both sides of device memory, squares of
 // elements turned in registers.
 //
-// New: a thread moves words of 16 bytes, several at a time. It reads the words of a square of elements
-// (16×16 bytes … 2×2 of 8 bytes), turns the square in registers and stores words into a swizzled shared
-// tile, from which words leave in rows of the output. It removes the instructions and the shared-memory
-// accesses for each element (one of each for 16 bytes, where `padded` spends four for an element), and keeps
-// enough bytes in flight: a multiprocessor needs about 22 KB on an H200. Blocks take the tiles by column, or
-// in bands (order.hpp), so that those in flight cover a compact part of both matrices. What is read leaves
-// L2 last, and large matrices in whole lines ask L2 for tiles ahead of their turn (ahead.cuh), so that what
-// is written meanwhile drives nothing out that is still to be read. Rows that are not whole words are read
+// New: a thread moves words of 8 and 16 bytes. It reads the words of a square of elements (16×16 bytes … 2×2
+// of 8 bytes), turns the square in registers and stores words into a swizzled shared tile, from which words
+// leave in rows of the output. It removes the instructions and the shared-memory accesses for each element
+// (one of each for 16 bytes, where `padded` spends four for an element), and keeps enough bytes in flight: a
+// multiprocessor needs about 22 KB on an H200. Blocks take the tiles by column, or in bands (order.hpp), so
+// that those in flight cover a compact part of both matrices. What is read leaves L2 last, and large matrices
+// in whole lines ask L2 for tiles ahead of their turn (ahead.cuh), so that what is written meanwhile drives
+// nothing out that is still to be read; a thread then moves 16 bytes in all, as a copy's does, and a block
+// finds its tile in a few instructions, for which its loads wait. Rows that are not whole words are read
 // in aligned words all the same and written in whole sectors, through tiles that are shifted row by row
 // (shifted.cuh); matrices of a few columns or rows have kernels whose tiles are one run of memory on the
 // thin side (thin.cuh). Traffic: every element crosses device memory once in each direction; `shifted` reads
@@ -46,18 +47,37 @@ std::uint64_t column_bytes(const Problem& problem) {
 }
 
 template <class T, class PLAN>
+TileOrder words_order(const Problem& problem, int band = PLAN::kBand) {
+    return TileOrder::of(WordTile<T, PLAN>::tiling(problem.m, problem.n), band, PLAN::kAhead);
+}
+
+template <class T, class PLAN, Places PLACES = Places::any>
 Launch launch_words(const Problem& problem, const Operands& operands, const Device& device,
-                    int band = PLAN::kBand) {
+                    const TileOrder& order) {
     using Tile = WordTile<T, PLAN>;
-    const TileOrder order = TileOrder::of(Tile::tiling(problem.m, problem.n), band, PLAN::kAhead);
     return with_tile(
         make_launch(kName, device,
                     {.grid = grid_of(order),
                      .block = dim3(PLAN::kThreads),
                      .shared_bytes = Tile::kShared_bytes,
                      .blocks = PLAN::kBlocks},
-                    vectorized_kernel<T, PLAN>, operands.a, operands.c, problem.m, problem.n, order),
+                    vectorized_kernel<T, PLAN, PLACES>, operands.a, operands.c, problem.m, problem.n, order),
         "words", Tile::kRows, Tile::kCols);
+}
+
+/// The kernel that takes for granted what it may: every instruction before its loads costs.
+template <class T, class PLAN>
+Launch launch_large(const Problem& problem, const Operands& operands, const Device& device) {
+    const TileOrder order = words_order<T, PLAN>(problem);
+    switch (order.places()) {
+        case Places::columns:
+            return launch_words<T, PLAN, Places::columns>(problem, operands, device, order);
+        case Places::turns:
+            return launch_words<T, PLAN, Places::turns>(problem, operands, device, order);
+        case Places::any:
+            break;
+    }
+    return launch_words<T, PLAN>(problem, operands, device, order);
 }
 
 template <class T, class PLAN>
@@ -242,16 +262,19 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
     const GpuInfo& gpu = device.gpu->info();
     const Tiling tiling = WordTile<T, Large>::tiling(problem.m, problem.n);
     const std::uint64_t each = tiling.tiles() / static_cast<unsigned>(gpu.multiprocessors);
-    if (each < Choice::kSmallTiles) return launch_words<T, typename Choice::Small>(problem, operands, device);
+    if (each < Choice::kSmallTiles) {
+        using Small = typename Choice::Small;
+        return launch_words<T, Small>(problem, operands, device, words_order<T, Small>(problem));
+    }
     const bool two_fit = 2 * Large::kThreads <= gpu.threads_per_multiprocessor;
     if (tiling.row_bytes() % kLine_bytes == 0 && each >= Choice::kLargeTiles && two_fit)
-        return launch_words<T, Large>(problem, operands, device);
+        return launch_large<T, Large>(problem, operands, device);
     if constexpr (requires { typename Choice::Shifted; }) {
         if (prefers_shifted<T>(problem, device)) return launch_filling_shifted<T>(problem, operands, device);
     }
     using Ragged = typename Choice::Ragged;
     const int band = TileOrder::sharing_band(WordTile<T, Ragged>::tiling(problem.m, problem.n), gpu.l2_bytes);
-    return launch_words<T, Ragged>(problem, operands, device, band);
+    return launch_words<T, Ragged>(problem, operands, device, words_order<T, Ragged>(problem, band));
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ struct WordTile {
 };
 
 /// A block takes the tile at its place in the order.
-template <class T, class PLAN>
+template <class T, class PLAN, Places PLACES = Places::any>
 __global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kBlocks, PLAN::kThreads))
     vectorized_kernel(const void* __restrict__ in, void* __restrict__ out, std::int64_t rows,
                       std::int64_t cols, TileOrder order) {
@@ -109,8 +109,8 @@ __global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kBlocks,
     extern __shared__ __align__(16) unsigned char shared[];
     Word* tile = reinterpret_cast<Word*>(shared);
     const Place place = place_of_block();
-    const TilePlace at = order.tile(place);
-    const bool whole = order.holds_all(at);
+    const TilePlace at = order.template tile<PLACES>(place);
+    const bool whole = PLACES != Places::any || order.holds_all(at);
     if (!whole && !order.holds(at)) return;
     const std::int64_t top = std::int64_t{at.y} * Tile::kRows;
     const std::int64_t left = std::int64_t{at.x} * Tile::kCols;
@@ -121,8 +121,8 @@ __global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kBlocks,
         Tile::template load<false>(squares, static_cast<const Word*>(in), rows, cols, top, left);
     }
     if constexpr (PLAN::kAhead > 0) {
-        ask_ahead<Tile::kRows, Tile::kRow_bytes, PLAN::kThreads>(order, place, in,
-                                                                 cols * static_cast<int>(sizeof(T)));
+        ask_ahead<Tile::kRows, Tile::kRow_bytes, PLAN::kThreads, PLACES>(order, place, in,
+                                                                         cols * static_cast<int>(sizeof(T)));
     }
     Tile::turn_into(tile, squares);
     __syncthreads();  // the tile is whole before its rows are read
