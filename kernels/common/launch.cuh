@@ -40,7 +40,8 @@ void prefer_blocks(const void* kernel, const Geometry& geometry);
 /// For __launch_bounds__: so many blocks, as far as a multiprocessor of the architecture that is compiled for
 /// holds their threads.
 constexpr int resident_blocks(int blocks, int threads) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000 || \
+    __CUDA_ARCH__ == 1030
     constexpr int kMostThreads = 2048;
 #elif __CUDA_ARCH__ == 750
     constexpr int kMostThreads = 1024;

@@ -478,43 +478,52 @@ TEST_CASE("tiles enough to fill the device, in rows of whole lines of 128 bytes 
     if (small_shapes_only()) return;
     struct Large {
         Type type;
-        std::vector<Shape> whole;   ///< enough tiles of whole lines for 132 multiprocessors, all whole
+        std::string tile;           ///< of lines and partly
+        std::vector<Shape> lines;   ///< enough whole tiles of whole lines for 132 multiprocessors
         std::vector<Shape> partly;  ///< the same, but some tiles reach beyond the matrix
-        std::vector<Shape> others;  ///< fewer, and rows that are not whole lines
+        std::vector<Shape> others;  ///< fewer tiles, or rows that are not whole lines
     };
     // Plain ones, and those of which parts take turns: rows of the input a multiple of 128 KiB apart, rows of
     // the output a multiple of 512 KiB.
-    const std::vector<Large> large = {{Type::u8,
-                                       {{6144, 5888}, {512, 131072}},
-                                       {{6100, 5888}, {300, 131072}, {524288, 128}},
-                                       {{5760, 5776}}},
-                                      {Type::u16,
-                                       {{2560, 2688}, {128, 65536}, {262144, 128}},
-                                       {{2500, 2816}, {200, 65536}},
-                                       {{2896, 2880}, {2880, 2888}}},
-                                      {Type::u32,
-                                       {{6144, 5120}, {1024, 32768}, {131072, 256}},
-                                       {{6180, 5120}, {1000, 32768}, {131072, 288}},
-                                       {{2084, 2080}, {2080, 2084}}},
-                                      {Type::u64,
-                                       {{4096, 3072}, {768, 16384}, {65536, 192}},
-                                       {{4100, 3072}, {770, 16384}, {65536, 208}},
-                                       {{2050, 1040}, {2048, 1042}}},
-                                      {Type::c128,
-                                       {{2048, 1600}, {416, 8192}, {32768, 112}},
-                                       {{2050, 1600}, {410, 8192}, {32768, 104}},
-                                       {{731, 728}, {728, 729}}}};
+    const std::vector<Large> all = {{Type::u8,
+                                     "256x256",
+                                     {{6144, 5888}, {512, 131072}},
+                                     {{6100, 5888}, {300, 131072}, {524288, 128}},
+                                     {{5760, 5776}}},
+                                    {Type::u16,
+                                     "128x128",
+                                     {{2560, 2688}, {128, 65536}, {262144, 128}},
+                                     {{2500, 2816}, {200, 65536}},
+                                     {{2880, 2888}}},
+                                    {Type::u32,
+                                     "64x64",
+                                     {{6144, 5120}, {1024, 32768}, {131072, 256}},
+                                     {{6180, 5120}, {1000, 32768}, {131072, 288}},
+                                     {{2084, 2080}, {2080, 2084}}},
+                                    {Type::u64,
+                                     "32x32",
+                                     {{4096, 3072}, {768, 16384}, {65536, 192}},
+                                     {{4100, 3072}, {770, 16384}, {65536, 208}},
+                                     {{2050, 1040}, {2048, 1042}}},
+                                    {Type::c128,
+                                     "32x16",
+                                     {{2048, 1600}, {416, 8192}, {32768, 112}},
+                                     {{2050, 1600}, {410, 8192}, {32768, 104}},
+                                     {{1504, 1504}, {2050, 1601}}}};
     const Level* const vectorized = registry().find(Operation::transpose, DeviceKind::gpu, "vectorized");
     const Level* const tma = registry().find(Operation::transpose, DeviceKind::gpu, "tma");
     REQUIRE(vectorized != nullptr);
     REQUIRE(tma != nullptr);
     constexpr int kMultiprocessors = 132;
     const int times = (gpu().info().multiprocessors + kMultiprocessors - 1) / kMultiprocessors;
+    const bool roomy = gpu().info().threads_per_multiprocessor >= 2048;
     Count count;
-    for (const auto& [type, whole, partly, others] : large) {
-        for (const std::vector<Shape>& shapes : {whole, partly, others}) {
-            for (const Shape shape : shapes) {
+    for (const auto& [type, tile, lines, partly, others] : all) {
+        for (const std::vector<Shape>* shapes : {&lines, &partly, &others}) {
+            for (const Shape shape : *shapes) {
                 const Problem problem{.type = type, .m = shape.m * times, .n = shape.n};
+                INFO(describe(*vectorized, problem));
+                if (roomy && shapes != &others) CHECK(detail_of(*vectorized, problem, "tile") == tile);
                 const Bytes input = random_bytes(bytes_of(problem));
                 count.add(serves(*vectorized, problem, input));
                 count.add(serves(*vectorized, problem, input, Offsets{16, 16}));

@@ -95,25 +95,36 @@ bool whole_words(const Shape& shape, int word) {
     return shape.m * kBytes % word == 0 && shape.n * kBytes % word == 0;
 }
 
+/// As `vectorized` chooses: plans that ask ahead by the places of the order, others the kernel for any.
+template <class PLAN>
+WordsKernel kernel_of(Places places) {
+    if constexpr (PLAN::kAhead > 0) return words_kernel<T, PLAN>(places);
+    return vectorized_kernel<T, PLAN>;
+}
+
 template <class PLAN>
 void add_words(const std::vector<int>& bands) {
     using Tile = WordTile<T, PLAN>;
-    allow(vectorized_kernel<T, PLAN>, Tile::kShared_bytes);
-    prefer_blocks(
-        reinterpret_cast<const void*>(vectorized_kernel<T, PLAN>),
-        {.block = dim3(PLAN::kThreads), .shared_bytes = Tile::kShared_bytes, .blocks = PLAN::kBlocks});
+    for (const Places places : {Places::columns, Places::turns, Places::any}) {
+        const WordsKernel kernel = kernel_of<PLAN>(places);
+        allow(kernel, Tile::kShared_bytes);
+        prefer_blocks(
+            reinterpret_cast<const void*>(kernel),
+            {.block = dim3(PLAN::kThreads), .shared_bytes = Tile::kShared_bytes, .blocks = PLAN::kBlocks});
+    }
     for (const int band : bands) {
         char name[128];
         std::snprintf(name, sizeof(name), "words %d %2dx%2d t%d %s/%s ahead %d b%d band %d",
                       PLAN::kWord_bytes, PLAN::kWordsX, PLAN::kWordsY, PLAN::kThreads, text(PLAN::kLoad),
                       text(PLAN::kStore), PLAN::kAhead, PLAN::kBlocks, band);
-        candidates.push_back(
-            {name, [](const Shape& shape) { return whole_words(shape, PLAN::kWord_bytes); },
-             [band](const Shape& shape, const void* in, void* out) {
-                 const TileOrder order = TileOrder::of(Tile::tiling(shape.m, shape.n), band, PLAN::kAhead);
-                 vectorized_kernel<T, PLAN><<<grid_of(order), PLAN::kThreads, Tile::kShared_bytes>>>(
-                     in, out, shape.m, shape.n, order);
-             }});
+        candidates.push_back({name, [](const Shape& shape) { return whole_words(shape, PLAN::kWord_bytes); },
+                              [band](const Shape& shape, const void* in, void* out) {
+                                  const TileOrder order =
+                                      TileOrder::of(Tile::tiling(shape.m, shape.n), band, PLAN::kAhead);
+                                  const WordsKernel kernel = kernel_of<PLAN>(order.places());
+                                  kernel<<<grid_of(order), PLAN::kThreads, Tile::kShared_bytes>>>(
+                                      in, out, shape.m, shape.n, order);
+                              }});
     }
 }
 

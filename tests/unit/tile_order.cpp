@@ -1,5 +1,5 @@
 // The order in which blocks of the GPU transposes take the tiles: from every place of the grid to its tile,
-// on the CPU, also for matrices that no device holds.
+// on the CPU.
 #include "kernels/transpose/gpu/order.hpp"
 
 #include <cstdint>
@@ -121,6 +121,27 @@ TEST_CASE("a grid holds tiles beyond 65535 in either direction") {
     tiles_in_order(tall, TileOrder::of(tall, 1));
 }
 
+TEST_CASE("grids of the largest matrices are within the limits") {
+    constexpr std::uint64_t kMostGridX = (1ULL << 31) - 1;
+    constexpr std::int64_t kMost_bytes = std::int64_t{1} << 37;
+    constexpr std::int64_t kLeastColumns = 16;  // fewer have tiles of their own (thin.cuh)
+    for (const int size : {1, 2, 4, 8, 16}) {
+        for (std::int64_t rows = 1; rows * size * kLeastColumns <= kMost_bytes; rows *= 2) {
+            for (const int tile : {32, 87, 256}) {
+                for (const int band : {1, 1000, kColumns}) {
+                    const Tiling tiling{rows, kMost_bytes / rows / size, size, tile, tile};
+                    CAPTURE(size, rows, tile, band);
+                    const Place grid = TileOrder::of(tiling, band).grid();
+                    CHECK(grid.x <= kMostGridX);
+                    CHECK(grid.y <= kMostGrid);
+                    CHECK(grid.z <= kMostGrid);
+                    CHECK(std::uint64_t{grid.x} * grid.y * grid.z >= tiling.tiles());
+                }
+            }
+        }
+    }
+}
+
 TEST_CASE("L2 is asked for the tile of a later block") {
     constexpr unsigned kAhead = 176;
     for (const Tiling& tiling : {Tiling{8192, 8192, 4, 64, 64}, Tiling{700, 32768, 8, 32, 32},
@@ -137,6 +158,19 @@ TEST_CASE("L2 is asked for the tile of a later block") {
         CHECK(wrong == 0);
         CHECK_FALSE(order.holds(order.tile_ahead(places.back())));
     }
+    // Where a group of columns has fewer tiles: sooner, but none twice.
+    const Tiling low{64, 524288, 4, 64, 64};
+    const TileOrder order = TileOrder::of(low, kColumns, kAhead);
+    std::set<unsigned> asked;
+    std::size_t in_all = 0;
+    for (const Place& place : places_of(order)) {
+        const TilePlace tile = order.tile_ahead(place);
+        if (!order.holds(tile)) continue;
+        asked.insert(tile.x);
+        ++in_all;
+    }
+    CHECK(asked.size() == in_all);
+    CHECK(in_all + kAhead > low.tiles());
 }
 
 TEST_CASE("what kernels take for granted of the places is so") {

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 namespace gpumat::transpose::gpu {
 
 /// A band of every tile row: column order.
-inline constexpr int kColumns = 1 << 20;
+inline constexpr int kColumns = std::numeric_limits<int>::max();
 
 inline constexpr int kLine_bytes = 128;   ///< of L2
 inline constexpr int kSector_bytes = 32;  ///< of a line, the least that device memory moves
@@ -30,6 +31,9 @@ struct Tiling {
     [[nodiscard]] auto tiles_x() const { return static_cast<unsigned>(divided_up(cols, tile_cols)); }
     [[nodiscard]] auto tiles_y() const { return static_cast<unsigned>(divided_up(rows, tile_rows)); }
     [[nodiscard]] std::uint64_t tiles() const { return std::uint64_t{tiles_x()} * tiles_y(); }
+    /// Tile columns and tile rows that do not reach beyond the matrix.
+    [[nodiscard]] auto whole_x() const { return static_cast<unsigned>(cols / tile_cols); }
+    [[nodiscard]] auto whole_y() const { return static_cast<unsigned>(rows / tile_rows); }
 };
 
 /// A block in the grid, or the size of the grid.
@@ -57,13 +61,12 @@ enum class Places { columns, turns, any };
 /// compact part of the matrix, so that the rows they read and the rows they write are both long pieces: fewer
 /// memory pages are open at once, and output sectors that two tiles share meet in L2.
 ///
-/// Two things are different in column order, because an H200 does not spread all addresses evenly over its
-/// memory (measured):
+/// An H200 does not spread all addresses evenly over its memory (measured):
 /// - Where the rows of the input are a multiple of 128 KiB apart, those in one column differ in few address
 ///   bits. Two columns about 16 KiB apart then take turns: bit 14 of the address evens it out, as bits 13 and
 ///   16 would, but not 12, 15 and 17, nor 13 and 14 together.
-/// - Where the rows of the output are a multiple of 512 KiB apart, four tiles of a column, a quarter of it
-///   apart, take turns.
+/// - Where the rows of the output are a multiple of 512 KiB apart, and there are no bands, four tiles of a
+///   column, a quarter of it apart, take turns.
 ///
 /// A block's loads wait for its place, so that this takes a few steps and hardly ever a division. Blocks
 /// start with x counting first, then y, then z: x counts the tile rows of a band, y the columns of a group, z
@@ -83,12 +86,13 @@ struct TileOrder {
     unsigned ahead_x = 0;   ///< from a place to the one whose tile L2 is asked for
     unsigned ahead_y = 0;
 
-    /// In bands of about `band` tile rows; L2 is asked for the tile that comes `ahead` blocks later.
+    /// In bands of about `band` tile rows; L2 is asked for the tile that comes `ahead` blocks later, or
+    /// sooner where a group has fewer.
     [[nodiscard]] static TileOrder of(const Tiling& tiling, int band, unsigned ahead = 0) {
         TileOrder order{.tiles_x = tiling.tiles_x(),
                         .tiles_y = tiling.tiles_y(),
-                        .whole_x = static_cast<unsigned>(tiling.cols / tiling.tile_cols),
-                        .whole_y = static_cast<unsigned>(tiling.rows / tiling.tile_rows)};
+                        .whole_x = tiling.whole_x(),
+                        .whole_y = tiling.whole_y()};
         if (tiling.tiles() == 0) return order;
         order.group_columns(tiling);
         const unsigned bands = divided_up(order.tiles_y, static_cast<unsigned>(std::max(band, 1)));
@@ -100,7 +104,7 @@ struct TileOrder {
         }
         const unsigned width = order.band << order.paired;
         order.ahead_x = ahead % width;
-        order.ahead_y = ahead / width;
+        order.ahead_y = std::min(ahead / width, order.columns - 1);
         return order;
     }
 

@@ -16,7 +16,6 @@
 // always. Fewer and wider copies are worth some conflicts: tuning.hpp says from how many on they are not. A
 // run of an input row starts and ends inside a line of memory; the copies ask L2 for whole lines, so that the
 // tile beside finds its part there.
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/common/access.cuh"

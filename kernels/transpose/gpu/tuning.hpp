@@ -82,8 +82,7 @@ inline constexpr int kMostThin_bytes = 64 << 10;  ///< of a tile, without what a
 /// measured on an H200.
 ///
 /// Large       rows of whole lines of 128 bytes, at least kLargeTiles tiles for each multiprocessor
-/// Ragged      whole words else, and where a multiprocessor has no room for two blocks of Large. Tiles may
-///             share lines
+/// Ragged      whole words else. Tiles may share lines
 /// Small       whole words, fewer than kSmallTiles tiles of Large for each multiprocessor
 /// Shifted     rows that are not whole words; enough tiles of 4 and 8 bytes also where rows are not whole
 ///             sectors in either matrix

@@ -51,33 +51,17 @@ TileOrder words_order(const Problem& problem, int band = PLAN::kBand) {
     return TileOrder::of(WordTile<T, PLAN>::tiling(problem.m, problem.n), band, PLAN::kAhead);
 }
 
-template <class T, class PLAN, Places PLACES = Places::any>
-Launch launch_words(const Problem& problem, const Operands& operands, const Device& device,
-                    const TileOrder& order) {
-    using Tile = WordTile<T, PLAN>;
-    return with_tile(
-        make_launch(kName, device,
-                    {.grid = grid_of(order),
-                     .block = dim3(PLAN::kThreads),
-                     .shared_bytes = Tile::kShared_bytes,
-                     .blocks = PLAN::kBlocks},
-                    vectorized_kernel<T, PLAN, PLACES>, operands.a, operands.c, problem.m, problem.n, order),
-        "words", Tile::kRows, Tile::kCols);
-}
-
-/// The kernel that takes for granted what it may: every instruction before its loads costs.
 template <class T, class PLAN>
-Launch launch_large(const Problem& problem, const Operands& operands, const Device& device) {
-    const TileOrder order = words_order<T, PLAN>(problem);
-    switch (order.places()) {
-        case Places::columns:
-            return launch_words<T, PLAN, Places::columns>(problem, operands, device, order);
-        case Places::turns:
-            return launch_words<T, PLAN, Places::turns>(problem, operands, device, order);
-        case Places::any:
-            break;
-    }
-    return launch_words<T, PLAN>(problem, operands, device, order);
+Launch launch_words(const Problem& problem, const Operands& operands, const Device& device,
+                    const TileOrder& order, WordsKernel kernel = vectorized_kernel<T, PLAN>) {
+    using Tile = WordTile<T, PLAN>;
+    return with_tile(make_launch(kName, device,
+                                 {.grid = grid_of(order),
+                                  .block = dim3(PLAN::kThreads),
+                                  .shared_bytes = Tile::kShared_bytes,
+                                  .blocks = PLAN::kBlocks},
+                                 kernel, operands.a, operands.c, problem.m, problem.n, order),
+                     "words", Tile::kRows, Tile::kCols);
 }
 
 template <class T, class PLAN>
@@ -244,6 +228,15 @@ bool whole_words(const Problem& problem, const Operands& operands, std::uint64_t
            0;
 }
 
+/// Whether the plan for whole lines serves: a multiprocessor holds two blocks, of which one loads while the
+/// other stores, and L2 is asked for most tiles, of which it is only for whole ones. Reasoned, not measured.
+template <class LARGE>
+bool serves_large(const Tiling& tiling, const GpuInfo& gpu) {
+    const std::uint64_t whole = tiling.whole_x() * std::uint64_t{tiling.whole_y()};
+    return 2 * LARGE::kThreads <= gpu.threads_per_multiprocessor &&
+           (LARGE::kAhead == 0 || 4 * whole >= 3 * tiling.tiles());
+}
+
 template <class T>
 Launch prepare(const Problem& problem, const Operands& operands, const Device& device) {
     using Choice = Choices<sizeof(T)>;
@@ -266,14 +259,18 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
         using Small = typename Choice::Small;
         return launch_words<T, Small>(problem, operands, device, words_order<T, Small>(problem));
     }
-    const bool two_fit = 2 * Large::kThreads <= gpu.threads_per_multiprocessor;
-    if (tiling.row_bytes() % kLine_bytes == 0 && each >= Choice::kLargeTiles && two_fit)
-        return launch_large<T, Large>(problem, operands, device);
+    const bool lines = tiling.row_bytes() % kLine_bytes == 0;
+    if (lines && each >= Choice::kLargeTiles && serves_large<Large>(tiling, gpu)) {
+        const TileOrder order = words_order<T, Large>(problem);
+        return launch_words<T, Large>(problem, operands, device, order,
+                                      words_kernel<T, Large>(order.places()));
+    }
     if constexpr (requires { typename Choice::Shifted; }) {
         if (prefers_shifted<T>(problem, device)) return launch_filling_shifted<T>(problem, operands, device);
     }
     using Ragged = typename Choice::Ragged;
-    const int band = TileOrder::sharing_band(WordTile<T, Ragged>::tiling(problem.m, problem.n), gpu.l2_bytes);
+    const Tiling ragged = WordTile<T, Ragged>::tiling(problem.m, problem.n);
+    const int band = lines ? kColumns : TileOrder::sharing_band(ragged, gpu.l2_bytes);
     return launch_words<T, Ragged>(problem, operands, device, words_order<T, Ragged>(problem, band));
 }
 
