@@ -56,6 +56,7 @@ struct WordTile {
                                                 std::int64_t left) {
         constexpr int kStep = PLAN::kThreads / PLAN::kWordsX * kPack;  // rows from one square to the next
         constexpr Cache kLoad = !WHOLE && PLAN::kLoad == Cache::keep ? Cache::normal : PLAN::kLoad;
+        // Unsigned, as in store: the quotient is then a shift.
         const auto pitch = static_cast<std::int64_t>(static_cast<std::uint64_t>(cols) / kPack);
         const std::int64_t x = left / kPack + threadIdx.x % PLAN::kWordsX;
         const std::int64_t i = top + threadIdx.x / PLAN::kWordsX * kPack;
