@@ -95,10 +95,13 @@ bool whole_words(const Shape& shape, int word) {
     return shape.m * kBytes % word == 0 && shape.n * kBytes % word == 0;
 }
 
-/// As `vectorized` chooses: plans that ask ahead by the places of the order, others the kernel for any.
+/// Plans that ask ahead have kernels by the places of the order, others the one for any.
 template <class PLAN>
 WordsKernel kernel_of(Places places) {
-    if constexpr (PLAN::kAhead > 0) return words_kernel<T, PLAN>(places);
+    if constexpr (PLAN::kAhead > 0) {
+        if (places == Places::columns) return vectorized_kernel<T, PLAN, Places::columns>;
+        if (places == Places::turns) return vectorized_kernel<T, PLAN, Places::turns>;
+    }
     return vectorized_kernel<T, PLAN>;
 }
 

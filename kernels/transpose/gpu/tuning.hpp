@@ -81,7 +81,7 @@ inline constexpr int kMostThin_bytes = 64 << 10;  ///< of a tile, without what a
 /// The choices for one element size, a line a choice. All but Swap and SwapScalar, which are reasoned, were
 /// measured on an H200.
 ///
-/// Large       rows of whole lines of 128 bytes, at least kLargeTiles tiles for each multiprocessor
+/// Large       rows of whole lines of 128 bytes, whole tiles, at least kLargeTiles for each multiprocessor
 /// Ragged      whole words else. Tiles may share lines
 /// Small       whole words, fewer than kSmallTiles tiles of Large for each multiprocessor
 /// Shifted     rows that are not whole words; enough tiles of 4 and 8 bytes also where rows are not whole

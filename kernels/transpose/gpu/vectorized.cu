@@ -228,13 +228,22 @@ bool whole_words(const Problem& problem, const Operands& operands, std::uint64_t
            0;
 }
 
-/// Whether the plan for whole lines serves: a multiprocessor holds two blocks, of which one loads while the
-/// other stores, and L2 is asked for most tiles, of which it is only for whole ones. Reasoned, not measured.
+/// Whether the plan for whole lines serves: all tiles are whole, and a multiprocessor holds two blocks, of
+/// which one loads while the other stores (reasoned, not measured).
 template <class LARGE>
-bool serves_large(const Tiling& tiling, const GpuInfo& gpu) {
-    const std::uint64_t whole = tiling.whole_x() * std::uint64_t{tiling.whole_y()};
-    return 2 * LARGE::kThreads <= gpu.threads_per_multiprocessor &&
-           (LARGE::kAhead == 0 || 4 * whole >= 3 * tiling.tiles());
+bool serves_large(const TileOrder& order, const GpuInfo& gpu) {
+    return order.places() != Places::any && 2 * LARGE::kThreads <= gpu.threads_per_multiprocessor;
+}
+
+/// The launch of a kernel that takes for granted what the order allows: every instruction before its loads
+/// costs.
+template <class T, class LARGE>
+Launch launch_large(const Problem& problem, const Operands& operands, const Device& device,
+                    const TileOrder& order) {
+    return launch_words<T, LARGE>(problem, operands, device, order,
+                                  order.places() == Places::columns
+                                      ? vectorized_kernel<T, LARGE, Places::columns>
+                                      : vectorized_kernel<T, LARGE, Places::turns>);
 }
 
 template <class T>
@@ -260,10 +269,9 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
         return launch_words<T, Small>(problem, operands, device, words_order<T, Small>(problem));
     }
     const bool lines = tiling.row_bytes() % kLine_bytes == 0;
-    if (lines && each >= Choice::kLargeTiles && serves_large<Large>(tiling, gpu)) {
+    if (lines && each >= Choice::kLargeTiles) {
         const TileOrder order = words_order<T, Large>(problem);
-        return launch_words<T, Large>(problem, operands, device, order,
-                                      words_kernel<T, Large>(order.places()));
+        if (serves_large<Large>(order, gpu)) return launch_large<T, Large>(problem, operands, device, order);
     }
     if constexpr (requires { typename Choice::Shifted; }) {
         if (prefers_shifted<T>(problem, device)) return launch_filling_shifted<T>(problem, operands, device);

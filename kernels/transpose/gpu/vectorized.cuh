@@ -134,22 +134,8 @@ __global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kBlocks,
     }
 }
 
+/// vectorized_kernel of some plan and places.
 using WordsKernel = void (*)(const void*, void*, std::int64_t, std::int64_t, TileOrder);
-
-/// The kernel that takes for granted what an order with such places allows: every instruction before its
-/// loads costs.
-template <class T, class PLAN>
-WordsKernel words_kernel(Places places) {
-    switch (places) {
-        case Places::columns:
-            return vectorized_kernel<T, PLAN, Places::columns>;
-        case Places::turns:
-            return vectorized_kernel<T, PLAN, Places::turns>;
-        case Places::any:
-            break;
-    }
-    return vectorized_kernel<T, PLAN>;
-}
 
 /// In place: block (x, y) with y <= x holds tile (y, x) and its mirror image, and writes each where the other
 /// was.
