@@ -29,7 +29,7 @@ struct WordOf<16> {
 };
 
 /// What an access asks of the caches. `normal`: the default. `once`: the data is not used again, so a load
-/// takes no room in L1, and a store is the first to leave L2. `keep`, for loads of 8 and 16 bytes: L2 reads
+/// takes no room in L1, and a store is the first to leave L2. `keep`, for loads of 4 to 16 bytes: L2 reads
 /// the whole 256 bytes around the word and gives them up last, so that what is written meanwhile does not
 /// drive out the rest of a line before it is read.
 enum class Cache { normal, once, keep };
@@ -51,10 +51,14 @@ __device__ __forceinline__ Word load_kept(const Word* address) {
         asm("ld.global.nc.L2::cache_hint.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
             : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
             : "l"(address), "l"(leave_last()));
-    } else {
-        static_assert(sizeof(Word) == 8);
+    } else if constexpr (sizeof(Word) == 8) {
         asm("ld.global.nc.L2::cache_hint.L2::256B.v2.u32 {%0, %1}, [%2], %3;"
             : "=r"(word.x), "=r"(word.y)
+            : "l"(address), "l"(leave_last()));
+    } else {
+        static_assert(sizeof(Word) == 4);
+        asm("ld.global.nc.L2::cache_hint.L2::256B.u32 %0, [%1], %2;"
+            : "=r"(word)
             : "l"(address), "l"(leave_last()));
     }
 #else

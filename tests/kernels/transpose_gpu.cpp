@@ -346,9 +346,8 @@ TEST_CASE("few columns and few rows, and enough of the others to fill the device
     int thin_tiles = 0;
     const Level* const level = registry().find(Operation::transpose, DeviceKind::gpu, "vectorized");
     REQUIRE(level != nullptr);
-    for (const Type type : kTypes) {
-        std::vector<std::int64_t> few = {33, 40, 84, 143};
-        if (type == Type::c128) few = {3, 19, 22};
+    for (const Type type : {Type::u8, Type::u16, Type::u32, Type::u64}) {
+        std::vector<std::int64_t> few = {33, 40, 51, 83, 143};
         if (type == Type::u8) few.insert(few.end(), {48, 207, 319});
         for (const std::int64_t thin : few) {
             for (const Shape shape :
@@ -364,23 +363,97 @@ TEST_CASE("few columns and few rows, and enough of the others to fill the device
     CHECK(thin_tiles > count.ran / 2);  // the others have more rows or columns than such tiles
 }
 
+TEST_CASE("few columns and few rows of whole words, in each tile that they have") {
+    struct Short {
+        Type type;
+        std::int64_t word;    ///< elements
+        std::int64_t length;  ///< whole words of the widest
+        std::int64_t other;   ///< whole words of `word` only
+        std::size_t tiles;    ///< for few rows and for few columns, and Small's
+    };
+    const std::array kShort = {Short{Type::u8, 8, 1040, 1048, 9}, Short{Type::u16, 4, 1040, 1044, 15},
+                               Short{Type::u32, 4, 1040, 1044, 7}, Short{Type::u64, 2, 1040, 1042, 8},
+                               Short{Type::c128, 1, 1040, 1041, 9}};
+    const Level* const level = registry().find(Operation::transpose, DeviceKind::gpu, "vectorized");
+    REQUIRE(level != nullptr);
+    Count count;
+    for (const auto& [type, word, length, other, tiles] : kShort) {
+        std::set<std::string> seen;
+        for (std::int64_t words = 1; words <= 20; ++words) {
+            if (small_shapes_only() && words > 4 && words != 6 && words % 3 != 1) continue;
+            const std::int64_t side = words * word;
+            for (const Shape shape :
+                 {Shape{side, length}, Shape{side, other}, Shape{length, side}, Shape{other, side}}) {
+                const Problem problem{.type = type, .m = shape.m, .n = shape.n};
+                INFO(describe(*level, problem));
+                CHECK(detail_of(*level, problem, "kernel") == "words");
+                seen.insert(detail_of(*level, problem, "tile") + "/" + detail_of(*level, problem, "block"));
+                count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
+            }
+        }
+        INFO(name_of(type));
+        CHECK(seen.size() >= tiles);
+    }
+    count.print("short");
+}
+
+TEST_CASE("rows of whole words of 4 and of 8 bytes") {
+    if (small_shapes_only()) return;
+    struct Narrow {
+        Type type;
+        Shape shape;
+        std::string tile;     ///< and block, where the matrices start at multiples of 16 bytes, or empty
+        std::size_t further;  ///< elements after which narrower words are whole, or none
+    };
+    const std::array kNarrow = {Narrow{Type::u8, {1000, 1008}, "128x128 128x1", 4},
+                                Narrow{Type::u8, {6008, 6000}, "256x256 512x1", 4},
+                                Narrow{Type::u8, {1004, 1004}, "128x128 256x1", 2},
+                                Narrow{Type::u8, {6004, 6004}, "256x128 512x1", 2},
+                                Narrow{Type::u16, {1004, 1004}, "64x64 256x1", 2},
+                                Narrow{Type::u16, {2564, 2604}, "128x128 1024x1", 2},
+                                Narrow{Type::u16, {100, 60004}, "64x64 256x1", 2},
+                                Narrow{Type::u16, {200, 300004}, "128x128 1024x1", 2},
+                                Narrow{Type::u16, {68, 300004}, "", 2},
+                                Narrow{Type::u32, {1002, 1002}, "", 1}};
+    const GpuInfo& info = gpu().info();
+    const Level* const level = registry().find(Operation::transpose, DeviceKind::gpu, "vectorized");
+    REQUIRE(level != nullptr);
+    Count count;
+    for (const auto& [type, shape, tile, further] : kNarrow) {
+        const Problem problem{.type = type, .m = shape.m, .n = shape.n};
+        INFO(describe(*level, problem));
+        // How many tiles are enough depends on the device: as that of tuning.hpp.
+        if (!tile.empty() && info.multiprocessors == 132 && info.l2_bytes >= std::uint64_t{50} << 20)
+            CHECK(detail_of(*level, problem, "tile") + " " + detail_of(*level, problem, "block") == tile);
+        const Bytes input = random_bytes(bytes_of(problem));
+        count.add(serves(*level, problem, input));
+        count.add(serves(*level, problem, input, Offsets{further, 0}));
+        count.add(serves(*level, problem, input, Offsets{0, further}));
+    }
+    count.print("narrow words");
+}
+
 TEST_CASE("columns of tiles that share lines and are too tall for L2, in rows short and long") {
     if (small_shapes_only()) return;
-    constexpr std::int64_t kShortestRun_bytes = 256;  // of a tile's row
-    const auto tall =
-        static_cast<std::int64_t>(gpu().info().l2_bytes / 6 / kShortestRun_bytes / 16 * 16) + 96;
+    constexpr std::int64_t kShortestRun_bytes = 224;      // of a tile's row
+    constexpr std::uint64_t kLeastL2_bytes = 2560 << 10;  // that is reckoned with
+    const std::uint64_t l2_bytes = std::max(std::uint64_t{gpu().info().l2_bytes}, kLeastL2_bytes);
+    const auto tall = static_cast<std::int64_t>(l2_bytes / 6 / kShortestRun_bytes / 16 * 16) + 96;
     struct Banded {
         Type type;
         Shape shape;
         std::string kernel;  ///< of `vectorized`
     };
-    // More columns than thin tiles have; words and shifted rows; rows below and above 8 KiB.
+    // More columns than tiles for few have; words, wide and narrow, and shifted rows; rows below and above
+    // 8 KiB.
     const std::array kBanded = {
-        Banded{Type::u8, {tall + 1, 485}, "shifted"},   Banded{Type::u16, {tall + 1, 153}, "shifted"},
-        Banded{Type::u32, {tall + 1, 387}, "shifted"},  Banded{Type::u64, {tall + 1, 85}, "shifted"},
-        Banded{Type::u64, {tall + 1, 1025}, "shifted"}, Banded{Type::u8, {tall, 1040}, "words"},
-        Banded{Type::u32, {tall, 132}, "words"},        Banded{Type::u64, {tall, 98}, "words"},
-        Banded{Type::u64, {tall, 1026}, "words"},       Banded{Type::c128, {tall, 33}, "words"}};
+        Banded{Type::u8, {tall + 1, 485}, "shifted"},     Banded{Type::u16, {tall + 1, 153}, "shifted"},
+        Banded{Type::u32, {tall + 1, 387}, "shifted"},    Banded{Type::u64, {tall + 1, 85}, "shifted"},
+        Banded{Type::u64, {tall + 1, 1025}, "shifted"},   Banded{Type::u8, {tall, 1040}, "words"},
+        Banded{Type::u32, {tall, 260}, "words"},          Banded{Type::u64, {tall, 130}, "words"},
+        Banded{Type::u64, {tall, 1026}, "words"},         Banded{Type::c128, {tall, 65}, "words"},
+        Banded{Type::u8, {2 * tall + 4, 516}, "shifted"}, Banded{Type::u16, {tall + 4, 516}, "shifted"},
+        Banded{Type::u32, {tall, 288}, "words"}};
     Count count;
     for (const std::string_view name : {"vectorized", "tma"}) {
         const Level* const level = registry().find(Operation::transpose, DeviceKind::gpu, name);
@@ -388,7 +461,11 @@ TEST_CASE("columns of tiles that share lines and are too tall for L2, in rows sh
         for (const Banded& banded : kBanded) {
             const Problem problem{.type = banded.type, .m = banded.shape.m, .n = banded.shape.n};
             INFO(describe(*level, problem));
-            if (name == "vectorized") CHECK(detail_of(*level, problem, "kernel") == banded.kernel);
+            if (name == "vectorized") {
+                CHECK(detail_of(*level, problem, "kernel") == banded.kernel);
+                const std::string grid = detail_of(*level, problem, "grid");
+                CHECK(std::ranges::count(grid, 'x') == 2);  // bands are its z
+            }
             count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
         }
     }

@@ -57,7 +57,11 @@ const std::vector<Shape> kShapes = {{"512", 512, 512},
                                     {"1e7x3", 10000000, 3},
                                     {"3x1e7", 3, 10000000},
                                     {"1e6x50", 1000001, 50},
-                                    {"50x1e6", 50, 1000001}};
+                                    {"50x1e6", 50, 1000001},
+                                    {"3e6x40", 3000000, 40},
+                                    {"40x3e6", 40, 3000000},
+                                    {"1004", 1004, 1004},
+                                    {"10004", 10004, 10004}};
 
 struct Candidate {
     std::string name;
@@ -196,6 +200,7 @@ void add_all_tma(const std::vector<int>& bands) {
     (add_tma<PLANS>(bands), ...);
 }
 
+#if GPUMAT_ELEMENT_BYTES < 16
 constexpr ThinPlan kThinPlan = Choices<kBytes>::kThin;
 
 bool tall(const Shape& shape) {
@@ -231,7 +236,16 @@ void add_thin() {
     }
 }
 
+#endif
+
+template <class... PLANS>
+void add_short(Plans<PLANS...>) {
+    add_all_words<PLANS...>({kColumns});
+}
+
 void collect() {
+    add_short(Choices<kBytes>::Low{});
+    add_short(Choices<kBytes>::Narrow{});
     constexpr Cache N = Cache::normal;
     constexpr Cache O = Cache::once;
     const std::vector<int> bands = {1, 4, 8, 16, 32, 64, 1 << 20};
@@ -250,6 +264,9 @@ void collect() {
                   WordPlan<8, 16, 16, 128, 0, O, O>>(few);
     add_all_words<WordPlan<8, 32, 32, 512, 0, O, O>>(few);
     add_all_words<WordPlan<1, 64, 64, 512, 0>, WordPlan<1, 128, 64, 1024, 0>>(few);
+    add_all_words<WordPlan<4, 32, 64, 512, 0, K>, WordPlan<4, 32, 32, 256, 0, K>,
+                  WordPlan<8, 16, 32, 256, 0, K>, WordPlan<4, 16, 64, 512, 0, K>,
+                  WordPlan<4, 64, 64, 512, 0, K, N, 0, 2>>(columns);
     add_all_shifted<ShiftPlan<16, 16, 256, 32, 512, N, 2>, ShiftPlan<16, 8, 256, 32, 512, N, 2>,
                     ShiftPlan<8, 12, 256, 32, 384, N, 2>>();
     add_both_shifted<8, 256, 32, 256>();
@@ -363,12 +380,15 @@ void collect() {
     add_all_words<WordPlan<16, 32, 32, 256, 0>, WordPlan<16, 32, 32, 512, 0>, WordPlan<16, 16, 16, 128, 0>,
                   WordPlan<16, 16, 16, 64, 0>, WordPlan<16, 32, 16, 128, 0>, WordPlan<16, 16, 32, 128, 0>,
                   WordPlan<16, 64, 32, 512, 0>, WordPlan<16, 32, 64, 512, 0>>(bands);
+    add_all_words<WordPlan<16, 16, 16, 128, 0, O, O>>(columns);
     add_all_words<WordPlan<16, 32, 32, 256, 0, O, N>, WordPlan<16, 32, 32, 256, 0, N, O>,
                   WordPlan<16, 32, 32, 256, 0, O, O>>(few);
     add_all_tma<TmaPlan<4, 4, 256, 0>, TmaPlan<2, 4, 256, 0>, TmaPlan<2, 2, 64, 0>, TmaPlan<4, 8, 512, 0>>(
         few);
 #endif
+#if GPUMAT_ELEMENT_BYTES < 16
     add_thin();
+#endif
 }
 
 template <int WORDS, int THREADS, Cache LOAD, Cache STORE>

@@ -214,3 +214,26 @@ TEST_CASE("a matrix without tiles has an empty grid") {
         CHECK(std::uint64_t{size.x} * size.y * size.z == 0);
     }
 }
+
+TEST_CASE("tiles that share lines come in bands where L2 lacks room for a column of them") {
+    constexpr std::uint64_t kL2_bytes = 60 << 20;
+    constexpr std::int64_t kLong = 16 << 10;  // bytes of a row
+    constexpr std::int64_t kShort = 4 << 10;
+    // Tiles of 256 bytes by 64 rows: an eighth of L2 is 30720 rows, a sixth 40960, a tenth 24576.
+    const auto band = [&](std::int64_t rows, std::int64_t row_bytes, int element_bytes) {
+        return TileOrder::sharing_band(
+            {rows, row_bytes / element_bytes, element_bytes, 64, 256 / element_bytes}, kL2_bytes);
+    };
+    CHECK(band(30720, kLong, 4) == kColumns);
+    CHECK(band(30721, kLong, 4) == 241);  // of 481 tile rows, two bands of at most a tenth
+    CHECK(band(30721, kLong, 2) == kColumns);
+    CHECK(band(40960, kLong, 1) == kColumns);
+    CHECK(band(40961, kLong, 1) == 321);  // of 641
+    CHECK(band(98304, kLong, 8) == 384);  // of 1536, four bands
+    CHECK(band(98305, kLong, 8) == 308);  // of 1537, five
+    CHECK(band(30720, kShort, 4) == kColumns);
+    CHECK(band(61440, kShort, 4) == 16);  // 256 KiB
+    // A little L2 is taken for 2.5 MiB.
+    CHECK(TileOrder::sharing_band({1280, 4096, 4, 64, 64}, 0) == kColumns);
+    CHECK(TileOrder::sharing_band({1281, 4096, 4, 64, 64}, 0) == 11);  // of 21
+}

@@ -1,6 +1,5 @@
 #include "kernels/transpose/gpu/levels.hpp"
 
-#include <algorithm>
 #include <array>
 #include <string>
 
@@ -94,36 +93,8 @@ std::span<const Level> levels() {
     return kLevels;
 }
 
-namespace {
-
-/// Whether `tma` was measured to be faster on an H200: low matrices, and narrow ones of whole sectors.
-bool tma_is_faster(const Problem& problem) {
-    struct Rows {
-        std::size_t element_bytes;
-        std::int64_t from, below;
-    };
-    constexpr std::array kRows = {Rows{1, 32, 112}, Rows{2, 40, 80}, Rows{4, 32, 64}, Rows{8, 20, 40}};
-    const std::size_t size = size_of(problem.type);
-    if (problem.m <= problem.n) {
-        return std::ranges::any_of(kRows, [&](const Rows& rows) {
-            return rows.element_bytes == size && problem.m >= rows.from && problem.m < rows.below;
-        });
-    }
-    constexpr std::int64_t kSector_bytes = 32;
-    const auto bytes = static_cast<std::int64_t>(size);
-    return size <= 2 && problem.n >= 32 && problem.n <= 64 && problem.n * bytes % kSector_bytes == 0 &&
-           problem.m * bytes % kSector_bytes == 0;
-}
-
-}  // namespace
-
-std::vector<Preference> preference(const Problem& problem, const Device&) {
-    std::vector<Preference> order = {
-        {"vectorized", "on an H200 it is the fastest that was measured, or as fast, at this shape"}};
-    if (tma_is_faster(problem))
-        order.insert(order.begin(),
-                     {"tma", "on an H200 it is the fastest that was measured with so short a side"});
-    return order;
+std::vector<Preference> preference(const Problem&, const Device&) {
+    return {{"vectorized", "on an H200 it is the fastest that was measured, or as fast, at every shape"}};
 }
 
 std::span<const Parameter> per_element_parameters() {

@@ -108,16 +108,19 @@ struct TileOrder {
         return order;
     }
 
+    /// Rows with fewer bytes are short: a low band with all its columns is hardly more than what blocks have
+    /// in flight.
+    static constexpr std::int64_t kShortRow_bytes = 8 << 10;
+
     /// The tile rows in a band for tiles that share lines with those beside them. One band of all rows,
-    /// column order, is best as long as a column of tiles takes no more than a sixth of L2; then bands of a
-    /// tenth. Where the rows of the matrix are short, a low band with all its columns is hardly more than
-    /// what blocks have in flight, and no line leaves L2 before it is used. All measured.
+    /// column order, is best as long as a column of tiles takes no more than an eighth of L2, of elements of
+    /// 1 and 2 bytes a sixth; then bands of a tenth, and of short rows low bands, in which no line leaves L2
+    /// before it is used. All measured.
     [[nodiscard]] static int sharing_band(const Tiling& tiling, std::uint64_t l2_bytes) {
-        constexpr std::int64_t kShortRow_bytes = 8 << 10;
         constexpr std::int64_t kLowBand_bytes = 256 << 10;
         const auto l2 = std::max(static_cast<std::int64_t>(l2_bytes), 10 * kLowBand_bytes);
         const std::int64_t column = tiling.rows * tiling.tile_bytes();
-        if (column <= l2 / 6) return kColumns;
+        if (column <= l2 / (tiling.element_bytes < 4 ? 6 : 8)) return kColumns;
         const std::int64_t most = tiling.row_bytes() < kShortRow_bytes ? kLowBand_bytes : l2 / 10;
         const std::int64_t bands = divided_up(column, most);
         return static_cast<int>(divided_up(std::int64_t{tiling.tiles_y()}, bands));

@@ -1,6 +1,7 @@
 #pragma once
 
-// The kernels of `vectorized` for matrices of few columns or few rows. See vectorized.cu.
+// The kernels of `vectorized` for matrices of few columns or few rows that are not whole words. See
+// vectorized.cu.
 //
 // A tile is a run of memory on the thin side and a few long rows on the other. As in shifted.cuh, output
 // pieces start at sectors, and input words are copied to shared memory as they lie.
@@ -96,8 +97,6 @@ inline int warps_of_column(std::int64_t cols, std::int64_t steps) {
 template <class T>
 constexpr bool skews(std::int64_t cols) {
     switch (sizeof(T)) {
-        case 16:
-            return false;
         case 8:
             return cols % 2 == 0 || cols < 64;
         case 4:

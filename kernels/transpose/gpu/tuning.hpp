@@ -33,7 +33,16 @@ struct WordPlan {
     static constexpr int kBlocks = BLOCKS;
 };
 
-/// How `vectorized` works where they are not, and where they are not whole sectors.
+/// The WordPlan of a matrix with a side of few words: tiles of X words by Y, X·Y threads. Only tiles that the
+/// side fills ask L2 to keep what they read.
+template <int WORD_BYTES, int X, int Y>
+using ShortPlan = WordPlan<WORD_BYTES, X, Y, X * Y, kColumns, Cache::keep>;
+
+/// Plans, the first of which that serves is taken.
+template <class... PLANS>
+struct Plans {};
+
+/// How `vectorized` works where rows are not whole words, and where they are not whole sectors.
 ///
 /// WORD_BYTES  of a copy to shared memory: 16, 8, or the narrowest that holds an element (4, 8)
 /// ROW_WORDS   words of 16 bytes that a row of the input's tile fills, wherever it starts
@@ -63,11 +72,10 @@ struct TmaPlan {
     static constexpr int kBlocks = BLOCKS;
 };
 
-/// How `vectorized` works where a matrix has few columns (tall) or few rows (wide): up to how many, and how
-/// large tiles are, in bytes of the input.
+/// How `vectorized` works where a matrix has few columns (tall) or few rows (wide), and those are not whole
+/// words of the kind that its Low has: up to how many, and how large tiles are, in bytes of the input.
 struct ThinPlan {
     int tall_most;        ///< columns
-    int tall_most_words;  ///< where rows of both matrices are whole words
     int wide_most;        ///< rows
     int wide_most_words;  ///< where rows of the input are whole words
     int tall_few_bytes;   ///< a tile of at most kFewColumns columns
@@ -81,9 +89,15 @@ inline constexpr int kMostThin_bytes = 64 << 10;  ///< of a tile, without what a
 /// The choices for one element size, a line a choice. All but Swap and SwapScalar, which are reasoned, were
 /// measured on an H200.
 ///
+/// Words are whole where rows of both matrices, and the matrices, start at multiples of them.
+///
+/// Low, Narrow few rows, few columns, in whole words: from the smallest tile on, the first that holds them
 /// Large       rows of whole lines of 128 bytes, whole tiles, at least kLargeTiles for each multiprocessor
 /// Ragged      whole words else. Tiles may share lines
-/// Small       whole words, fewer than kSmallTiles tiles of Large for each multiprocessor
+/// Small       whole words, fewer than kSmallTiles tiles of Large for each multiprocessor, or fewer rows or
+///             columns than kSmallSide
+/// Fine        whole words narrower than Ragged's, unless L2 lacks room for a column of its tiles
+/// FineSmall   the same where Small would serve
 /// Shifted     rows that are not whole words; enough tiles of 4 and 8 bytes also where rows are not whole
 ///             sectors in either matrix
 /// ShiftedTall the same where a column of Shifted's tiles is too much for L2, but not one of these
@@ -94,15 +108,19 @@ inline constexpr int kMostThin_bytes = 64 << 10;  ///< of a tile, without what a
 /// Tma         the plan of `tma`
 /// Swap        in place, whole words; a square tile with normal loads
 /// SwapScalar  in place, words of one element; likewise
-/// kThin       few columns or few rows, words or not
+/// kThin       few columns or few rows, no whole words of the kind that Low has
 template <int ELEMENT_BYTES>
 struct Choices;
 
 template <>
 struct Choices<1> {
+    using Low = Plans<ShortPlan<8, 64, 1>, ShortPlan<8, 32, 4>, ShortPlan<8, 32, 8>, ShortPlan<8, 32, 16>>;
+    using Narrow = Plans<ShortPlan<8, 2, 64>, ShortPlan<8, 4, 32>, ShortPlan<8, 8, 32>, ShortPlan<8, 16, 32>>;
     using Large = WordPlan<16, 16, 16, 256, kColumns, Cache::keep>;
     using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep, Cache::normal, 0, 2>;
     using Small = WordPlan<8, 16, 16, 128, kColumns, Cache::once, Cache::once>;
+    using Fine = WordPlan<4, 32, 64, 512, kColumns, Cache::keep>;
+    using FineSmall = WordPlan<4, 32, 32, 256, kColumns, Cache::keep>;
     using Shifted = ShiftPlan<16, 16, 256, 32, 512, Cache::normal, 2>;
     using ShiftedSmall = ShiftPlan<16, 8, 256, 32, 512, Cache::normal, 2>;
     using ShiftedNarrow = ShiftPlan<4, 16, 128, 32, 256>;
@@ -111,10 +129,10 @@ struct Choices<1> {
     using SwapScalar = WordPlan<1, 64, 64, 512, 1>;
     static constexpr int kNarrow_columns = 4;
     static constexpr unsigned kSmallTiles = 4;
+    static constexpr std::int64_t kSmallSide = 0;
     static constexpr unsigned kLargeTiles = 4;
     static constexpr unsigned kSmallShifted = 3;
     static constexpr ThinPlan kThin{.tall_most = 159,
-                                    .tall_most_words = 47,
                                     .wide_most = 319,
                                     .wide_most_words = 47,
                                     .tall_few_bytes = 24 << 10,
@@ -124,9 +142,15 @@ struct Choices<1> {
 };
 template <>
 struct Choices<2> {
+    using Low = Plans<ShortPlan<8, 64, 1>, ShortPlan<16, 64, 2>, ShortPlan<8, 32, 4>, ShortPlan<16, 32, 4>,
+                      ShortPlan<8, 32, 8>, ShortPlan<16, 16, 8>, ShortPlan<8, 32, 16>>;
+    using Narrow = Plans<ShortPlan<8, 1, 64>, ShortPlan<16, 2, 64>, ShortPlan<8, 4, 32>, ShortPlan<16, 4, 32>,
+                         ShortPlan<8, 8, 32>, ShortPlan<16, 8, 16>, ShortPlan<8, 16, 32>>;
     using Large = WordPlan<16, 16, 16, 256, kColumns, Cache::keep, Cache::normal, 0, 3>;
     using Ragged = Large;
     using Small = WordPlan<8, 16, 16, 256, kColumns, Cache::once>;
+    using Fine = WordPlan<8, 32, 32, 1024, kColumns, Cache::keep>;
+    using FineSmall = Small;
     using Shifted = ShiftPlan<8, 16, 192, 32, 512, Cache::normal, 2>;
     using ShiftedSmall = ShiftPlan<16, 16, 128, 32, 512, Cache::normal, 2>;
     using ShiftedNarrow = ShiftPlan<8, 16, 192, 32, 384, Cache::normal, 3>;
@@ -135,10 +159,10 @@ struct Choices<2> {
     using SwapScalar = WordPlan<2, 64, 64, 512, 1>;
     static constexpr int kNarrow_columns = 2;
     static constexpr unsigned kSmallTiles = 3;
+    static constexpr std::int64_t kSmallSide = 0;
     static constexpr unsigned kLargeTiles = 3;
     static constexpr unsigned kSmallShifted = 3;
     static constexpr ThinPlan kThin{.tall_most = 151,
-                                    .tall_most_words = 55,
                                     .wide_most = 207,
                                     .wide_most_words = 39,
                                     .tall_few_bytes = 48 << 10,
@@ -148,6 +172,8 @@ struct Choices<2> {
 };
 template <>
 struct Choices<4> {
+    using Low = Plans<ShortPlan<16, 64, 2>, ShortPlan<16, 32, 4>, ShortPlan<16, 16, 8>>;
+    using Narrow = Plans<ShortPlan<16, 2, 64>, ShortPlan<16, 4, 32>, ShortPlan<16, 8, 16>>;
     using Large = WordPlan<8, 32, 32, 1024, kColumns, Cache::normal, Cache::normal, 176, 2>;
     using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
@@ -158,10 +184,10 @@ struct Choices<4> {
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<4, 64, 64, 512, 1>;
     static constexpr unsigned kSmallTiles = 8;
+    static constexpr std::int64_t kSmallSide = 64;
     static constexpr unsigned kLargeTiles = 56;
     static constexpr unsigned kSmallShifted = 12;
     static constexpr ThinPlan kThin{.tall_most = 127,
-                                    .tall_most_words = 47,
                                     .wide_most = 143,
                                     .wide_most_words = 51,
                                     .tall_few_bytes = 16 << 10,
@@ -171,6 +197,8 @@ struct Choices<4> {
 };
 template <>
 struct Choices<8> {
+    using Low = Plans<ShortPlan<16, 64, 1>, ShortPlan<16, 32, 2>, ShortPlan<16, 32, 4>, ShortPlan<16, 16, 8>>;
+    using Narrow = Plans<ShortPlan<16, 2, 64>, ShortPlan<16, 4, 32>, ShortPlan<16, 8, 16>>;
     using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::normal, 256, 4>;
     using Ragged = WordPlan<16, 16, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
@@ -181,10 +209,10 @@ struct Choices<8> {
     using Swap = WordPlan<16, 8, 8, 64, 1>;
     using SwapScalar = WordPlan<8, 32, 32, 256, 1>;
     static constexpr unsigned kSmallTiles = 10;
+    static constexpr std::int64_t kSmallSide = 32;
     static constexpr unsigned kLargeTiles = 90;
     static constexpr unsigned kSmallShifted = 4;
     static constexpr ThinPlan kThin{.tall_most = 84,
-                                    .tall_most_words = 23,
                                     .wide_most = 135,
                                     .wide_most_words = 35,
                                     .tall_few_bytes = 16 << 10,
@@ -194,22 +222,19 @@ struct Choices<8> {
 };
 template <>
 struct Choices<16> {
+    using Low =
+        Plans<ShortPlan<16, 128, 1>, ShortPlan<16, 64, 2>, ShortPlan<16, 32, 4>, ShortPlan<16, 16, 8>>;
+    using Narrow =
+        Plans<ShortPlan<16, 1, 128>, ShortPlan<16, 2, 64>, ShortPlan<16, 4, 32>, ShortPlan<16, 8, 16>>;
     using Large = WordPlan<16, 16, 32, 512, kColumns, Cache::normal, Cache::normal, 256, 4>;
     using Ragged = WordPlan<16, 32, 32, 512, kColumns, Cache::keep>;
-    using Small = WordPlan<16, 16, 16, 128, kColumns>;
+    using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
     using Tma = TmaPlan<2, 4, 256, kColumns>;
     using Swap = WordPlan<16, 16, 16, 128, 1>;
     using SwapScalar = Swap;
     static constexpr unsigned kSmallTiles = 24;
+    static constexpr std::int64_t kSmallSide = 24;
     static constexpr unsigned kLargeTiles = 48;
-    static constexpr ThinPlan kThin{.tall_most = 22,
-                                    .tall_most_words = 22,
-                                    .wide_most = 19,
-                                    .wide_most_words = 19,
-                                    .tall_few_bytes = 8 << 10,
-                                    .tall_bytes = 8 << 10,
-                                    .tall_run_bytes = 0,
-                                    .wide_bytes = 16 << 10};
 };
 
 }  // namespace gpumat::transpose::gpu

@@ -1,21 +1,22 @@
 // transpose, GPU level `vectorized`: words of 8 and 16 bytes on both sides of device memory, squares of
 // elements turned in registers.
 //
-// New: a thread moves words of 8 and 16 bytes. It reads the words of a square of elements (16×16 bytes … 2×2
-// of 8 bytes), turns the square in registers and stores words into a swizzled shared tile, from which words
-// leave in rows of the output. It removes the instructions and the shared-memory accesses for each element
-// (one of each for 16 bytes, where `padded` spends four for an element), and keeps enough bytes in flight: a
-// multiprocessor needs about 22 KB on an H200. Blocks take the tiles by column, or in bands (order.hpp), so
-// that those in flight cover a compact part of both matrices. What is read leaves L2 last, and large matrices
-// in whole lines ask L2 for tiles ahead of their turn (ahead.cuh), so that what is written meanwhile drives
-// nothing out that is still to be read; a thread then moves 16 bytes in all, as a copy's does, and a block
-// finds its tile in a few instructions, for which its loads wait. Rows that are not whole words are read
-// in aligned words all the same and written in whole sectors, through tiles that are shifted row by row
-// (shifted.cuh); matrices of a few columns or rows have kernels whose tiles are one run of memory on the
-// thin side (thin.cuh). Traffic: every element crosses device memory once in each direction; `shifted` reads
-// the rows above a tile again, from L2. What limits it: device memory, and for small matrices the latency of
-// one tile. Which shape of tile serves which element size is measured: tuning.hpp. Sources: swizzled tiles
-// and conflict-free phases, CUDA C++ Programming Guide, "Shared Memory"; Little's law.
+// New: a thread moves words of 8 and 16 bytes (bytes also in words of 4). It reads the words of a square of
+// elements (16×16 bytes … 2×2 of 8 bytes), turns the square in registers and stores words into a swizzled
+// shared tile, from which words leave in rows of the output. It removes the instructions and the
+// shared-memory accesses for each element (one of each for 16 bytes, where `padded` spends four for an
+// element), and keeps enough bytes in flight: a multiprocessor needs about 22 KB on an H200. Blocks take the
+// tiles by column, or in bands (order.hpp), so that those in flight cover a compact part of both matrices.
+// What is read leaves L2 last, and large matrices in whole lines ask L2 for tiles ahead of their turn
+// (ahead.cuh), so that what is written meanwhile drives nothing out that is still to be read; a thread then
+// moves 16 bytes in all, as a copy's does, and a block finds its tile in a few instructions, for which its
+// loads wait. Rows that are not whole words are read in aligned words all the same and written in whole
+// sectors, through tiles that are shifted row by row (shifted.cuh); matrices of a few columns or rows have
+// low and narrow tiles, or where words are not whole kernels whose tiles are one run of memory on the thin
+// side (thin.cuh). Traffic: every element crosses device memory once in each direction; `shifted` reads the
+// rows above a tile again, from L2. What limits it: device memory, and for small matrices the latency of one
+// tile. Which shape of tile serves which element size is measured: tuning.hpp. Sources: swizzled tiles and
+// conflict-free phases, CUDA C++ Programming Guide, "Shared Memory"; Little's law.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -51,6 +52,16 @@ TileOrder words_order(const Problem& problem, int band = PLAN::kBand) {
     return TileOrder::of(WordTile<T, PLAN>::tiling(problem.m, problem.n), band, PLAN::kAhead);
 }
 
+/// The tile rows in a band. Tiles of whole lines share none, but in short rows they are together in memory.
+template <class T, class PLAN>
+int band_of(const Problem& problem, const Device& device) {
+    const Tiling tiling = WordTile<T, PLAN>::tiling(problem.m, problem.n);
+    const bool lines = tiling.row_bytes() % kLine_bytes == 0;
+    return lines && tiling.row_bytes() >= TileOrder::kShortRow_bytes
+               ? kColumns
+               : TileOrder::sharing_band(tiling, device.gpu->info().l2_bytes);
+}
+
 template <class T, class PLAN>
 Launch launch_words(const Problem& problem, const Operands& operands, const Device& device,
                     const TileOrder& order, WordsKernel kernel = vectorized_kernel<T, PLAN>) {
@@ -62,6 +73,47 @@ Launch launch_words(const Problem& problem, const Operands& operands, const Devi
                                   .blocks = PLAN::kBlocks},
                                  kernel, operands.a, operands.c, problem.m, problem.n, order),
                      "words", Tile::kRows, Tile::kCols);
+}
+
+/// Whether rows of both matrices, and the matrices themselves, start at multiples of the word.
+bool whole_words(const Problem& problem, const Operands& operands, std::uint64_t word_bytes) {
+    const std::uint64_t size = size_of(problem.type);
+    return (reinterpret_cast<std::uint64_t>(operands.a) | reinterpret_cast<std::uint64_t>(operands.c) |
+            static_cast<std::uint64_t>(problem.m) * size | static_cast<std::uint64_t>(problem.n) * size) %
+               word_bytes ==
+           0;
+}
+
+/// Launches the first of the plans whose words are whole and whose tiles hold the few rows, or the columns.
+template <class T, class... PLANS>
+std::optional<Launch> launch_first(Plans<PLANS...>, const Problem& problem, const Operands& operands,
+                                   const Device& device) {
+    const bool low = problem.m <= problem.n;
+    std::optional<Launch> launch;
+    const auto take = [&]<class PLAN>() {
+        using Tile = WordTile<T, PLAN>;
+        if ((low ? problem.m > Tile::kRows : problem.n > Tile::kCols) ||
+            !whole_words(problem, operands, PLAN::kWord_bytes))
+            return false;
+        launch = launch_words<T, PLAN>(problem, operands, device, words_order<T, PLAN>(problem));
+        return true;
+    };
+    (take.template operator()<PLANS>() || ...);
+    return launch;
+}
+
+/// The launch for few rows or columns of whole words, or none.
+template <class T>
+std::optional<Launch> launch_short(const Problem& problem, const Operands& operands, const Device& device) {
+    using Choice = Choices<sizeof(T)>;
+    return problem.m <= problem.n ? launch_first<T>(typename Choice::Low{}, problem, operands, device)
+                                  : launch_first<T>(typename Choice::Narrow{}, problem, operands, device);
+}
+
+/// The narrowest words of the plans.
+template <class... PLANS>
+constexpr int narrowest_word(Plans<PLANS...>) {
+    return std::min({PLANS::kWord_bytes...});
 }
 
 template <class T, class PLAN>
@@ -136,16 +188,15 @@ bool takes_thin(const ThinTiles& tiles, std::int64_t thin, const Device& device)
            (thin <= kAlways || tiles.count >= static_cast<unsigned>(gpu.multiprocessors));
 }
 
-/// The launch for few columns or few rows, or none.
+/// The launch for few columns or few rows that are not whole words, or none.
 template <class T>
-std::optional<Launch> launch_thin(const Problem& problem, const Operands& operands, const Device& device,
-                                  bool aligned) {
+std::optional<Launch> launch_thin(const Problem& problem, const Operands& operands, const Device& device) {
     constexpr ThinPlan kPlan = Choices<sizeof(T)>::kThin;
     constexpr std::int64_t kTilesEach = 2;  // for a multiprocessor: smaller tiles rather than fewer
     const std::int64_t row_bytes = problem.n * static_cast<std::int64_t>(sizeof(T));
     const auto most_bytes = static_cast<int>(std::min<std::int64_t>(
         problem.m * row_bytes / (kTilesEach * device.gpu->info().multiprocessors), kMostThin_bytes));
-    if (problem.n <= (aligned ? kPlan.tall_most_words : kPlan.tall_most)) {
+    if (problem.n <= kPlan.tall_most) {
         const int tile_bytes = std::min(tall_tile_bytes(kPlan, problem.n), most_bytes);
         const ThinTiles tiles = tall_tiles<T>(problem.m, problem.n, tile_bytes);
         if (takes_thin(tiles, problem.n, device)) {
@@ -219,15 +270,6 @@ bool prefers_shifted(const Problem& problem, const Device& device) {
            fills_shifted<T>(problem, device);
 }
 
-/// Whether rows of both matrices, and the matrices themselves, start at multiples of the word.
-bool whole_words(const Problem& problem, const Operands& operands, std::uint64_t word_bytes) {
-    const std::uint64_t size = size_of(problem.type);
-    return (reinterpret_cast<std::uint64_t>(operands.a) | reinterpret_cast<std::uint64_t>(operands.c) |
-            static_cast<std::uint64_t>(problem.m) * size | static_cast<std::uint64_t>(problem.n) * size) %
-               word_bytes ==
-           0;
-}
-
 /// Whether the plan for whole lines serves: all tiles are whole, and a multiprocessor holds two blocks, of
 /// which one loads while the other stores (reasoned, not measured).
 template <class LARGE>
@@ -246,40 +288,93 @@ Launch launch_large(const Problem& problem, const Operands& operands, const Devi
                                       : vectorized_kernel<T, LARGE, Places::turns>);
 }
 
+/// The tiles of Large for each multiprocessor.
 template <class T>
-Launch prepare(const Problem& problem, const Operands& operands, const Device& device) {
+std::uint64_t tiles_each(const Problem& problem, const Device& device) {
+    const Tiling tiling = WordTile<T, typename Choices<sizeof(T)>::Large>::tiling(problem.m, problem.n);
+    return tiling.tiles() / static_cast<unsigned>(device.gpu->info().multiprocessors);
+}
+
+/// The launch for rows of whole words of every plan but Low, Narrow and Fine.
+template <class T>
+Launch launch_whole_words(const Problem& problem, const Operands& operands, const Device& device) {
     using Choice = Choices<sizeof(T)>;
-    if (problem.m == 0 || problem.n == 0) return {.level = kName, .run = [] {}};
-    const bool aligned = whole_words(problem, operands, 16);
-    if (problem.in_place) {
-        return aligned ? launch_in_place<T, typename Choice::Swap>(problem, operands, device)
-                       : launch_in_place<T, typename Choice::SwapScalar>(problem, operands, device);
-    }
-    if (std::optional<Launch> thin = launch_thin<T>(problem, operands, device, aligned))
-        return *std::move(thin);
-    if constexpr (requires { typename Choice::Shifted; }) {
-        if (!aligned) return launch_any_shifted<T>(problem, operands, device);
-    }
     using Large = typename Choice::Large;
-    const GpuInfo& gpu = device.gpu->info();
-    const Tiling tiling = WordTile<T, Large>::tiling(problem.m, problem.n);
-    const std::uint64_t each = tiling.tiles() / static_cast<unsigned>(gpu.multiprocessors);
-    if (each < Choice::kSmallTiles) {
+    const std::uint64_t each = tiles_each<T>(problem, device);
+    if (each < Choice::kSmallTiles || std::min(problem.m, problem.n) < Choice::kSmallSide) {
         using Small = typename Choice::Small;
         return launch_words<T, Small>(problem, operands, device, words_order<T, Small>(problem));
     }
-    const bool lines = tiling.row_bytes() % kLine_bytes == 0;
-    if (lines && each >= Choice::kLargeTiles) {
+    const bool lines = problem.n * static_cast<std::int64_t>(sizeof(T)) % kLine_bytes == 0;
+    if (lines && each >= Choice::kLargeTiles && whole_words(problem, operands, Large::kWord_bytes)) {
         const TileOrder order = words_order<T, Large>(problem);
-        if (serves_large<Large>(order, gpu)) return launch_large<T, Large>(problem, operands, device, order);
+        if (serves_large<Large>(order, device.gpu->info()))
+            return launch_large<T, Large>(problem, operands, device, order);
     }
     if constexpr (requires { typename Choice::Shifted; }) {
         if (prefers_shifted<T>(problem, device)) return launch_filling_shifted<T>(problem, operands, device);
     }
     using Ragged = typename Choice::Ragged;
-    const Tiling ragged = WordTile<T, Ragged>::tiling(problem.m, problem.n);
-    const int band = lines ? kColumns : TileOrder::sharing_band(ragged, gpu.l2_bytes);
-    return launch_words<T, Ragged>(problem, operands, device, words_order<T, Ragged>(problem, band));
+    return launch_words<T, Ragged>(problem, operands, device,
+                                   words_order<T, Ragged>(problem, band_of<T, Ragged>(problem, device)));
+}
+
+/// The launch for rows of words that are whole, but too narrow for the other plans; or none, where columns of
+/// tiles take more of L2 than they may: shifted tiles lose less then.
+template <class T>
+std::optional<Launch> launch_fine(const Problem& problem, const Operands& operands, const Device& device) {
+    using Choice = Choices<sizeof(T)>;
+    using Fine = typename Choice::Fine;
+    if (!whole_words(problem, operands, Fine::kWord_bytes) || band_of<T, Fine>(problem, device) != kColumns)
+        return std::nullopt;
+    if (tiles_each<T>(problem, device) < Choice::kSmallTiles) {
+        using Small = typename Choice::FineSmall;
+        return launch_words<T, Small>(problem, operands, device, words_order<T, Small>(problem));
+    }
+    return launch_words<T, Fine>(problem, operands, device, words_order<T, Fine>(problem));
+}
+
+/// Whether a quarter of the tiles or more would lie beyond the shorter side of the matrix.
+template <class T, class PLAN>
+bool wastes_tiles(const Problem& problem) {
+    using Tile = WordTile<T, PLAN>;
+    const std::int64_t side = std::min(problem.m, problem.n);
+    const std::int64_t tile = problem.m <= problem.n ? Tile::kRows : Tile::kCols;
+    return 3 * tile * divided_up(side, tile) > 4 * side;
+}
+
+/// The launch for rows of narrower words than those of launch_whole_words, or of no words.
+template <class T>
+Launch launch_narrow_words(const Problem& problem, const Operands& operands, const Device& device) {
+    using Choice = Choices<sizeof(T)>;
+    bool words = whole_words(problem, operands, narrowest_word(typename Choice::Low{}));
+    if constexpr (requires { typename Choice::Fine; })
+        words = words && !wastes_tiles<T, typename Choice::Fine>(problem);
+    if (!words) {
+        if (std::optional<Launch> thin = launch_thin<T>(problem, operands, device)) return *std::move(thin);
+    }
+    if constexpr (requires { typename Choice::Fine; }) {
+        if (std::optional<Launch> fine = launch_fine<T>(problem, operands, device)) return *std::move(fine);
+    }
+    return launch_any_shifted<T>(problem, operands, device);
+}
+
+template <class T>
+Launch prepare(const Problem& problem, const Operands& operands, const Device& device) {
+    using Choice = Choices<sizeof(T)>;
+    constexpr int kWord_bytes = std::max(Choice::Ragged::kWord_bytes, Choice::Small::kWord_bytes);
+    if (problem.m == 0 || problem.n == 0) return {.level = kName, .run = [] {}};
+    if (problem.in_place) {
+        return whole_words(problem, operands, Choice::Swap::kWord_bytes)
+                   ? launch_in_place<T, typename Choice::Swap>(problem, operands, device)
+                   : launch_in_place<T, typename Choice::SwapScalar>(problem, operands, device);
+    }
+    if (std::optional<Launch> few = launch_short<T>(problem, operands, device)) return *std::move(few);
+    if constexpr (requires { typename Choice::Shifted; }) {
+        if (!whole_words(problem, operands, kWord_bytes))
+            return launch_narrow_words<T>(problem, operands, device);
+    }
+    return launch_whole_words<T>(problem, operands, device);
 }
 
 }  // namespace

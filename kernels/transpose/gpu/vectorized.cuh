@@ -39,7 +39,8 @@ struct WordTile {
     static_assert((PLAN::kWordsY & (PLAN::kWordsY - 1)) == 0, "the swizzle permutes a power of two of words");
 
     /// Where word y of tile column c (an output row) lies. Writers have consecutive squares in x at one y,
-    /// readers consecutive y at one c: in both the words of a phase lie in different banks.
+    /// readers consecutive y at one c: in both the words of a phase lie in different banks, as long as the
+    /// tile has as many in a row and in a column. In a lower or narrower one those of writers may not.
     static __device__ __forceinline__ unsigned slot(unsigned c, unsigned y) {
         if constexpr (kSwizzled) {
             return c * kPitch + (y ^ ((c / kPack) & (kPhase - 1) & (PLAN::kWordsY - 1)));
