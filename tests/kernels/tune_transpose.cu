@@ -121,9 +121,9 @@ void add_words(const std::vector<int>& bands) {
     }
     for (const int band : bands) {
         char name[128];
-        std::snprintf(name, sizeof(name), "words %d %2dx%2d t%d %s/%s ahead %d b%d band %d",
+        std::snprintf(name, sizeof(name), "words %d %2dx%2d t%d %s/%s ahead %d b%d %s band %d",
                       PLAN::kWord_bytes, PLAN::kWordsX, PLAN::kWordsY, PLAN::kThreads, text(PLAN::kLoad),
-                      text(PLAN::kStore), PLAN::kAhead, PLAN::kBlocks, band);
+                      text(PLAN::kStore), PLAN::kAhead, PLAN::kBlocks, text(PLAN::kEdges), band);
         candidates.push_back({name, [](const Shape& shape) { return whole_words(shape, PLAN::kWord_bytes); },
                               [band](const Shape& shape, const void* in, void* out) {
                                   const TileOrder order =
@@ -244,6 +244,7 @@ void add_short(Plans<PLANS...>) {
 }
 
 void collect() {
+    add_words<Choices<kBytes>::Ragged>({kColumns});
     add_short(Choices<kBytes>::Low{});
     add_short(Choices<kBytes>::Narrow{});
     constexpr Cache N = Cache::normal;

@@ -19,8 +19,10 @@ namespace gpumat::transpose::gpu {
 ///             2 to 4 MiB: of less a part comes too late, of more a part has left L2 again
 /// BLOCKS      for which a multiprocessor has registers, where it holds as many threads, and sets shared
 ///             memory aside, the rest being L1; 0: the compiler and the driver decide
+/// EDGES       what loads ask for in tiles that reach beyond the matrix
 template <int WORD_BYTES, int WORDS_X, int WORDS_Y, int THREADS, int BAND, Cache LOAD = Cache::normal,
-          Cache STORE = Cache::normal, int AHEAD = 0, int BLOCKS = 0>
+          Cache STORE = Cache::normal, int AHEAD = 0, int BLOCKS = 0,
+          Cache EDGES = LOAD == Cache::keep ? Cache::normal : LOAD>
 struct WordPlan {
     static constexpr int kWord_bytes = WORD_BYTES;
     static constexpr int kWordsX = WORDS_X;
@@ -31,12 +33,12 @@ struct WordPlan {
     static constexpr Cache kStore = STORE;
     static constexpr int kAhead = AHEAD;
     static constexpr int kBlocks = BLOCKS;
+    static constexpr Cache kEdges = EDGES;
 };
 
-/// The WordPlan of a matrix with a side of few words: tiles of X words by Y, X·Y threads. Only tiles that the
-/// side fills ask L2 to keep what they read.
+/// The WordPlan of a matrix with a side of few words: tiles of X words by Y, X·Y threads.
 template <int WORD_BYTES, int X, int Y>
-using ShortPlan = WordPlan<WORD_BYTES, X, Y, X * Y, kColumns, Cache::keep>;
+using ShortPlan = WordPlan<WORD_BYTES, X, Y, X * Y, kColumns, Cache::keep, Cache::normal, 0, 0, Cache::keep>;
 
 /// Plans, the first of which that serves is taken.
 template <class... PLANS>
@@ -146,7 +148,7 @@ struct Choices<2> {
                       ShortPlan<8, 32, 8>, ShortPlan<16, 16, 8>, ShortPlan<8, 32, 16>>;
     using Narrow = Plans<ShortPlan<8, 1, 64>, ShortPlan<16, 2, 64>, ShortPlan<8, 4, 32>, ShortPlan<16, 4, 32>,
                          ShortPlan<8, 8, 32>, ShortPlan<16, 8, 16>, ShortPlan<8, 16, 32>>;
-    using Large = WordPlan<16, 16, 16, 256, kColumns, Cache::keep, Cache::normal, 0, 3>;
+    using Large = WordPlan<16, 16, 16, 256, kColumns, Cache::keep, Cache::normal, 0, 3, Cache::keep>;
     using Ragged = Large;
     using Small = WordPlan<8, 16, 16, 256, kColumns, Cache::once>;
     using Fine = WordPlan<8, 32, 32, 1024, kColumns, Cache::keep>;
@@ -200,7 +202,7 @@ struct Choices<8> {
     using Low = Plans<ShortPlan<16, 64, 1>, ShortPlan<16, 32, 2>, ShortPlan<16, 32, 4>, ShortPlan<16, 16, 8>>;
     using Narrow = Plans<ShortPlan<16, 2, 64>, ShortPlan<16, 4, 32>, ShortPlan<16, 8, 16>>;
     using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::normal, Cache::normal, 256, 4>;
-    using Ragged = WordPlan<16, 16, 32, 512, kColumns, Cache::keep>;
+    using Ragged = WordPlan<16, 16, 32, 512, kColumns, Cache::keep, Cache::normal, 0, 0, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<8, 24, 64, 32, 384, Cache::normal, 3>;
     using ShiftedTall = ShiftPlan<8, 16, 160, 32, 320, Cache::normal, 2>;
@@ -227,7 +229,7 @@ struct Choices<16> {
     using Narrow =
         Plans<ShortPlan<16, 1, 128>, ShortPlan<16, 2, 64>, ShortPlan<16, 4, 32>, ShortPlan<16, 8, 16>>;
     using Large = WordPlan<16, 16, 32, 512, kColumns, Cache::normal, Cache::normal, 256, 4>;
-    using Ragged = WordPlan<16, 32, 32, 512, kColumns, Cache::keep>;
+    using Ragged = WordPlan<16, 32, 32, 512, kColumns, Cache::keep, Cache::normal, 0, 0, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
     using Tma = TmaPlan<2, 4, 256, kColumns>;
     using Swap = WordPlan<16, 16, 16, 128, 1>;

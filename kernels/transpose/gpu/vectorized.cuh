@@ -56,7 +56,7 @@ struct WordTile {
                                                 std::int64_t rows, std::int64_t cols, std::int64_t top,
                                                 std::int64_t left) {
         constexpr int kStep = PLAN::kThreads / PLAN::kWordsX * kPack;  // rows from one square to the next
-        constexpr Cache kLoad = !WHOLE && PLAN::kLoad == Cache::keep ? Cache::normal : PLAN::kLoad;
+        constexpr Cache kLoad = WHOLE ? PLAN::kLoad : PLAN::kEdges;
         // Unsigned, as in store: the quotient is then a shift.
         const auto pitch = static_cast<std::int64_t>(static_cast<std::uint64_t>(cols) / kPack);
         const std::int64_t x = left / kPack + threadIdx.x % PLAN::kWordsX;
