@@ -72,7 +72,7 @@ struct BenchRow {
     std::optional<double> high_ms;
     std::optional<double> effective_bandwidth_gbps;  ///< Problem::bytes / median
     std::optional<double> gflops;                    ///< multiply only
-    std::optional<double> share_of_copy;             ///< transpose: of the fastest copy of the same size
+    std::optional<double> share_of_copy;             ///< transpose: of the faster of memcpy and copy
     std::optional<double> share_of_vendor;           ///< of the vendor's library on the same problem
     std::optional<double> gain_over_previous;        ///< over the level before it in this bench
     std::optional<double> gain_over_first;

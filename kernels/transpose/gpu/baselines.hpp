@@ -12,6 +12,7 @@ std::span<const Level> baselines();
 Reasons baseline_reasons(const Problem& problem, const Device& device);
 
 Launch prepare_copy(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_copy_kept(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_copy_shared(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_copy_strided(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_memcpy(const Problem& problem, const Operands& operands, const Device& device);

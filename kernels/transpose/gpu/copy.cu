@@ -1,11 +1,18 @@
-// transpose baseline `copy`: the matrix is copied by the plainest kernel that reaches the memory's speed.
+// transpose baselines `copy` and `copy-kept`: the matrix is copied by the plainest kernel that reaches the
+// memory's speed, and by the same kernel with a word to L2.
 //
 // Each thread moves one word of 16 bytes (narrower where the memory is not aligned to that). Small blocks
 // with little in flight a thread are the fastest: the blocks that run at a time then cover a short run of
 // memory on both sides, and device memory spends less time on changing pages and direction.
+//
+// `copy-kept` asks L2 to give up last what is read. What is written then leaves L2 early and in order, it
+// seems, which device memory takes faster: of all kernels that were measured this one moves bytes the
+// fastest.
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 
+#include "kernels/common/access.cuh"
 #include "kernels/common/launch.cuh"
 #include "kernels/transpose/gpu/baselines.hpp"
 #include "kernels/transpose/move.hpp"
@@ -16,36 +23,46 @@ namespace {
 constexpr int kThreads = 256;
 
 /// The first block also copies the `tail` bytes behind the words.
-template <class Word>
+template <class Word, Cache LOAD>
 __global__ void copy_kernel(const Word* __restrict__ in, Word* __restrict__ out, std::int64_t count,
                             unsigned tail) {
     const std::int64_t k = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-    if (k < count) out[k] = in[k];
+    if (k < count) out[k] = load_word<LOAD>(in + k);
     if (k < tail)
         reinterpret_cast<std::uint8_t*>(out + count)[k] =
             reinterpret_cast<const std::uint8_t*>(in + count)[k];
 }
 
-template <class Word>
-Launch launch(const Operands& operands, const Device& device, std::uint64_t bytes) {
+template <class Word, Cache LOAD>
+Launch launch(std::string_view level, const Operands& operands, const Device& device, std::uint64_t bytes) {
     const std::uint64_t count = bytes / sizeof(Word);
     const std::uint64_t blocks = std::max<std::uint64_t>((count + kThreads - 1) / kThreads, 1);
-    return make_launch("copy", device, {.grid = dim3(static_cast<unsigned>(blocks)), .block = dim3(kThreads)},
-                       copy_kernel<Word>, static_cast<const Word*>(operands.a),
+    return make_launch(level, device, {.grid = dim3(static_cast<unsigned>(blocks)), .block = dim3(kThreads)},
+                       copy_kernel<Word, LOAD>, static_cast<const Word*>(operands.a),
                        static_cast<Word*>(operands.c), static_cast<std::int64_t>(count),
                        static_cast<unsigned>(bytes % sizeof(Word)));
+}
+
+template <Cache LOAD>
+Launch prepare(std::string_view level, const Problem& problem, const Operands& operands,
+               const Device& device) {
+    const std::uint64_t bytes =
+        static_cast<std::uint64_t>(problem.m) * static_cast<std::uint64_t>(problem.n) * size_of(problem.type);
+    const std::uint64_t alignment =
+        reinterpret_cast<std::uint64_t>(operands.a) | reinterpret_cast<std::uint64_t>(operands.c);
+    if (alignment % 16 == 0) return launch<uint4, LOAD>(level, operands, device, bytes);
+    if (alignment % 4 == 0) return launch<std::uint32_t, LOAD>(level, operands, device, bytes);
+    return launch<std::uint8_t, Cache::normal>(level, operands, device, bytes);
 }
 
 }  // namespace
 
 Launch prepare_copy(const Problem& problem, const Operands& operands, const Device& device) {
-    const std::uint64_t bytes =
-        static_cast<std::uint64_t>(problem.m) * static_cast<std::uint64_t>(problem.n) * size_of(problem.type);
-    const std::uint64_t alignment =
-        reinterpret_cast<std::uint64_t>(operands.a) | reinterpret_cast<std::uint64_t>(operands.c);
-    if (alignment % 16 == 0) return launch<uint4>(operands, device, bytes);
-    if (alignment % 4 == 0) return launch<std::uint32_t>(operands, device, bytes);
-    return launch<std::uint8_t>(operands, device, bytes);
+    return prepare<Cache::normal>("copy", problem, operands, device);
+}
+
+Launch prepare_copy_kept(const Problem& problem, const Operands& operands, const Device& device) {
+    return prepare<Cache::keep>("copy-kept", problem, operands, device);
 }
 
 }  // namespace gpumat::transpose::gpu
