@@ -12,8 +12,8 @@ namespace gpumat {
 void require_plot_possible(const std::string& path);
 
 /// The gnuplot script that draws the rows into `output`, an SVG or PNG by the ending of `path`.
-/// One problem: bars, a level each, with a dashed line at the fastest copy (transpose) or the vendor's
-/// library (multiply). Several problems: a curve for each level over the problems, copies and vendor
+/// One problem: bars, a level each, with a dashed line at the faster of memcpy and copy (transpose) or the
+/// vendor's library (multiply). Several problems: a curve for each level over the problems, copies and vendor
 /// dashed. Rows without a time are left out.
 std::string plot_script(const BenchHead& head, std::span<const BenchRow> rows, const std::string& path,
                         const std::string& output);

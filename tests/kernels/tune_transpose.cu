@@ -1,7 +1,7 @@
 // Finds the best tile plans of the GPU transpose for one element size, GPUMAT_ELEMENT_BYTES, on the device at
 // hand. Every candidate is verified bit for bit on every shape, then timed with a cold cache (rotating
-// buffers of more than twice the L2), median of 15. The tables show the share of the fastest copy of the same
-// bytes.
+// buffers of more than twice the L2), median of 15. The tables show the share of the fastest plain copy of
+// the same bytes.
 //
 // A development tool, no test: build the target tune_transpose, run bin/tune_transpose_4 [FILE.csv], and put
 // the winners into kernels/transpose/gpu/tuning.hpp.
