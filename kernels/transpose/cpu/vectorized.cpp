@@ -38,15 +38,13 @@ namespace gpumat::transpose::cpu {
 namespace {
 
 constexpr std::int64_t kLineBytes = 64;
-constexpr std::int64_t kRunBytes = 128;        // a tile's part of one row of the output
-constexpr std::int64_t kLongRunBytes = 1024;   // the same where the input is at most a line wide
-constexpr std::int64_t kReadBytes = 512;       // a tile's part of one row of the input,
-constexpr std::int64_t kLongReadBytes = 1024;  // and of bytes, whose buffer takes most of the time
-constexpr std::int64_t kSwapBytes = 256;       // a side of a tile that is swapped with its mirror image
-constexpr std::int64_t kStripTiles = 64;       // tiles below each other that one thread takes
-constexpr std::int64_t kStripsAThread = 4;     // at least, where the strips can be shorter
-static_assert(kRunBytes % kLineBytes == 0 && kLongRunBytes % kLineBytes == 0 && kReadBytes % kLineBytes == 0,
-              "tiles are made of whole lines");
+constexpr std::int64_t kLowBytes = 128;          // a result whose rows are no longer is staged without gaps
+constexpr std::int64_t kLongRunBytes = 1024;     // a run of the output where the input is at most a line wide
+constexpr std::int64_t kNarrowTileBytes = 8192;  // a wider tile gets longer runs until it is as large
+constexpr std::int64_t kPieceBytes = 512;        // in which rows without gaps are fetched
+constexpr std::int64_t kSwapBytes = 256;         // a side of a tile that is swapped with its mirror image
+constexpr std::int64_t kStripBytes = 8192;       // of a row of the output, that one thread writes run by run
+constexpr std::int64_t kStripsAThread = 4;       // at least, where the strips can be shorter
 
 // Blocks of 1- and 2-byte elements have so many rows that these may push each other out of the cache between
 // the pieces in which they are read. They are brought together first, and with them the blocks beside them,
@@ -55,13 +53,23 @@ static_assert(kRunBytes % kLineBytes == 0 && kLongRunBytes % kLineBytes == 0 && 
 constexpr int kTogetherBytes = 8 << 10;
 
 constexpr std::int64_t kDenseBytes = std::int64_t{32} << 10;  // of a result with short rows, staged at once
-static_assert(kDenseBytes >= kLineBytes * kRunBytes, "a line of columns fits");
+static_assert(kDenseBytes >= kLineBytes * kLowBytes, "a line of columns fits");
 constexpr std::int64_t kBytesAtOnce = std::int64_t{1} << 20;      // that a thread takes at least
 constexpr std::int64_t kStreamFromBytes = std::int64_t{1} << 20;  // a smaller result stays in the cache
 
-/// A tile's part of one row of the input, of elements of that size.
-constexpr std::int64_t read_bytes_for(std::int64_t size) {
-    return size == 1 ? kLongReadBytes : kReadBytes;
+/// The shape of a tile.
+struct Tile {
+    std::int64_t read_bytes;  ///< its part of one row of the input
+    std::int64_t run_bytes;   ///< its part of one row of the output
+};
+
+/// The tile for elements of `size` bytes. With its buffer and the tile below it fits a small second-level
+/// cache. A tile of 1- or 2-byte elements has many rows on both sides, and wants them to be equally long. One
+/// of wider elements has few, so they can be longer: those of the input, whose lines have to arrive.
+/// Streaming stores need no answer.
+constexpr Tile tile_for(std::int64_t size) {
+    if (size <= 2) return {.read_bytes = 256, .run_bytes = 256};
+    return {.read_bytes = size == 4 ? 1024 : 2048, .run_bytes = 128};
 }
 
 /// Bytes from row to row of the buffer of a tile: its part of a row of the output, and in the line before it
@@ -69,9 +77,22 @@ constexpr std::int64_t read_bytes_for(std::int64_t size) {
 constexpr std::int64_t stride_for(std::int64_t run_bytes) {
     return kLineBytes + run_bytes;
 }
-static_assert(stride_for(kRunBytes) / kLineBytes % 2 == 1, "rows of the buffer start in different sets");
-static_assert(kLineBytes * stride_for(kLongRunBytes) <= kReadBytes * stride_for(kRunBytes),
-              "a narrow tile fits the buffer of a wide one");
+
+/// The run of a tile that is `width` bytes wide: longer where the input has few columns.
+constexpr std::int64_t run_bytes_for(std::int64_t size, std::int64_t width) {
+    if (width <= kLineBytes) return kLongRunBytes;
+    const std::int64_t fill = kNarrowTileBytes / width * size / (2 * kLineBytes) * (2 * kLineBytes);
+    return std::clamp(fill, tile_for(size).run_bytes, kLongRunBytes);
+}
+
+/// The bytes of the buffer of a tile of any width.
+constexpr std::int64_t stage_bytes_for(std::int64_t size) {
+    const Tile tile = tile_for(size);
+    std::int64_t most = 0;
+    for (std::int64_t width = size; width <= tile.read_bytes; width += size)
+        most = std::max(most, (width + kLineBytes) / size * stride_for(run_bytes_for(size, width)));
+    return most;
+}
 
 /// Transposes rows × cols elements. Strides are in bytes. The rows of `out` are written in whole vectors:
 /// what is past the end of one is garbage, until the next is written where out_stride is less.
@@ -318,8 +339,8 @@ GPUMAT_AVX2 GPUMAT_INLINE void transpose_block_avx2(const std::byte* in, std::in
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r) {
             const std::byte* from = in + r * in_stride + lane * 16;
-            x[r] = _mm256_inserti128_si256(_mm256_castsi128_si256(load_lane(from)),
-                                           load_lane(from + kRows * in_stride), 1);
+            x[r] = _mm256_blend_epi32(_mm256_castsi128_si256(load_lane(from)),
+                                      _mm256_broadcastsi128_si256(load_lane(from + kRows * in_stride)), 0xf0);
         }
         interleave_avx2<T>(x);
 #pragma GCC unroll 16
@@ -504,13 +525,13 @@ struct Rows {
 /// `count` rows of `bytes` bytes; without gaps between them they are one run, of which pieces will do.
 Rows rows_of(const std::byte* first, std::int64_t stride, std::int64_t bytes, std::int64_t count) {
     if (stride != bytes) return {first, stride, bytes, count};
-    return {first, kReadBytes, kReadBytes, (count * bytes + kReadBytes - 1) / kReadBytes};
+    return {first, kPieceBytes, kPieceBytes, (count * bytes + kPieceBytes - 1) / kPieceBytes};
 }
 
 /// Asks for `bytes` bytes, to the second-level cache: rows a power of two apart would not fit the first.
 void prefetch(const std::byte* row, std::int64_t bytes) {
-    for (std::int64_t line = 0; line < bytes; line += kLineBytes) __builtin_prefetch(row + line, 0, 2);
-    __builtin_prefetch(row + bytes - 1, 0, 2);
+    for (std::int64_t line = 0; line < bytes; line += kLineBytes) __builtin_prefetch(row + line, 0, 1);
+    __builtin_prefetch(row + bytes - 1, 0, 1);
 }
 
 /// Transposes rows × cols elements, at most a tile wide, tile by tile from top to bottom.
@@ -518,10 +539,10 @@ template <class T>
 void transpose_strip(const std::byte* in, std::int64_t in_stride, std::int64_t rows, std::int64_t cols,
                      std::byte* out, std::int64_t out_stride, const Functions& use) {
     constexpr std::int64_t kSize = sizeof(T);
-    const std::int64_t run_bytes = cols * kSize <= kLineBytes ? kLongRunBytes : kRunBytes;
+    const std::int64_t run_bytes = run_bytes_for(kSize, cols * kSize);
     const std::int64_t tile_rows = run_bytes / kSize;
     const std::int64_t stride = stride_for(run_bytes);
-    alignas(kLineBytes) std::byte stage[read_bytes_for(kSize) / kSize * stride_for(kRunBytes)];
+    alignas(kLineBytes) std::byte stage[stage_bytes_for(kSize)];
     for (std::int64_t i = 0; i < rows; i += tile_rows) {
         const std::int64_t count = std::min(tile_rows, rows - i);
         const bool last = i + count == rows;
@@ -548,7 +569,7 @@ void transpose_low(const std::byte* in, std::byte* out, std::int64_t m, std::int
     const std::int64_t grain = kBytesAtOnce / kDenseBytes * cols_at_once;
     parallel_for(n, grain, threads, [&](std::int64_t begin, std::int64_t end) {
         alignas(kLineBytes)
-            std::byte buffer[kDenseBytes + kLineBytes * kRunBytes];  // whole vectors of columns
+            std::byte buffer[kDenseBytes + kLineBytes * kLowBytes];  // whole vectors of columns
 
         for (std::int64_t j = begin; j < end; j += cols_at_once) {
             const std::int64_t cols = std::min(cols_at_once, end - j);
@@ -570,13 +591,16 @@ template <class T>
 void transpose(const std::byte* in, std::byte* out, std::int64_t m, std::int64_t n, int threads,
                const Functions& use) {
     constexpr std::int64_t kSize = sizeof(T);
-    constexpr std::int64_t kCols = read_bytes_for(kSize) / kSize;
+    constexpr Tile kTile = tile_for(kSize);
+    static_assert(kTile.read_bytes % kLineBytes == 0, "tiles are made of whole lines");
+    static_assert(kTile.run_bytes % (2 * kLineBytes) == 0, "rows of the buffer start in different sets");
+    constexpr std::int64_t kCols = kTile.read_bytes / kSize;
     const std::int64_t across = (n + kCols - 1) / kCols;
     const auto strips_of = [&](std::int64_t strip_rows) {
         return across * ((m + strip_rows - 1) / strip_rows);
     };
-    std::int64_t strip_rows = kStripTiles * kRunBytes / kSize;
-    while (strips_of(strip_rows) < kStripsAThread * threads && strip_rows > kRunBytes / kSize)
+    std::int64_t strip_rows = kStripBytes / kSize;
+    while (strips_of(strip_rows) < kStripsAThread * threads && strip_rows > kTile.run_bytes / kSize)
         strip_rows /= 2;
     const std::int64_t strips = strips_of(strip_rows);
     const std::int64_t strip_bytes = std::min(m, strip_rows) * std::min(n, kCols) * kSize;
@@ -637,7 +661,7 @@ void run(const Problem& p, const Operands& operands, int threads, const Function
         transpose_in_place<T>(out, p.n, threads, use);
     } else if (p.m == 1 || p.n == 1) {
         copy(in, out, p.m * p.n * kSize, threads);
-    } else if (p.m * kSize <= kRunBytes) {
+    } else if (p.m * kSize <= kLowBytes) {
         transpose_low<T>(in, out, p.m, p.n, threads, use);
     } else {
         transpose<T>(in, out, p.m, p.n, threads, use);
