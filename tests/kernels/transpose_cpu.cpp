@@ -77,6 +77,14 @@ void check(const Level& level, Problem problem, int threads) {
     CHECK(matrix.intact());
 }
 
+/// The widths of vectors that the level can be forced to, or 0 where it has no choice.
+std::vector<int> vectors_of(const Level& level) {
+    for (const Parameter& parameter : level.parameters) {
+        if (parameter.name == "vector") return {parameter.choices.begin() + 1, parameter.choices.end()};
+    }
+    return {0};
+}
+
 // One type of every size that elements have; a transpose knows nothing else of a type.
 constexpr std::array kTypes = {Type::u8, Type::f16, Type::f32, Type::f64, Type::c128};
 
@@ -128,19 +136,23 @@ TEST_CASE("CPU transposes take every choice of every parameter", "[transpose]") 
 
 TEST_CASE("CPU transposes of results beyond the cache", "[transpose]") {
     // Large enough for streaming stores. Rows on lines (1024) and off them (1031); low, with rows of 128
-    // bytes, a little less and a little more; so high that several strips of tiles lie below each other; and
-    // each turned over.
+    // bytes, a little less and a little more; of some hundred bytes, where the shape of a tile follows the
+    // width; so high that several strips of tiles lie below each other; and each turned over.
     const Registry registry = Registry::standard();
     for (const Level* level : registry.levels(Operation::transpose, DeviceKind::cpu)) {
         for (const Type type : kTypes) {
             const auto size = static_cast<std::int64_t>(size_of(type));
             for (const std::int64_t m :
-                 {std::int64_t{1}, std::int64_t{3}, 100 / size + 1, 128 / size, 128 / size + 1,
-                  std::int64_t{1024}, std::int64_t{1031}, 16384 / size + 7}) {
+                 {std::int64_t{1}, std::int64_t{3}, 100 / size + 1, 128 / size, 128 / size + 1, 208 / size,
+                  260 / size + 1, 700 / size, std::int64_t{1024}, std::int64_t{1031}, 16384 / size + 7}) {
                 const std::int64_t n = (std::int64_t{5} << 18) / m / size + 3;
                 for (const auto& [rows, cols] : {std::pair{m, n}, std::pair{n, m}}) {
-                    DYNAMIC_SECTION(case_name(*level, type, rows, cols)) {
-                        check(*level, {.type = type, .m = rows, .n = cols}, 2);
+                    for (const int vector : vectors_of(*level)) {
+                        DYNAMIC_SECTION(case_name(*level, type, rows, cols) << "_vector" << vector) {
+                            Problem problem{.type = type, .m = rows, .n = cols};
+                            if (vector != 0) problem.parameters.emplace("vector", vector);
+                            check(*level, problem, 2);
+                        }
                     }
                 }
             }
