@@ -528,7 +528,8 @@ Rows rows_of(const std::byte* first, std::int64_t stride, std::int64_t bytes, st
     return {first, kPieceBytes, kPieceBytes, (count * bytes + kPieceBytes - 1) / kPieceBytes};
 }
 
-/// Asks for `bytes` bytes, to the second-level cache: rows a power of two apart would not fit the first.
+/// Asks for `bytes` bytes, to the second-level cache at most: rows a power of two apart would not fit the
+/// first.
 void prefetch(const std::byte* row, std::int64_t bytes) {
     for (std::int64_t line = 0; line < bytes; line += kLineBytes) __builtin_prefetch(row + line, 0, 1);
     __builtin_prefetch(row + bytes - 1, 0, 1);
