@@ -1,6 +1,8 @@
 // Every CPU level of transpose, on every element size and on shapes around its tiles, against a plain loop.
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <random>
 
 #include "kernels/registry.hpp"
@@ -55,15 +57,18 @@ void check(const Level& level, Problem problem, int threads) {
     // The output starts on a line in one run and off it by an element in the other.
     for (const std::size_t shift : {std::size_t{0}, size}) {
         Guarded out(in.size(), shift);
-        Guarded input(in.size(), 2 * shift);
-        if (!in.empty()) std::memcpy(input.data(), in.data(), in.size());
-        const Launch launch = prepare_launch(
-            level, problem, {.a = input.data(), .b = nullptr, .d = nullptr, .c = out.data()}, device);
+        // The input ends where its memory does, so that the address sanitizer sees what is read past it.
+        Bytes memory(2 * shift);
+        memory.insert(memory.end(), in.begin(), in.end());
+        memory.shrink_to_fit();
+        const std::byte* input = memory.data() + 2 * shift;
+        const Launch launch =
+            prepare_launch(level, problem, {.a = input, .b = nullptr, .d = nullptr, .c = out.data()}, device);
         CHECK(launch.level == level.name);
         launch.run();
         CHECK(same(expected, out.data()));
         CHECK(out.intact());
-        CHECK(same(in, input.data()));
+        CHECK(same(in, input));
     }
     if (m != n) return;
 
@@ -79,10 +84,14 @@ void check(const Level& level, Problem problem, int threads) {
 
 /// The widths of vectors that the level can be forced to, or 0 where it has no choice.
 std::vector<int> vectors_of(const Level& level) {
+    std::vector<int> widths;
     for (const Parameter& parameter : level.parameters) {
-        if (parameter.name == "vector") return {parameter.choices.begin() + 1, parameter.choices.end()};
+        if (parameter.name != "vector") continue;
+        std::ranges::copy_if(parameter.choices, std::back_inserter(widths),
+                             [](int choice) { return choice != 0; });
     }
-    return {0};
+    if (widths.empty()) widths.push_back(0);
+    return widths;
 }
 
 // One type of every size that elements have; a transpose knows nothing else of a type.

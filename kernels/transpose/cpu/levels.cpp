@@ -65,14 +65,8 @@ std::span<const Level> levels() {
     return kLevels;
 }
 
-std::vector<Preference> preference(const Problem& problem, const Device&) {
-    // Measured: two to four columns that fill no line leave most of a vector register empty.
-    const auto size = static_cast<std::int64_t>(size_of(problem.type));
-    if (problem.n >= 2 && problem.n <= 4 && problem.n * size < 64) {
-        return {{"tiled", "it is the fastest on the CPU for matrices of two to four narrow columns"},
-                {"vectorized", "it takes every shape"}};
-    }
-    return {{"vectorized", "it is the fastest on the CPU for matrices of more than a few narrow columns"}};
+std::vector<Preference> preference(const Problem&, const Device&) {
+    return {{"vectorized", "it is the fastest on the CPU"}};
 }
 
 }  // namespace gpumat::transpose::cpu

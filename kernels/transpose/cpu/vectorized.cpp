@@ -14,8 +14,9 @@
 //
 // Traffic: every element read once and written once, nothing else, as in a copy. What limits it: memory, with
 // reads and writes that take turns; for an input of two or three columns the loads.
-// Constraints: none. Edges that fill no block are loaded a register a row, and stored lane by lane. AVX-512,
-// AVX2 or neither is decided when the level is prepared.
+// Constraints: none. Columns that fill no block are a narrower one, which reads into the row below. Rows that
+// fill none, and those at the end of the matrix, are loaded a register a row, and stored lane by lane.
+// AVX-512, AVX2 or neither is decided when the level is prepared.
 //
 // In place, a tile and its mirror image are both staged before either is written, while the next pair is
 // fetched. There the lines are in the cache already, so ordinary stores write them.
@@ -40,7 +41,7 @@ namespace {
 constexpr std::int64_t kLineBytes = 64;
 constexpr std::int64_t kLowBytes = 128;          // a result whose rows are no longer is staged without gaps
 constexpr std::int64_t kLongRunBytes = 1024;     // a run of the output where the input is at most a line wide
-constexpr std::int64_t kNarrowTileBytes = 8192;  // a wider tile gets longer runs until it is as large
+constexpr std::int64_t kNarrowTileBytes = 8192;  // runs of less, down to the usual, make a tile this large
 constexpr std::int64_t kPieceBytes = 512;        // in which rows without gaps are fetched
 constexpr std::int64_t kSwapBytes = 256;         // a side of a tile that is swapped with its mirror image
 constexpr std::int64_t kStripBytes = 8192;       // of a row of the output, that one thread writes run by run
@@ -64,9 +65,9 @@ struct Tile {
 };
 
 /// The tile for elements of `size` bytes. With its buffer and the tile below it fits a small second-level
-/// cache. A tile of 1- or 2-byte elements has many rows on both sides, and wants them to be equally long. One
-/// of wider elements has few, so they can be longer: those of the input, whose lines have to arrive.
-/// Streaming stores need no answer.
+/// cache. A tile of 1- or 2-byte elements has many rows on both sides, and takes equally much of each. One of
+/// wider elements has few, so it can take more of each: of those of the input, as their lines have to arrive,
+/// while streaming stores wait for nothing.
 constexpr Tile tile_for(std::int64_t size) {
     if (size <= 2) return {.read_bytes = 256, .run_bytes = 256};
     return {.read_bytes = size == 4 ? 1024 : 2048, .run_bytes = 128};
@@ -78,26 +79,31 @@ constexpr std::int64_t stride_for(std::int64_t run_bytes) {
     return kLineBytes + run_bytes;
 }
 
-/// The run of a tile that is `width` bytes wide: longer where the input has few columns.
+/// The run of a tile that is `width` bytes wide: longer where the input has few columns. It is an even number
+/// of lines, so that the rows of the buffer start in different sets of the cache.
 constexpr std::int64_t run_bytes_for(std::int64_t size, std::int64_t width) {
     if (width <= kLineBytes) return kLongRunBytes;
-    const std::int64_t fill = kNarrowTileBytes / width * size / (2 * kLineBytes) * (2 * kLineBytes);
-    return std::clamp(fill, tile_for(size).run_bytes, kLongRunBytes);
+    const std::int64_t rows = kNarrowTileBytes / width;
+    const std::int64_t run_bytes = rows * size / (2 * kLineBytes) * (2 * kLineBytes);
+    return std::clamp(run_bytes, tile_for(size).run_bytes, kLongRunBytes);
 }
 
-/// The bytes of the buffer of a tile of any width.
+/// The bytes of the buffer of a tile of any width. Columns come in registers' lanes of 16 bytes.
 constexpr std::int64_t stage_bytes_for(std::int64_t size) {
     const Tile tile = tile_for(size);
     std::int64_t most = 0;
-    for (std::int64_t width = size; width <= tile.read_bytes; width += size)
-        most = std::max(most, (width + kLineBytes) / size * stride_for(run_bytes_for(size, width)));
+    for (std::int64_t width = 16; width <= tile.read_bytes; width += 16)
+        for (std::int64_t bytes = width - 15; bytes <= width; ++bytes)
+            most = std::max(most, width / size * stride_for(run_bytes_for(size, bytes)));
     return most;
 }
 
 /// Transposes rows × cols elements. Strides are in bytes. The rows of `out` are written in whole vectors:
-/// what is past the end of one is garbage, until the next is written where out_stride is less.
+/// what is past the end of one is garbage, until the next is written where out_stride is less. From the first
+/// element to the last of `readable` rows, which may be fewer or more than `rows`, everything may be read.
 using TransposeBlock = void (*)(const std::byte* in, std::int64_t in_stride, std::int64_t rows,
-                                std::int64_t cols, std::byte* out, std::int64_t out_stride);
+                                std::int64_t readable, std::int64_t cols, std::byte* out,
+                                std::int64_t out_stride);
 /// Where a run of bytes lies in the row that it is a part of.
 struct Part {
     bool first;
@@ -113,8 +119,8 @@ struct Functions {
 };
 
 template <class T>
-void transpose_plain(const std::byte* in, std::int64_t in_stride, std::int64_t rows, std::int64_t cols,
-                     std::byte* out, std::int64_t out_stride) {
+void transpose_plain(const std::byte* in, std::int64_t in_stride, std::int64_t rows, std::int64_t,
+                     std::int64_t cols, std::byte* out, std::int64_t out_stride) {
     for (std::int64_t j = 0; j < cols; ++j) {
         for (std::int64_t i = 0; i < rows; ++i) {
             std::memcpy(out + j * out_stride + i * static_cast<std::int64_t>(sizeof(T)),
@@ -128,6 +134,21 @@ void stream_plain(std::byte* from, std::byte* to, std::int64_t bytes, Part) {
 }
 
 #ifdef __x86_64__
+
+/// The columns that fill no block are taken by blocks as well, in pieces of 16 bytes a row.
+struct Rest {
+    int pieces;         ///< a row; the last may reach into the rows below
+    std::int64_t rows;  ///< that fill blocks and whose pieces end within what may be read
+};
+
+/// `cols` columns are left, and `whole_rows` rows fill blocks of `side` rows.
+Rest rest_of(std::int64_t whole_rows, std::int64_t cols, std::int64_t readable, std::int64_t in_stride,
+             std::int64_t size, std::int64_t side) {
+    const std::int64_t pieces = (cols * size + 15) / 16;
+    const std::int64_t rows_reached = (pieces * 16 - cols * size + in_stride - 1) / in_stride;
+    const std::int64_t safe = std::clamp<std::int64_t>(readable - rows_reached, 0, whole_rows);
+    return {.pieces = static_cast<int>(pieces), .rows = safe / side * side};
+}
 
 template <std::size_t kSize>
 GPUMAT_AVX512 inline __m512i interleave_low(__m512i a, __m512i b) {
@@ -273,16 +294,18 @@ GPUMAT_AVX2 GPUMAT_INLINE void transpose_registers_avx2(const std::byte* in, std
     if (cols > 1 * kRows) store_lanes_avx2<1>(x, out, out_stride);
 }
 
-/// 64 / size rows of 64 bytes become 64 / size rows of 64 bytes. A row is read in 4 pieces.
+/// 64 / size rows of 64 bytes become 64 / size rows of 64 bytes. A row is read in 4 pieces, or only the
+/// first ones.
 template <class T>
 GPUMAT_AVX512 GPUMAT_INLINE void transpose_block_avx512(const std::byte* in, std::int64_t in_stride,
-                                                        std::byte* out, std::int64_t out_stride) {
+                                                        std::byte* out, std::int64_t out_stride,
+                                                        int pieces = 4) {
     constexpr int kRows = 16 / sizeof(T);
-    for (int lane = 0; lane < 4; ++lane) {
+    for (int piece = 0; piece < pieces; ++piece) {
         __m512i x[kRows];
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r) {
-            const std::byte* from = in + r * in_stride + lane * 16;
+            const std::byte* from = in + r * in_stride + piece * 16;
             x[r] = _mm512_castsi128_si512(load_lane(from));
             x[r] = _mm512_mask_broadcast_i32x4(x[r], 0x00f0, load_lane(from + kRows * in_stride));
             x[r] = _mm512_mask_broadcast_i32x4(x[r], 0x0f00, load_lane(from + 2 * kRows * in_stride));
@@ -290,7 +313,7 @@ GPUMAT_AVX512 GPUMAT_INLINE void transpose_block_avx512(const std::byte* in, std
         }
         interleave_avx512<T>(x);
 #pragma GCC unroll 16
-        for (int r = 0; r < kRows; ++r) _mm512_storeu_si512(out + (lane * kRows + r) * out_stride, x[r]);
+        for (int r = 0; r < kRows; ++r) _mm512_storeu_si512(out + (piece * kRows + r) * out_stride, x[r]);
     }
 }
 
@@ -329,23 +352,24 @@ GPUMAT_AVX512 void transpose_edge_avx512(const std::byte* in, std::int64_t in_st
     }
 }
 
-/// 32 / size rows of 32 bytes become 32 / size rows of 32 bytes. A row is read in 2 pieces.
+/// 32 / size rows of 32 bytes become 32 / size rows of 32 bytes. A row is read in 2 pieces, or only the
+/// first.
 template <class T>
 GPUMAT_AVX2 GPUMAT_INLINE void transpose_block_avx2(const std::byte* in, std::int64_t in_stride,
-                                                    std::byte* out, std::int64_t out_stride) {
+                                                    std::byte* out, std::int64_t out_stride, int pieces = 2) {
     constexpr int kRows = 16 / sizeof(T);
-    for (int lane = 0; lane < 2; ++lane) {
+    for (int piece = 0; piece < pieces; ++piece) {
         __m256i x[kRows];
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r) {
-            const std::byte* from = in + r * in_stride + lane * 16;
+            const std::byte* from = in + r * in_stride + piece * 16;
             x[r] = _mm256_blend_epi32(_mm256_castsi128_si256(load_lane(from)),
                                       _mm256_broadcastsi128_si256(load_lane(from + kRows * in_stride)), 0xf0);
         }
         interleave_avx2<T>(x);
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r)
-            _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + (lane * kRows + r) * out_stride), x[r]);
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + (piece * kRows + r) * out_stride), x[r]);
     }
 }
 
@@ -388,7 +412,8 @@ GPUMAT_AVX2 void transpose_edge_avx2(const std::byte* in, std::int64_t in_stride
 
 template <class T>
 GPUMAT_AVX512 void transpose_avx512(const std::byte* in, std::int64_t in_stride, std::int64_t rows,
-                                    std::int64_t cols, std::byte* out, std::int64_t out_stride) {
+                                    std::int64_t readable, std::int64_t cols, std::byte* out,
+                                    std::int64_t out_stride) {
     constexpr std::int64_t kSize = sizeof(T);
     constexpr std::int64_t kSide = 64 / kSize;
     const std::int64_t whole_rows = rows / kSide * kSide;
@@ -417,13 +442,20 @@ GPUMAT_AVX512 void transpose_avx512(const std::byte* in, std::int64_t in_stride,
         for (; j < whole_cols; j += kSide)
             transpose_block_avx512<T>(from + j * kSize, in_stride, to + j * out_stride, out_stride);
     }
-    transpose_edge_avx512<T>(in + whole_cols * kSize, in_stride, whole_rows, cols - whole_cols,
-                             out + whole_cols * out_stride, out_stride);
+    if (whole_cols == cols) return;
+    const Rest rest = rest_of(whole_rows, cols - whole_cols, readable, in_stride, kSize, kSide);
+    const std::byte* from = in + whole_cols * kSize;
+    std::byte* to = out + whole_cols * out_stride;
+    transpose_edge_avx512<T>(from + rest.rows * in_stride, in_stride, whole_rows - rest.rows,
+                             cols - whole_cols, to + rest.rows * kSize, out_stride);
+    for (std::int64_t i = rest.rows - kSide; i >= 0; i -= kSide)
+        transpose_block_avx512<T>(from + i * in_stride, in_stride, to + i * kSize, out_stride, rest.pieces);
 }
 
 template <class T>
 GPUMAT_AVX2 void transpose_avx2(const std::byte* in, std::int64_t in_stride, std::int64_t rows,
-                                std::int64_t cols, std::byte* out, std::int64_t out_stride) {
+                                std::int64_t readable, std::int64_t cols, std::byte* out,
+                                std::int64_t out_stride) {
     constexpr std::int64_t kSize = sizeof(T);
     constexpr std::int64_t kSide = 32 / kSize;
     const std::int64_t whole_rows = rows / kSide * kSide;
@@ -452,8 +484,14 @@ GPUMAT_AVX2 void transpose_avx2(const std::byte* in, std::int64_t in_stride, std
         for (; j < whole_cols; j += kSide)
             transpose_block_avx2<T>(from + j * kSize, in_stride, to + j * out_stride, out_stride);
     }
-    transpose_edge_avx2<T>(in + whole_cols * kSize, in_stride, whole_rows, cols - whole_cols,
-                           out + whole_cols * out_stride, out_stride);
+    if (whole_cols == cols) return;
+    const Rest rest = rest_of(whole_rows, cols - whole_cols, readable, in_stride, kSize, kSide);
+    const std::byte* from = in + whole_cols * kSize;
+    std::byte* to = out + whole_cols * out_stride;
+    transpose_edge_avx2<T>(from + rest.rows * in_stride, in_stride, whole_rows - rest.rows, cols - whole_cols,
+                           to + rest.rows * kSize, out_stride);
+    for (std::int64_t i = rest.rows - kSide; i >= 0; i -= kSide)
+        transpose_block_avx2<T>(from + i * in_stride, in_stride, to + i * kSize, out_stride, rest.pieces);
 }
 
 GPUMAT_AVX512 void stream_avx512(std::byte* from, std::byte* to, std::int64_t bytes, Part part) {
@@ -528,11 +566,10 @@ Rows rows_of(const std::byte* first, std::int64_t stride, std::int64_t bytes, st
     return {first, kPieceBytes, kPieceBytes, (count * bytes + kPieceBytes - 1) / kPieceBytes};
 }
 
-/// Asks for `bytes` bytes, to the second-level cache at most: rows a power of two apart would not fit the
-/// first.
+/// Asks for `bytes` bytes, to the second-level cache: rows a power of two apart would not fit the first.
 void prefetch(const std::byte* row, std::int64_t bytes) {
-    for (std::int64_t line = 0; line < bytes; line += kLineBytes) __builtin_prefetch(row + line, 0, 1);
-    __builtin_prefetch(row + bytes - 1, 0, 1);
+    for (std::int64_t line = 0; line < bytes; line += kLineBytes) __builtin_prefetch(row + line, 0, 2);
+    __builtin_prefetch(row + bytes - 1, 0, 2);
 }
 
 /// Transposes rows × cols elements, at most a tile wide, tile by tile from top to bottom.
@@ -547,7 +584,7 @@ void transpose_strip(const std::byte* in, std::int64_t in_stride, std::int64_t r
     for (std::int64_t i = 0; i < rows; i += tile_rows) {
         const std::int64_t count = std::min(tile_rows, rows - i);
         const bool last = i + count == rows;
-        use.transpose(in + i * in_stride, in_stride, count, cols, stage + kLineBytes, stride);
+        use.transpose(in + i * in_stride, in_stride, count, rows - i, cols, stage + kLineBytes, stride);
         // The tile below is on its way while this one is written.
         const std::int64_t below_count = std::min(tile_rows, rows - i - count);
         const Rows below = rows_of(in + (i + count) * in_stride, in_stride, cols * kSize, below_count);
@@ -561,7 +598,7 @@ void transpose_strip(const std::byte* in, std::int64_t in_stride, std::int64_t r
     }
 }
 
-/// Where rows of the output are no longer than a run, they lie without gaps in the buffer as well.
+/// Where rows of the output have at most kLowBytes, they lie without gaps in the buffer as well.
 template <class T>
 void transpose_low(const std::byte* in, std::byte* out, std::int64_t m, std::int64_t n, int threads,
                    const Functions& use) {
@@ -574,7 +611,7 @@ void transpose_low(const std::byte* in, std::byte* out, std::int64_t m, std::int
 
         for (std::int64_t j = begin; j < end; j += cols_at_once) {
             const std::int64_t cols = std::min(cols_at_once, end - j);
-            use.transpose(in + j * kSize, n * kSize, m, cols, buffer, m * kSize);
+            use.transpose(in + j * kSize, n * kSize, m, m, cols, buffer, m * kSize);
             use.stream(buffer, out + j * m * kSize, cols * m * kSize, {.first = true, .last = true});
         }
         finish_streaming();
@@ -594,7 +631,8 @@ void transpose(const std::byte* in, std::byte* out, std::int64_t m, std::int64_t
     constexpr std::int64_t kSize = sizeof(T);
     constexpr Tile kTile = tile_for(kSize);
     static_assert(kTile.read_bytes % kLineBytes == 0, "tiles are made of whole lines");
-    static_assert(kTile.run_bytes % (2 * kLineBytes) == 0, "rows of the buffer start in different sets");
+    static_assert(kTile.run_bytes % (2 * kLineBytes) == 0 && kLongRunBytes % (2 * kLineBytes) == 0,
+                  "rows of the buffer start in different sets");
     constexpr std::int64_t kCols = kTile.read_bytes / kSize;
     const std::int64_t across = (n + kCols - 1) / kCols;
     const auto strips_of = [&](std::int64_t strip_rows) {
@@ -634,8 +672,9 @@ void transpose_in_place(std::byte* matrix, std::int64_t n, int threads, const Fu
                          const std::int64_t cols = std::min(kSide, n - j);
                          std::byte* above = matrix + (i * n + j) * kSize;
                          std::byte* below = matrix + (j * n + i) * kSize;
-                         use.transpose(above, n * kSize, rows, cols, upper, kStride);
-                         use.transpose(below, n * kSize, cols, rows, lower, kStride);
+                         // Nothing but these elements may be read: other threads write.
+                         use.transpose(above, n * kSize, rows, 0, cols, upper, kStride);
+                         use.transpose(below, n * kSize, cols, 0, rows, lower, kStride);
                          // The next pair is on its way while this one is written.
                          const std::int64_t next = std::clamp<std::int64_t>(n - j - cols, 0, kSide);
                          for (std::int64_t col = 0; col < cols; ++col) {
