@@ -92,9 +92,8 @@ constexpr std::int64_t run_bytes_for(std::int64_t size, std::int64_t width) {
 constexpr std::int64_t stage_bytes_for(std::int64_t size) {
     const Tile tile = tile_for(size);
     std::int64_t most = 0;
-    for (std::int64_t width = 16; width <= tile.read_bytes; width += 16)
-        for (std::int64_t bytes = width - 15; bytes <= width; ++bytes)
-            most = std::max(most, width / size * stride_for(run_bytes_for(size, bytes)));
+    for (std::int64_t width = size; width <= tile.read_bytes; width += size)
+        most = std::max(most, (width + 15) / 16 * 16 / size * stride_for(run_bytes_for(size, width)));
     return most;
 }
 
