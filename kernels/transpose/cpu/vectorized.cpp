@@ -48,10 +48,9 @@ constexpr std::int64_t kStripBytes = 8192;       // of a row of the output, that
 constexpr std::int64_t kStripsAThread = 4;       // at least, where the strips can be shorter
 
 // Blocks of 1- and 2-byte elements have so many rows that these may push each other out of the cache between
-// the pieces in which they are read. They are brought together first, and with them the blocks beside them,
-// so that a line that two share is read once. Row by row the blocks lie apart in the buffer: a load whose
-// address ends in the same 12 bits as a store just before it has to wait.
-constexpr int kTogetherBytes = 8 << 10;
+// the pieces in which they are read. The registers that they are turned from are therefore brought together
+// first, for all blocks in so many bytes of each row, so that a line that two share is read once.
+constexpr int kTogetherBytes = 256;
 
 constexpr std::int64_t kDenseBytes = std::int64_t{32} << 10;  // of a result with short rows, staged at once
 static_assert(kDenseBytes >= kLineBytes * kLowBytes, "a line of columns fits");
@@ -293,6 +292,25 @@ GPUMAT_AVX2 GPUMAT_INLINE void transpose_registers_avx2(const std::byte* in, std
     if (cols > 1 * kRows) store_lanes_avx2<1>(x, out, out_stride);
 }
 
+/// 16 bytes of each of four rows that are kRows apart, the first in the lowest lane.
+template <int kRows>
+GPUMAT_AVX512 GPUMAT_INLINE __m512i load_lanes_avx512(const std::byte* from, std::int64_t in_stride) {
+    __m512i x = _mm512_castsi128_si512(load_lane(from));
+    x = _mm512_mask_broadcast_i32x4(x, 0x00f0, load_lane(from + kRows * in_stride));
+    x = _mm512_mask_broadcast_i32x4(x, 0x0f00, load_lane(from + 2 * kRows * in_stride));
+    return _mm512_mask_broadcast_i32x4(x, 0xf000, load_lane(from + 3 * kRows * in_stride));
+}
+
+/// Transposes what `load_lanes_avx512` loaded from 16 / size rows in turn: a register becomes a row of `out`.
+template <class T>
+GPUMAT_AVX512 GPUMAT_INLINE void store_columns_avx512(__m512i (&x)[16 / sizeof(T)], std::byte* out,
+                                                      std::int64_t out_stride) {
+    constexpr int kRows = 16 / sizeof(T);
+    interleave_avx512<T>(x);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) _mm512_storeu_si512(out + r * out_stride, x[r]);
+}
+
 /// 64 / size rows of 64 bytes become 64 / size rows of 64 bytes. A row is read in 4 pieces, or only the
 /// first ones.
 template <class T>
@@ -303,29 +321,32 @@ GPUMAT_AVX512 GPUMAT_INLINE void transpose_block_avx512(const std::byte* in, std
     for (int piece = 0; piece < pieces; ++piece) {
         __m512i x[kRows];
 #pragma GCC unroll 16
-        for (int r = 0; r < kRows; ++r) {
-            const std::byte* from = in + r * in_stride + piece * 16;
-            x[r] = _mm512_castsi128_si512(load_lane(from));
-            x[r] = _mm512_mask_broadcast_i32x4(x[r], 0x00f0, load_lane(from + kRows * in_stride));
-            x[r] = _mm512_mask_broadcast_i32x4(x[r], 0x0f00, load_lane(from + 2 * kRows * in_stride));
-            x[r] = _mm512_mask_broadcast_i32x4(x[r], 0xf000, load_lane(from + 3 * kRows * in_stride));
-        }
-        interleave_avx512<T>(x);
-#pragma GCC unroll 16
-        for (int r = 0; r < kRows; ++r) _mm512_storeu_si512(out + (piece * kRows + r) * out_stride, x[r]);
+        for (int r = 0; r < kRows; ++r)
+            x[r] = load_lanes_avx512<kRows>(in + r * in_stride + piece * 16, in_stride);
+        store_columns_avx512<T>(x, out + piece * kRows * out_stride, out_stride);
     }
 }
 
-/// Brings blocks that lie side by side together: copies kRows runs of kBlocks * 64 bytes to blocks of rows of
-/// 64 bytes.
-template <int kRows, int kBlocks>
-GPUMAT_AVX512 GPUMAT_INLINE void bring_together_avx512(const std::byte* in, std::int64_t in_stride,
-                                                       std::byte* to) {
+/// The same for kBlocks blocks side by side, each row of which is read at once.
+template <class T, int kBlocks>
+GPUMAT_AVX512 GPUMAT_INLINE void transpose_together_avx512(const std::byte* in, std::int64_t in_stride,
+                                                           std::byte* out, std::int64_t out_stride) {
+    constexpr int kRows = 16 / sizeof(T);
+    constexpr int kPieces = 4 * kBlocks;
+    alignas(64) std::byte together[kPieces * kRows * 64];
     for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-        for (int b = 0; b < kBlocks; ++b) {
-            _mm512_store_si512(to + (b * kRows + r) * 64, _mm512_loadu_si512(in + r * in_stride + b * 64));
+#pragma GCC unroll 16
+        for (int piece = 0; piece < kPieces; ++piece) {
+            const std::byte* from = in + r * in_stride + piece * 16;
+            _mm512_store_si512(together + (piece * kRows + r) * 64,
+                               load_lanes_avx512<kRows>(from, in_stride));
         }
+    }
+    for (int piece = 0; piece < kPieces; ++piece) {
+        __m512i x[kRows];
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) x[r] = _mm512_load_si512(together + (piece * kRows + r) * 64);
+        store_columns_avx512<T>(x, out + piece * kRows * out_stride, out_stride);
     }
 }
 
@@ -351,6 +372,24 @@ GPUMAT_AVX512 void transpose_edge_avx512(const std::byte* in, std::int64_t in_st
     }
 }
 
+/// 16 bytes of each of two rows that are kRows apart, the first in the lower lane.
+template <int kRows>
+GPUMAT_AVX2 GPUMAT_INLINE __m256i load_lanes_avx2(const std::byte* from, std::int64_t in_stride) {
+    return _mm256_blend_epi32(_mm256_castsi128_si256(load_lane(from)),
+                              _mm256_broadcastsi128_si256(load_lane(from + kRows * in_stride)), 0xf0);
+}
+
+/// Transposes what `load_lanes_avx2` loaded from 16 / size rows in turn: a register becomes a row of `out`.
+template <class T>
+GPUMAT_AVX2 GPUMAT_INLINE void store_columns_avx2(__m256i (&x)[16 / sizeof(T)], std::byte* out,
+                                                  std::int64_t out_stride) {
+    constexpr int kRows = 16 / sizeof(T);
+    interleave_avx2<T>(x);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r)
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + r * out_stride), x[r]);
+}
+
 /// 32 / size rows of 32 bytes become 32 / size rows of 32 bytes. A row is read in 2 pieces, or only the
 /// first.
 template <class T>
@@ -360,30 +399,35 @@ GPUMAT_AVX2 GPUMAT_INLINE void transpose_block_avx2(const std::byte* in, std::in
     for (int piece = 0; piece < pieces; ++piece) {
         __m256i x[kRows];
 #pragma GCC unroll 16
-        for (int r = 0; r < kRows; ++r) {
-            const std::byte* from = in + r * in_stride + piece * 16;
-            x[r] = _mm256_blend_epi32(_mm256_castsi128_si256(load_lane(from)),
-                                      _mm256_broadcastsi128_si256(load_lane(from + kRows * in_stride)), 0xf0);
-        }
-        interleave_avx2<T>(x);
-#pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r)
-            _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + (piece * kRows + r) * out_stride), x[r]);
+            x[r] = load_lanes_avx2<kRows>(in + r * in_stride + piece * 16, in_stride);
+        store_columns_avx2<T>(x, out + piece * kRows * out_stride, out_stride);
     }
 }
 
-/// Brings blocks that lie side by side together: copies kRows runs of kBlocks * 32 bytes to blocks of rows of
-/// 32 bytes.
-template <int kRows, int kBlocks>
-GPUMAT_AVX2 GPUMAT_INLINE void bring_together_avx2(const std::byte* in, std::int64_t in_stride,
-                                                   std::byte* to) {
+/// The same for kBlocks blocks side by side, each row of which is read at once.
+template <class T, int kBlocks>
+GPUMAT_AVX2 GPUMAT_INLINE void transpose_together_avx2(const std::byte* in, std::int64_t in_stride,
+                                                       std::byte* out, std::int64_t out_stride) {
+    constexpr int kRows = 16 / sizeof(T);
+    constexpr int kPieces = 2 * kBlocks;
+    alignas(32) std::byte together[kPieces * kRows * 32];
     for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-        for (int b = 0; b < kBlocks; ++b) {
-            _mm256_store_si256(
-                reinterpret_cast<__m256i*>(to + (b * kRows + r) * 32),
-                _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + r * in_stride + b * 32)));
+#pragma GCC unroll 16
+        for (int piece = 0; piece < kPieces; ++piece) {
+            const std::byte* from = in + r * in_stride + piece * 16;
+            _mm256_store_si256(reinterpret_cast<__m256i*>(together + (piece * kRows + r) * 32),
+                               load_lanes_avx2<kRows>(from, in_stride));
         }
+    }
+    for (int piece = 0; piece < kPieces; ++piece) {
+        __m256i x[kRows];
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) {
+            const std::byte* from = together + (piece * kRows + r) * 32;
+            x[r] = _mm256_load_si256(reinterpret_cast<const __m256i*>(from));
+        }
+        store_columns_avx2<T>(x, out + piece * kRows * out_stride, out_stride);
     }
 }
 
@@ -425,18 +469,12 @@ GPUMAT_AVX512 void transpose_avx512(const std::byte* in, std::int64_t in_stride,
         std::byte* to = out + i * kSize;
         std::int64_t j = 0;
         if constexpr (sizeof(T) <= 2) {
-            constexpr int kBlocks = kTogetherBytes / (kSide * 64);
-            alignas(64) std::byte together[kTogetherBytes];
-            for (; j + kBlocks * kSide <= whole_cols; j += kBlocks * kSide) {
-                bring_together_avx512<kSide, kBlocks>(from + j * kSize, in_stride, together);
-                for (int b = 0; b < kBlocks; ++b)
-                    transpose_block_avx512<T>(together + b * kSide * 64, 64,
-                                              to + (j + b * kSide) * out_stride, out_stride);
-            }
-            for (; j < whole_cols; j += kSide) {
-                bring_together_avx512<kSide, 1>(from + j * kSize, in_stride, together);
-                transpose_block_avx512<T>(together, 64, to + j * out_stride, out_stride);
-            }
+            constexpr int kBlocks = kTogetherBytes / 64;
+            for (; j + kBlocks * kSide <= whole_cols; j += kBlocks * kSide)
+                transpose_together_avx512<T, kBlocks>(from + j * kSize, in_stride, to + j * out_stride,
+                                                      out_stride);
+            for (; j < whole_cols; j += kSide)
+                transpose_together_avx512<T, 1>(from + j * kSize, in_stride, to + j * out_stride, out_stride);
         }
         for (; j < whole_cols; j += kSide)
             transpose_block_avx512<T>(from + j * kSize, in_stride, to + j * out_stride, out_stride);
@@ -467,18 +505,12 @@ GPUMAT_AVX2 void transpose_avx2(const std::byte* in, std::int64_t in_stride, std
         std::byte* to = out + i * kSize;
         std::int64_t j = 0;
         if constexpr (sizeof(T) <= 2) {
-            constexpr int kBlocks = std::min<int>(kTogetherBytes / (kSide * 32), 8);
-            alignas(32) std::byte together[kBlocks * kSide * 32];
-            for (; j + kBlocks * kSide <= whole_cols; j += kBlocks * kSide) {
-                bring_together_avx2<kSide, kBlocks>(from + j * kSize, in_stride, together);
-                for (int b = 0; b < kBlocks; ++b)
-                    transpose_block_avx2<T>(together + b * kSide * 32, 32, to + (j + b * kSide) * out_stride,
-                                            out_stride);
-            }
-            for (; j < whole_cols; j += kSide) {
-                bring_together_avx2<kSide, 1>(from + j * kSize, in_stride, together);
-                transpose_block_avx2<T>(together, 32, to + j * out_stride, out_stride);
-            }
+            constexpr int kBlocks = kTogetherBytes / 32;
+            for (; j + kBlocks * kSide <= whole_cols; j += kBlocks * kSide)
+                transpose_together_avx2<T, kBlocks>(from + j * kSize, in_stride, to + j * out_stride,
+                                                    out_stride);
+            for (; j < whole_cols; j += kSide)
+                transpose_together_avx2<T, 1>(from + j * kSize, in_stride, to + j * out_stride, out_stride);
         }
         for (; j < whole_cols; j += kSide)
             transpose_block_avx2<T>(from + j * kSize, in_stride, to + j * out_stride, out_stride);
