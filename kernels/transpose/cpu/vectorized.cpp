@@ -47,9 +47,12 @@ constexpr std::int64_t kSwapBytes = 256;         // a side of a tile that is swa
 constexpr std::int64_t kStripBytes = 8192;       // of a row of the output, that one thread writes run by run
 constexpr std::int64_t kStripsAThread = 4;       // at least, where the strips can be shorter
 
-// Blocks of 1- and 2-byte elements have so many rows that these may push each other out of the cache between
-// the pieces in which they are read. The registers that they are turned from are therefore brought together
-// first, for all blocks in so many bytes of each row, so that a line that two share is read once.
+// Rows of a block push each other out of the first-level cache between the pieces in which they are read,
+// where they are many, or more than a set holds and a multiple of kSetsBytes apart, or nearly. The registers
+// that it is turned from are then brought together first, for all blocks in so many bytes of each row, so
+// that a line that two share is read once.
+constexpr int kSetLines = 8;  // or more
+constexpr std::int64_t kSetsBytes = 4096;
 constexpr int kTogetherBytes = 256;
 
 constexpr std::int64_t kDenseBytes = std::int64_t{32} << 10;  // of a result with short rows, staged at once
@@ -138,6 +141,12 @@ struct Rest {
     int pieces;         ///< a row; the last may reach into the rows below
     std::int64_t rows;  ///< that fill blocks and whose pieces end within what may be read
 };
+
+/// Whether a block is to be brought together: where its rows lie within two lines, modulo kSetsBytes.
+bool push_each_other_out(std::int64_t rows, std::int64_t in_stride, std::int64_t size) {
+    const std::int64_t past = in_stride % kSetsBytes;
+    return size <= 2 || rows * std::min(past, kSetsBytes - past) <= 2 * kLineBytes;
+}
 
 /// `cols` columns are left, and `whole_rows` rows fill blocks of `side` rows.
 Rest rest_of(std::int64_t whole_rows, std::int64_t cols, std::int64_t readable, std::int64_t in_stride,
@@ -468,12 +477,13 @@ GPUMAT_AVX512 void transpose_avx512(const std::byte* in, std::int64_t in_stride,
         const std::byte* from = in + i * in_stride;
         std::byte* to = out + i * kSize;
         std::int64_t j = 0;
-        if constexpr (sizeof(T) <= 2) {
+        if constexpr (kSide > kSetLines) {
+            const std::int64_t end = push_each_other_out(kSide, in_stride, kSize) ? whole_cols : 0;
             constexpr int kBlocks = kTogetherBytes / 64;
-            for (; j + kBlocks * kSide <= whole_cols; j += kBlocks * kSide)
+            for (; j + kBlocks * kSide <= end; j += kBlocks * kSide)
                 transpose_together_avx512<T, kBlocks>(from + j * kSize, in_stride, to + j * out_stride,
                                                       out_stride);
-            for (; j < whole_cols; j += kSide)
+            for (; j < end; j += kSide)
                 transpose_together_avx512<T, 1>(from + j * kSize, in_stride, to + j * out_stride, out_stride);
         }
         for (; j < whole_cols; j += kSide)
@@ -504,12 +514,13 @@ GPUMAT_AVX2 void transpose_avx2(const std::byte* in, std::int64_t in_stride, std
         const std::byte* from = in + i * in_stride;
         std::byte* to = out + i * kSize;
         std::int64_t j = 0;
-        if constexpr (sizeof(T) <= 2) {
+        if constexpr (kSide > kSetLines) {
+            const std::int64_t end = push_each_other_out(kSide, in_stride, kSize) ? whole_cols : 0;
             constexpr int kBlocks = kTogetherBytes / 32;
-            for (; j + kBlocks * kSide <= whole_cols; j += kBlocks * kSide)
+            for (; j + kBlocks * kSide <= end; j += kBlocks * kSide)
                 transpose_together_avx2<T, kBlocks>(from + j * kSize, in_stride, to + j * out_stride,
                                                     out_stride);
-            for (; j < whole_cols; j += kSide)
+            for (; j < end; j += kSide)
                 transpose_together_avx2<T, 1>(from + j * kSize, in_stride, to + j * out_stride, out_stride);
         }
         for (; j < whole_cols; j += kSide)
