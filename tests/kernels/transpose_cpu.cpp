@@ -97,12 +97,12 @@ std::vector<int> vectors_of(const Level& level) {
 // One type of every size that elements have; a transpose knows nothing else of a type.
 constexpr std::array kTypes = {Type::u8, Type::f16, Type::f32, Type::f64, Type::c128};
 
-// Around the sides of all tiles (8 … 256), long and thin, prime, empty.
+// Around the sides of all tiles (8 … 256), long and thin, prime, empty; and rows of nearly 4 KiB.
 constexpr std::array kShapes = std::to_array<std::pair<int, int>>({
     {0, 0},     {0, 5},     {5, 0},    {1, 1},     {1, 300},   {300, 1},   {2, 2},     {7, 9},
     {8, 8},     {15, 17},   {16, 16},  {17, 15},   {31, 33},   {32, 32},   {33, 31},   {63, 65},
     {64, 64},   {65, 63},   {97, 101}, {127, 129}, {128, 128}, {129, 127}, {255, 257}, {256, 128},
-    {257, 255}, {257, 257}, {3, 1000}, {1000, 3},  {5, 2048},  {2048, 5},
+    {257, 255}, {257, 257}, {3, 1000}, {1000, 3},  {5, 2048},  {2048, 5},  {20, 1024}, {1023, 1023},
 });
 
 }  // namespace
@@ -144,10 +144,10 @@ TEST_CASE("CPU transposes take every choice of every parameter", "[transpose]") 
 }
 
 TEST_CASE("CPU transposes of results beyond the cache", "[transpose]") {
-    // Large enough for streaming stores. Rows on lines (1024), off them (1031), and off them but of nearly a
-    // power of two, where 4-byte elements are read in another order (1023); low, with rows of 128
-    // bytes, a little less and a little more; of some hundred bytes, where the shape of a tile follows the
-    // width; so high that several strips of tiles lie below each other; and each turned over.
+    // Large enough for streaming stores. Rows on lines (1024) and off them (1023, 1031), the first two nearly
+    // a multiple of 4 KiB apart; low, with rows of 128 bytes, a little less and a little more; of some
+    // hundred bytes, where the shape of a tile follows the width; so high that several strips of tiles lie
+    // below each other; and each turned over.
     const Registry registry = Registry::standard();
     for (const Level* level : registry.levels(Operation::transpose, DeviceKind::cpu)) {
         for (const Type type : kTypes) {

@@ -47,14 +47,6 @@ constexpr std::int64_t kSwapBytes = 256;         // a side of a tile that is swa
 constexpr std::int64_t kStripBytes = 8192;       // of a row of the output, that one thread writes run by run
 constexpr std::int64_t kStripsAThread = 4;       // at least, where the strips can be shorter
 
-// Rows of a block push each other out of the first-level cache between the pieces in which they are read,
-// where they are many, or more than a set holds and a multiple of kSetsBytes apart, or nearly. The registers
-// that it is turned from are then brought together first, for all blocks in so many bytes of each row, so
-// that a line that two share is read once.
-constexpr int kSetLines = 8;  // or more
-constexpr std::int64_t kSetsBytes = 4096;
-constexpr int kTogetherBytes = 256;
-
 constexpr std::int64_t kDenseBytes = std::int64_t{32} << 10;  // of a result with short rows, staged at once
 static_assert(kDenseBytes >= kLineBytes * kLowBytes, "a line of columns fits");
 constexpr std::int64_t kBytesAtOnce = std::int64_t{1} << 20;      // that a thread takes at least
@@ -136,17 +128,24 @@ void stream_plain(std::byte* from, std::byte* to, std::int64_t bytes, Part) {
 
 #ifdef __x86_64__
 
+// Rows of a block that share few sets of the first-level cache push each other out between the pieces in
+// which they are read: those of 1- and 2-byte elements, as they are many, and 16 of 4-byte elements where
+// `share_sets` says so. The registers that such a block is turned from are brought together first, for all
+// blocks in so many bytes of each row, so that a line that two of them share is read once.
+constexpr int kTogetherBytes = 256;
+constexpr std::int64_t kSetsBytes = 4096;  // addresses so far apart are in the same set
+
+/// Whether so many rows start within two lines of each other, modulo kSetsBytes.
+bool share_sets(std::int64_t rows, std::int64_t in_stride) {
+    const std::int64_t past = in_stride % kSetsBytes;
+    return rows * std::min(past, kSetsBytes - past) <= 2 * kLineBytes;
+}
+
 /// The columns that fill no block are taken by blocks as well, in pieces of 16 bytes a row.
 struct Rest {
     int pieces;         ///< a row; the last may reach into the rows below
     std::int64_t rows;  ///< that fill blocks and whose pieces end within what may be read
 };
-
-/// Whether a block is to be brought together: where its rows lie within two lines, modulo kSetsBytes.
-bool push_each_other_out(std::int64_t rows, std::int64_t in_stride, std::int64_t size) {
-    const std::int64_t past = in_stride % kSetsBytes;
-    return size <= 2 || rows * std::min(past, kSetsBytes - past) <= 2 * kLineBytes;
-}
 
 /// `cols` columns are left, and `whole_rows` rows fill blocks of `side` rows.
 Rest rest_of(std::int64_t whole_rows, std::int64_t cols, std::int64_t readable, std::int64_t in_stride,
@@ -312,8 +311,8 @@ GPUMAT_AVX512 GPUMAT_INLINE __m512i load_lanes_avx512(const std::byte* from, std
 
 /// Transposes what `load_lanes_avx512` loaded from 16 / size rows in turn: a register becomes a row of `out`.
 template <class T>
-GPUMAT_AVX512 GPUMAT_INLINE void store_columns_avx512(__m512i (&x)[16 / sizeof(T)], std::byte* out,
-                                                      std::int64_t out_stride) {
+GPUMAT_AVX512 GPUMAT_INLINE void transpose_and_store_avx512(__m512i (&x)[16 / sizeof(T)], std::byte* out,
+                                                            std::int64_t out_stride) {
     constexpr int kRows = 16 / sizeof(T);
     interleave_avx512<T>(x);
 #pragma GCC unroll 16
@@ -332,11 +331,11 @@ GPUMAT_AVX512 GPUMAT_INLINE void transpose_block_avx512(const std::byte* in, std
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r)
             x[r] = load_lanes_avx512<kRows>(in + r * in_stride + piece * 16, in_stride);
-        store_columns_avx512<T>(x, out + piece * kRows * out_stride, out_stride);
+        transpose_and_store_avx512<T>(x, out + piece * kRows * out_stride, out_stride);
     }
 }
 
-/// The same for kBlocks blocks side by side, each row of which is read at once.
+/// The same for kBlocks blocks side by side, whose rows are read from end to end, four at a time.
 template <class T, int kBlocks>
 GPUMAT_AVX512 GPUMAT_INLINE void transpose_together_avx512(const std::byte* in, std::int64_t in_stride,
                                                            std::byte* out, std::int64_t out_stride) {
@@ -355,7 +354,7 @@ GPUMAT_AVX512 GPUMAT_INLINE void transpose_together_avx512(const std::byte* in, 
         __m512i x[kRows];
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r) x[r] = _mm512_load_si512(together + (piece * kRows + r) * 64);
-        store_columns_avx512<T>(x, out + piece * kRows * out_stride, out_stride);
+        transpose_and_store_avx512<T>(x, out + piece * kRows * out_stride, out_stride);
     }
 }
 
@@ -390,8 +389,8 @@ GPUMAT_AVX2 GPUMAT_INLINE __m256i load_lanes_avx2(const std::byte* from, std::in
 
 /// Transposes what `load_lanes_avx2` loaded from 16 / size rows in turn: a register becomes a row of `out`.
 template <class T>
-GPUMAT_AVX2 GPUMAT_INLINE void store_columns_avx2(__m256i (&x)[16 / sizeof(T)], std::byte* out,
-                                                  std::int64_t out_stride) {
+GPUMAT_AVX2 GPUMAT_INLINE void transpose_and_store_avx2(__m256i (&x)[16 / sizeof(T)], std::byte* out,
+                                                        std::int64_t out_stride) {
     constexpr int kRows = 16 / sizeof(T);
     interleave_avx2<T>(x);
 #pragma GCC unroll 16
@@ -410,11 +409,11 @@ GPUMAT_AVX2 GPUMAT_INLINE void transpose_block_avx2(const std::byte* in, std::in
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r)
             x[r] = load_lanes_avx2<kRows>(in + r * in_stride + piece * 16, in_stride);
-        store_columns_avx2<T>(x, out + piece * kRows * out_stride, out_stride);
+        transpose_and_store_avx2<T>(x, out + piece * kRows * out_stride, out_stride);
     }
 }
 
-/// The same for kBlocks blocks side by side, each row of which is read at once.
+/// The same for kBlocks blocks side by side, whose rows are read from end to end, two at a time.
 template <class T, int kBlocks>
 GPUMAT_AVX2 GPUMAT_INLINE void transpose_together_avx2(const std::byte* in, std::int64_t in_stride,
                                                        std::byte* out, std::int64_t out_stride) {
@@ -436,7 +435,7 @@ GPUMAT_AVX2 GPUMAT_INLINE void transpose_together_avx2(const std::byte* in, std:
             const std::byte* from = together + (piece * kRows + r) * 32;
             x[r] = _mm256_load_si256(reinterpret_cast<const __m256i*>(from));
         }
-        store_columns_avx2<T>(x, out + piece * kRows * out_stride, out_stride);
+        transpose_and_store_avx2<T>(x, out + piece * kRows * out_stride, out_stride);
     }
 }
 
@@ -477,8 +476,8 @@ GPUMAT_AVX512 void transpose_avx512(const std::byte* in, std::int64_t in_stride,
         const std::byte* from = in + i * in_stride;
         std::byte* to = out + i * kSize;
         std::int64_t j = 0;
-        if constexpr (kSide > kSetLines) {
-            const std::int64_t end = push_each_other_out(kSide, in_stride, kSize) ? whole_cols : 0;
+        if constexpr (sizeof(T) <= 4) {
+            const std::int64_t end = sizeof(T) <= 2 || share_sets(kSide, in_stride) ? whole_cols : 0;
             constexpr int kBlocks = kTogetherBytes / 64;
             for (; j + kBlocks * kSide <= end; j += kBlocks * kSide)
                 transpose_together_avx512<T, kBlocks>(from + j * kSize, in_stride, to + j * out_stride,
@@ -514,13 +513,12 @@ GPUMAT_AVX2 void transpose_avx2(const std::byte* in, std::int64_t in_stride, std
         const std::byte* from = in + i * in_stride;
         std::byte* to = out + i * kSize;
         std::int64_t j = 0;
-        if constexpr (kSide > kSetLines) {
-            const std::int64_t end = push_each_other_out(kSide, in_stride, kSize) ? whole_cols : 0;
+        if constexpr (sizeof(T) <= 2) {
             constexpr int kBlocks = kTogetherBytes / 32;
-            for (; j + kBlocks * kSide <= end; j += kBlocks * kSide)
+            for (; j + kBlocks * kSide <= whole_cols; j += kBlocks * kSide)
                 transpose_together_avx2<T, kBlocks>(from + j * kSize, in_stride, to + j * out_stride,
                                                     out_stride);
-            for (; j < end; j += kSide)
+            for (; j < whole_cols; j += kSide)
                 transpose_together_avx2<T, 1>(from + j * kSize, in_stride, to + j * out_stride, out_stride);
         }
         for (; j < whole_cols; j += kSide)
