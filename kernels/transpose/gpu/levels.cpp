@@ -76,7 +76,7 @@ std::span<const Level> levels() {
             .device = device,
             .number = 8,
             .name = "vectorized",
-            .summary = "words of 8 and 16 bytes, squares turned in registers, swizzled tile, tiles by column",
+            .summary = "words of 4 to 16 bytes, squares turned in registers, swizzled tile, tiles by column",
             .removes = "instructions for each element, and too few bytes in flight",
             .unsupported = GPUMAT_GPU_LEVEL(vectorized_unsupported),
             .prepare = GPUMAT_GPU_LEVEL(prepare_vectorized)},
