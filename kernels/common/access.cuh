@@ -31,8 +31,9 @@ struct WordOf<16> {
 /// What an access asks of the caches. `normal`: the default. `once`: the data is not used again, so a load
 /// takes no room in L1, and a store is the first to leave L2. `keep`, for loads of 4 to 16 bytes: L2 reads
 /// the whole 256 bytes around the word and gives them up last, so that what is written meanwhile does not
-/// drive out the rest of a line before it is read.
-enum class Cache { normal, once, keep };
+/// drive out the rest of a line before it is read. `last`, for loads of 8 bytes: L2 gives up the word's line
+/// last, and reads no more than it needs.
+enum class Cache { normal, once, keep, last };
 
 /// The policy of lines that leave L2 last.
 __device__ __forceinline__ std::uint64_t leave_last() {
@@ -67,13 +68,27 @@ __device__ __forceinline__ Word load_kept(const Word* address) {
     return word;
 }
 
-/// Reads a word. With `once` and `keep` no thread of this kernel may write it.
+__device__ __forceinline__ uint2 load_last(const uint2* address) {
+#if __CUDA_ARCH__ >= 800
+    uint2 word;
+    asm("ld.global.nc.L2::cache_hint.v2.u32 {%0, %1}, [%2], %3;"
+        : "=r"(word.x), "=r"(word.y)
+        : "l"(address), "l"(leave_last()));
+    return word;
+#else
+    return *address;
+#endif
+}
+
+/// Reads a word. But with `normal` no thread of this kernel may write it.
 template <Cache CACHE, class Word>
 __device__ __forceinline__ Word load_word(const Word* address) {
     if constexpr (CACHE == Cache::normal || sizeof(Word) < 4) {
         return *address;
     } else if constexpr (CACHE == Cache::keep) {
         return load_kept(address);
+    } else if constexpr (CACHE == Cache::last) {
+        return load_last(address);
     } else if constexpr (sizeof(Word) == 16) {
         uint4 word;
         asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"

@@ -118,7 +118,7 @@ template <>
 struct Choices<1> {
     using Low = Plans<ShortPlan<8, 64, 1>, ShortPlan<8, 32, 4>, ShortPlan<8, 32, 8>, ShortPlan<8, 32, 16>>;
     using Narrow = Plans<ShortPlan<8, 2, 64>, ShortPlan<8, 4, 32>, ShortPlan<8, 8, 32>, ShortPlan<8, 16, 32>>;
-    using Large = WordPlan<16, 16, 16, 256, kColumns, Cache::keep>;
+    using Large = WordPlan<8, 32, 32, 512, kColumns, Cache::last, Cache::normal, 0, 2>;
     using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep, Cache::normal, 0, 2>;
     using Small = WordPlan<8, 16, 16, 128, kColumns, Cache::once, Cache::once>;
     using Fine = WordPlan<4, 32, 64, 512, kColumns, Cache::keep>;
@@ -148,8 +148,8 @@ struct Choices<2> {
                       ShortPlan<8, 32, 8>, ShortPlan<16, 16, 8>, ShortPlan<8, 32, 16>>;
     using Narrow = Plans<ShortPlan<8, 1, 64>, ShortPlan<16, 2, 64>, ShortPlan<8, 4, 32>, ShortPlan<16, 4, 32>,
                          ShortPlan<8, 8, 32>, ShortPlan<16, 8, 16>, ShortPlan<8, 16, 32>>;
-    using Large = WordPlan<16, 16, 16, 256, kColumns, Cache::keep, Cache::normal, 0, 3, Cache::keep>;
-    using Ragged = Large;
+    using Large = WordPlan<8, 32, 32, 1024, kColumns, Cache::last, Cache::normal, 80, 2>;
+    using Ragged = WordPlan<16, 16, 16, 256, kColumns, Cache::keep, Cache::normal, 0, 3, Cache::keep>;
     using Small = WordPlan<8, 16, 16, 256, kColumns, Cache::once>;
     using Fine = WordPlan<8, 32, 32, 1024, kColumns, Cache::keep>;
     using FineSmall = Small;
@@ -162,7 +162,7 @@ struct Choices<2> {
     static constexpr int kNarrow_columns = 2;
     static constexpr unsigned kSmallTiles = 3;
     static constexpr std::int64_t kSmallSide = 0;
-    static constexpr unsigned kLargeTiles = 3;
+    static constexpr unsigned kLargeTiles = 14;
     static constexpr unsigned kSmallShifted = 3;
     static constexpr ThinPlan kThin{.tall_most = 151,
                                     .wide_most = 207,
