@@ -32,7 +32,7 @@ struct WordOf<16> {
 /// takes no room in L1, and a store is the first to leave L2. `keep`, for loads of 4 to 16 bytes: L2 reads
 /// the whole 256 bytes around the word and gives them up last, so that what is written meanwhile does not
 /// drive out the rest of a line before it is read. `last`, for loads of 8 bytes: L2 gives up the word's line
-/// last, and reads no more than it needs.
+/// last, and reads no more around it.
 enum class Cache { normal, once, keep, last };
 
 /// The policy of lines that leave L2 last.
@@ -80,7 +80,7 @@ __device__ __forceinline__ uint2 load_last(const uint2* address) {
 #endif
 }
 
-/// Reads a word. But with `normal` no thread of this kernel may write it.
+/// Reads a word. Except with `normal`, no thread of this kernel may write it.
 template <Cache CACHE, class Word>
 __device__ __forceinline__ Word load_word(const Word* address) {
     if constexpr (CACHE == Cache::normal || sizeof(Word) < 4) {

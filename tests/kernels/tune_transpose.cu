@@ -86,7 +86,17 @@ using T = ElementOf<kBytes>::type;
 std::vector<Candidate> candidates;
 
 const char* text(Cache cache) {
-    return cache == Cache::once ? "once" : cache == Cache::keep ? "keep" : "-";
+    switch (cache) {
+        case Cache::once:
+            return "once";
+        case Cache::keep:
+            return "keep";
+        case Cache::last:
+            return "last";
+        case Cache::normal:
+            break;
+    }
+    return "-";
 }
 
 template <class Kernel>
@@ -244,6 +254,7 @@ void add_short(Plans<PLANS...>) {
 }
 
 void collect() {
+    add_words<Choices<kBytes>::Large>({kColumns});
     add_words<Choices<kBytes>::Ragged>({kColumns});
     add_short(Choices<kBytes>::Low{});
     add_short(Choices<kBytes>::Narrow{});

@@ -23,6 +23,8 @@
 //
 // Source of the idea: the interleaving network is a perfect shuffle (H. Stone, 1971); staging a tile
 // against conflict misses is the "copy optimization" of M. Lam, E. Rothberg and M. Wolf (1991).
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -135,10 +137,23 @@ void stream_plain(std::byte* from, std::byte* to, std::int64_t bytes, Part) {
 constexpr int kTogetherBytes = 256;
 constexpr std::int64_t kSetsBytes = 4096;  // addresses so far apart are in the same set
 
-/// Whether so many rows start within two lines of each other, modulo kSetsBytes.
+/// Lines in a set of the first-level cache, or at most 0 where the system does not tell.
+long first_level_ways() {
+#ifdef _SC_LEVEL1_DCACHE_ASSOC
+    static const long kWays = sysconf(_SC_LEVEL1_DCACHE_ASSOC);
+    return kWays;
+#else
+    return 0;
+#endif
+}
+
+/// Whether so many rows start within two lines of each other, modulo kSetsBytes, and a set is small: with 12
+/// lines in one it costs more than it brings (measured).
 bool share_sets(std::int64_t rows, std::int64_t in_stride) {
+    constexpr long kFewWays = 8;
     const std::int64_t past = in_stride % kSetsBytes;
-    return rows * std::min(past, kSetsBytes - past) <= 2 * kLineBytes;
+    return first_level_ways() > 0 && first_level_ways() <= kFewWays &&
+           rows * std::min(past, kSetsBytes - past) <= 2 * kLineBytes;
 }
 
 /// The columns that fill no block are taken by blocks as well, in pieces of 16 bytes a row.
@@ -607,7 +622,7 @@ Rows rows_of(const std::byte* first, std::int64_t stride, std::int64_t bytes, st
 }
 
 /// Asks for `bytes` bytes, to the second-level cache: rows a power of two apart would not fit the first. In
-/// long rows the last line is asked for twice: without it they are slower on some processors (measured).
+/// long rows the last line is asked for twice: without that they are slower on some processors (README.md).
 void prefetch(const std::byte* row, std::int64_t bytes) {
     constexpr std::int64_t kLongBytes = 512;
     const auto past = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(row) % kLineBytes);

@@ -7,16 +7,16 @@
 // shared-memory accesses for each element (one of each for 16 bytes, where `padded` spends four for an
 // element), and keeps enough bytes in flight: a multiprocessor needs about 22 KB on an H200. Blocks take the
 // tiles by column, or in bands (order.hpp), so that those in flight cover a compact part of both matrices.
-// What is read leaves L2 last, and large matrices in whole lines ask L2 for tiles ahead of their turn
-// (ahead.cuh), so that what is written meanwhile drives nothing out that is still to be read; a thread then
-// moves 16 bytes in all, as a copy's does, and a block finds its tile in a few instructions, for which its
-// loads wait. Rows that are not whole words are read in aligned words all the same and written in whole
-// sectors, through tiles that are shifted row by row (shifted.cuh); matrices of a few columns or rows have
-// low and narrow tiles, or where words are not whole kernels whose tiles are one run of memory on the thin
-// side (thin.cuh). Traffic: every element crosses device memory once in each direction; `shifted` reads the
-// rows above a tile again, from L2. What limits it: device memory, and for small matrices the latency of one
-// tile. Which shape of tile serves which element size is measured: tuning.hpp. Sources: swizzled tiles and
-// conflict-free phases, CUDA C++ Programming Guide, "Shared Memory"; Little's law.
+// What is read leaves L2 last, and large matrices in whole lines, but of bytes, ask L2 for tiles ahead of
+// their turn (ahead.cuh), so that what is written meanwhile drives nothing out that is still to be read; of 4
+// bytes and wider a thread then moves 16 bytes in all, as a copy's does, and a block finds its tile in a few
+// instructions, for which its loads wait. Rows that are not whole words are read in aligned words all the
+// same and written in whole sectors, through tiles that are shifted row by row (shifted.cuh); matrices of a
+// few columns or rows have low and narrow tiles, or where words are not whole kernels whose tiles are one run
+// of memory on the thin side (thin.cuh). Traffic: every element crosses device memory once in each direction;
+// `shifted` reads the rows above a tile again, from L2. What limits it: device memory, and for small matrices
+// the latency of one tile. Which shape of tile serves which element size is measured: tuning.hpp. Sources:
+// swizzled tiles and conflict-free phases, CUDA C++ Programming Guide, "Shared Memory"; Little's law.
 #include <algorithm>
 #include <optional>
 #include <string>
