@@ -144,8 +144,8 @@ TEST_CASE("CPU transposes take every choice of every parameter", "[transpose]") 
 }
 
 TEST_CASE("CPU transposes of results beyond the cache", "[transpose]") {
-    // Large enough for streaming stores. Rows on lines (1024) and off them (1023, 1031), the first two nearly
-    // a multiple of 4 KiB apart; low, with rows of 128 bytes, a little less and a little more; of some
+    // Large enough for streaming stores. Rows on lines (1024) and off them (519, 1023, 1031), 1023 and 1024
+    // nearly a multiple of 4 KiB apart; low, with rows of 128 bytes, a little less and a little more; of some
     // hundred bytes, where the shape of a tile follows the width; so high that several strips of tiles lie
     // below each other; and each turned over.
     const Registry registry = Registry::standard();
@@ -154,8 +154,8 @@ TEST_CASE("CPU transposes of results beyond the cache", "[transpose]") {
             const auto size = static_cast<std::int64_t>(size_of(type));
             for (const std::int64_t m :
                  {std::int64_t{1}, std::int64_t{3}, 100 / size + 1, 128 / size, 128 / size + 1, 208 / size,
-                  260 / size + 1, 700 / size, std::int64_t{1023}, std::int64_t{1024}, std::int64_t{1031},
-                  16384 / size + 7}) {
+                  260 / size + 1, 700 / size, std::int64_t{519}, std::int64_t{1023}, std::int64_t{1024},
+                  std::int64_t{1031}, 16384 / size + 7}) {
                 const std::int64_t n = (std::int64_t{5} << 18) / m / size + 3;
                 for (const auto& [rows, cols] : {std::pair{m, n}, std::pair{n, m}}) {
                     for (const int vector : vectors_of(*level)) {

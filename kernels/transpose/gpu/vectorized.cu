@@ -277,15 +277,18 @@ bool serves_large(const TileOrder& order, const GpuInfo& gpu) {
     return order.places() != Places::any && 2 * LARGE::kThreads <= gpu.threads_per_multiprocessor;
 }
 
-/// The launch of a kernel that takes for granted what the order allows: every instruction before its loads
-/// costs.
-template <class T, class LARGE>
-Launch launch_large(const Problem& problem, const Operands& operands, const Device& device,
-                    const TileOrder& order) {
-    return launch_words<T, LARGE>(problem, operands, device, order,
-                                  order.places() == Places::columns
-                                      ? vectorized_kernel<T, LARGE, Places::columns>
-                                      : vectorized_kernel<T, LARGE, Places::turns>);
+/// The kernel that takes for granted what the order allows: every instruction before its loads costs.
+template <class T, class PLAN>
+WordsKernel kernel_for(const TileOrder& order) {
+    switch (order.places()) {
+        case Places::columns:
+            return vectorized_kernel<T, PLAN, Places::columns>;
+        case Places::turns:
+            return vectorized_kernel<T, PLAN, Places::turns>;
+        case Places::any:
+            break;
+    }
+    return vectorized_kernel<T, PLAN>;
 }
 
 /// The tiles of Large for each multiprocessor.
@@ -309,14 +312,14 @@ Launch launch_whole_words(const Problem& problem, const Operands& operands, cons
     if (lines && each >= Choice::kLargeTiles && whole_words(problem, operands, Large::kWord_bytes)) {
         const TileOrder order = words_order<T, Large>(problem);
         if (serves_large<Large>(order, device.gpu->info()))
-            return launch_large<T, Large>(problem, operands, device, order);
+            return launch_words<T, Large>(problem, operands, device, order, kernel_for<T, Large>(order));
     }
     if constexpr (requires { typename Choice::Shifted; }) {
         if (prefers_shifted<T>(problem, device)) return launch_filling_shifted<T>(problem, operands, device);
     }
     using Ragged = typename Choice::Ragged;
-    return launch_words<T, Ragged>(problem, operands, device,
-                                   words_order<T, Ragged>(problem, band_of<T, Ragged>(problem, device)));
+    const TileOrder order = words_order<T, Ragged>(problem, band_of<T, Ragged>(problem, device));
+    return launch_words<T, Ragged>(problem, operands, device, order, kernel_for<T, Ragged>(order));
 }
 
 /// The launch for rows of words that are whole, but too narrow for the other plans; or none, where columns of
