@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/common/intrinsics.hpp"
+#include "kernels/transpose/cpu/streaming.hpp"
 #include "kernels/transpose/move.hpp"
 
 #define GPUMAT_INLINE __attribute__((always_inline)) inline
@@ -274,7 +275,7 @@ GPUMAT_AVX512 GPUMAT_INLINE void transpose_together_avx512(const std::byte* in, 
     }
 }
 
-/// Transposes what is no whole block; the rows of `out` are written as `TransposeBlock` says.
+/// Transposes what is no whole block; the rows of `out` are written as `TransposeRectangle` says.
 template <class T>
 GPUMAT_AVX512 void transpose_edge_avx512(const std::byte* in, std::int64_t in_stride, std::int64_t rows,
                                          std::int64_t cols, std::byte* out, std::int64_t out_stride) {
@@ -359,7 +360,7 @@ GPUMAT_AVX2 GPUMAT_INLINE void transpose_together_avx2(const std::byte* in, std:
     }
 }
 
-/// Transposes what is no whole block; the rows of `out` are written as `TransposeBlock` says.
+/// Transposes what is no whole block; the rows of `out` are written as `TransposeRectangle` says.
 template <class T>
 GPUMAT_AVX2 void transpose_edge_avx2(const std::byte* in, std::int64_t in_stride, std::int64_t rows,
                                      std::int64_t cols, std::byte* out, std::int64_t out_stride) {

@@ -19,13 +19,14 @@ class Pending {
         : runs_(runs),
           requests_(rows, runs.count),
           write_(write_for(width, runs, requests_)),
-          batch_(runs.count > 0 ? std::max<std::int64_t>(kBatchBytes / runs.bytes, 1) : 0) {}
+          batch_(runs.count > 0 ? (kBatchBytes + runs.bytes - 1) / runs.bytes : 0),
+          batch_bytes_(batch_ * runs.bytes) {}
 
     /// So many bytes more were staged: does as much of what is to be done.
     void advance(std::int64_t bytes) {
         staged_ += bytes;
-        if (staged_ < kBatchBytes || written_ == runs_.count) return;
-        staged_ = 0;
+        if (staged_ < batch_bytes_ || written_ == runs_.count) return;
+        staged_ -= batch_bytes_;
         write_to(std::min(written_ + batch_, runs_.count));
     }
 
@@ -41,13 +42,15 @@ class Pending {
         written_ = end;
     }
 
-    /// Of runs that are written at once: less costs calls, more makes bursts.
+    /// Of runs that are written at once, at least; no less than is staged at once. Less costs calls, more
+    /// makes bursts.
     static constexpr std::int64_t kBatchBytes = 1024;
 
     Runs runs_;
     Requests requests_;
     Write write_ = nullptr;
-    std::int64_t batch_ = 0;    ///< runs that are written at once
+    std::int64_t batch_ = 0;  ///< runs that are written at once
+    std::int64_t batch_bytes_ = 0;
     std::int64_t written_ = 0;  ///< runs
     std::int64_t staged_ = 0;   ///< bytes for which no run was written yet
 };

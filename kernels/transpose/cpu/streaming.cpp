@@ -10,7 +10,7 @@ namespace gpumat::transpose::cpu {
 namespace {
 
 /// The bytes between the start of the line that an address lies in and the address.
-std::int64_t past_line(const std::byte* at) {
+[[maybe_unused]] std::int64_t past_line(const std::byte* at) {
     return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(at) % kLineBytes);
 }
 
@@ -326,7 +326,8 @@ GPUMAT_AVX2 void write_off_lines_avx2(const Runs& runs, const Requests& requests
 
 }  // namespace
 
-Write write_for(VectorWidth width, const Runs& runs, const Requests& requests) {
+Write write_for([[maybe_unused]] VectorWidth width, [[maybe_unused]] const Runs& runs,
+                [[maybe_unused]] const Requests& requests) {
 #ifdef __x86_64__
     const bool whole = runs.bytes == 2 * kLineBytes && requests.whole_pieces();
     const bool on = whole && past_line(runs.to) == 0 && runs.to_stride % kLineBytes == 0;

@@ -28,7 +28,7 @@ struct Runs {
     std::int64_t bytes = 0;  ///< whole lines, unless `last`
     std::int64_t count = 0;
     /// A line for each run, on a line: what begins a line that the next run in the same row completes.
-    /// Nothing is kept where the runs are the first and the last.
+    /// May be null where the runs are the first and the last.
     std::byte* kept = nullptr;
     bool first = true;  ///< the runs begin what one thread writes of their rows
     bool last = true;   ///< they end it
@@ -54,7 +54,7 @@ class Requests {
     /// Whether rows are whole pieces, and just one belongs to each run.
     [[nodiscard]] bool whole_pieces() const { return whole_pieces_; }
 
-    /// Asks for all that belongs to no run.
+    /// Asks for all, where nothing belongs to runs: there are none, or rows are shorter than a piece.
     void finish() const;
 
   private:

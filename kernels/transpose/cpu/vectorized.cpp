@@ -10,9 +10,8 @@
 //  - The buffer's rows are written with streaming stores of whole lines, which do not read the output
 //    first. Where rows of the output do not start on lines, what is left of a line is kept until the tile
 //    below completes it; only the ends of a strip of tiles are ordinary stores.
-//  - While a tile is turned, some of the tile before is written and some of the tile after is asked for,
-//  again
-//    and again (pending.hpp): otherwise a processor's core turns, writes or waits, and does not reach the
+//  - While a tile is turned, some of the tile before is written and some of the tile after is asked
+//    for, again and again (pending.hpp): otherwise a core turns, writes or waits, and does not reach the
 //    speed of its copies.
 //
 // Traffic: every element read once and written once, nothing else, as in a copy. What limits it: memory, as a
@@ -59,9 +58,9 @@ struct Shape {
     std::int64_t run_bytes;    ///< a tile's part of one row of the output
 };
 
-/// The shape for elements of `size` bytes. A tile reads as many lines as it writes, and the buffers of two
-/// fit a first-level cache of 48 KiB. Strips are wider, so that a line that two tiles share is still in a
-/// cache for the second, and read once.
+/// The shape for elements of `size` bytes. A tile reads as many lines as it writes, and where it is not
+/// narrow, the buffers of two take 24 KiB, of bytes 48. Strips are wider, so that a line that two tiles share
+/// is still in a cache for the second, and read once.
 constexpr Shape shape_for(std::int64_t size) {
     if (size <= 2) return {.strip_bytes = 512, .tile_bytes = 128, .run_bytes = 128};
     return {
@@ -224,6 +223,7 @@ void transpose(const std::byte* in, std::byte* out, std::int64_t m, std::int64_t
     constexpr std::int64_t kSize = sizeof(T);
     constexpr Shape kShape = shape_for(kSize);
     static_assert(kShape.tile_bytes % kLineBytes == 0, "tiles are made of whole lines");
+    static_assert(kShape.strip_bytes % kShape.tile_bytes == 0, "strips are made of whole tiles");
     static_assert(kShape.run_bytes % (2 * kLineBytes) == 0 && kLongRunBytes % (2 * kLineBytes) == 0,
                   "rows of the buffer start in different sets");
     constexpr std::int64_t kCols = kShape.strip_bytes / kSize;
