@@ -192,8 +192,8 @@ GPUMAT_AVX512 void write_on_lines_avx512(const Runs& runs, const Requests& reque
     }
 }
 
-/// The same off the lines, neither the first runs nor the last. Of a line that a run begins on nothing is
-/// kept.
+/// The same off the lines, neither the first runs nor the last. What was kept for a run that begins on a line
+/// is not used.
 GPUMAT_AVX512 void write_off_lines_avx512(const Runs& runs, const Requests& requests, std::int64_t begin,
                                           std::int64_t end) {
     Requests::WholePieces pieces(requests, begin);
