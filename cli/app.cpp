@@ -1,21 +1,29 @@
 #include "cli/app.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 
+#include "cli/commands.hpp"
 #include "cli/context.hpp"
+#include "cli/printable.hpp"
+#include "cli/suggestion.hpp"
 #include "formats/registry.hpp"
-#include "lib/atomic_output.hpp"
 #include "lib/core/error.hpp"
+#include "lib/signal_cleanup.hpp"
 #include "lib/version.hpp"
 
 namespace gpumat::cli {
@@ -34,13 +42,51 @@ Exit codes: 0 done and verified, 1 verified and differs, 2 usage, 3 input, 4 out
 5 level or device cannot serve, 6 memory or threads, 7 device failure, 8 not comparable,
 128+n ended by signal n (141: the reader of a pipe closed it early).)";
 
+/// A command that is no operation; the operations come from their rows.
+struct Command {
+    std::string_view name;
+    bool may_be_job;
+    void (*add)(CLI::App& app, Context& context);
+};
+constexpr std::array kCommands = {
+    Command{"verify", true, add_verify},     Command{"compare", true, add_compare},
+    Command{"generate", true, add_generate}, Command{"convert", true, add_convert},
+    Command{"batch", false, add_batch},      Command{"bench", false, add_bench},
+    Command{"tune", false, add_tune},        Command{"probe", false, add_probe},
+    Command{"levels", false, add_levels},    Command{"info", true, add_info},
+    Command{"devices", false, add_devices},
+};
+
+/// Opens standard streams that are closed, the wrong way round: using them stays an error, and no file of
+/// ours gets their numbers, so that nothing is printed into it.
+void hold_standard_streams() {
+    for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        if (fcntl(number, F_GETFD) == -1)
+            static_cast<void>(open("/dev/null", number == 0 ? O_WRONLY : O_RDONLY));
+    }
+}
+
+/// A message in one line, whatever the names in it hold.
+class PrintableMessage : public spdlog::custom_flag_formatter {
+  public:
+    void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& to) override {
+        const std::string text = printable({message.payload.data(), message.payload.size()});
+        to.append(text.data(), text.data() + text.size());
+    }
+    [[nodiscard]] std::unique_ptr<custom_flag_formatter> clone() const override {
+        return std::make_unique<PrintableMessage>();
+    }
+};
+
 /// Messages go to standard error: plain lines, coloured by severity on a terminal.
 void set_up_logging() {
     const bool plain = std::getenv("NO_COLOR") != nullptr;
     auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_st>(plain ? spdlog::color_mode::never
                                                                             : spdlog::color_mode::automatic);
     auto logger = std::make_shared<spdlog::logger>("gpumat", std::move(sink));
-    logger->set_pattern("gpumat: %^%v%$");
+    auto formatter = std::make_unique<spdlog::pattern_formatter>();
+    formatter->add_flag<PrintableMessage>('*').set_pattern("gpumat: %^%*%$");
+    logger->set_formatter(std::move(formatter));
     logger->set_level(spdlog::level::warn);
     spdlog::set_default_logger(std::move(logger));
 }
@@ -50,18 +96,46 @@ void refuse_dataset_of_stream(const std::string& argument) {
     if (argument.starts_with("-:/")) formats::recognise(formats::parse_reference(argument));
 }
 
+/// For the first word that the command does not know, where it is like an option or a command that there is.
+std::string suggestion_for(const CLI::App& command) {
+    const std::vector<std::string> unknown = command.remaining();
+    if (unknown.empty()) return "";
+    const std::string word = unknown.front().substr(0, unknown.front().find('='));
+    std::vector<std::string> known;
+    if (word.starts_with("--")) {
+        for (const CLI::Option* option : command.get_options()) {
+            for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+        }
+    } else {
+        for (const CLI::App* inner : command.get_subcommands([](const CLI::App*) { return true; }))
+            known.push_back(inner->get_name());
+    }
+    return suggestion(word, known);
+}
+
+/// CLI11 says of an unknown command only that one is required.
+std::string what_is_wrong(const CLI::App& command, const CLI::ParseError& result) {
+    const std::vector<std::string> unknown = command.remaining();
+    const bool has_commands = !command.get_subcommands([](const CLI::App*) { return true; }).empty();
+    const bool no_command = has_commands && !unknown.empty() && !unknown.front().starts_with('-');
+    return no_command ? "there is no command '" + unknown.front() + "'" : result.what();
+}
+
 /// CLI11 reports help and version as exceptions too; those are no errors.
 int report_parse_result(const CLI::App& app, const CLI::ParseError& result) {
     if (result.get_exit_code() == 0) return app.exit(result);
     const CLI::App* command = &app;
-    if (const auto chosen = app.get_subcommands(); !chosen.empty()) command = chosen.front();
+    std::string name = "gpumat";
+    for (auto chosen = app.get_subcommands(); !chosen.empty(); chosen = command->get_subcommands()) {
+        command = chosen.front();
+        name += " " + command->get_name();
+    }
     for (const std::string& argument : command->remaining()) refuse_dataset_of_stream(argument);
-    spdlog::error("{} (see: {} --help)", result.what(),
-                  command == &app ? std::string("gpumat") : "gpumat " + command->get_name());
+    spdlog::error("{}{} (see: {} --help)", what_is_wrong(*command, result), suggestion_for(*command), name);
     return static_cast<int>(ErrorCode::usage);
 }
 
-int parse_and_run(CLI::App& app, int argc, char** argv, const Context& context) {
+int parse_and_run(CLI::App& app, int argc, const char* const* argv, const Context& context) {
     try {
         app.parse(argc, argv);
         return context.exit_code;
@@ -70,7 +144,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const Context& context) 
     }
 }
 
-int run_parsed(CLI::App& app, int argc, char** argv, const Context& context) {
+int run_parsed(CLI::App& app, int argc, const char* const* argv, const Context& context) {
     try {
         const int exit_code = parse_and_run(app, argc, argv, context);
         flush_standard_output();  // what was printed, help too, counts only when it got there
@@ -81,6 +155,12 @@ int run_parsed(CLI::App& app, int argc, char** argv, const Context& context) {
 }
 
 }  // namespace
+
+void say(Severity severity, const std::string& message) {
+    constexpr std::array kLevels = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
+                                    spdlog::level::err};
+    spdlog::log(kLevels[static_cast<std::size_t>(severity)], "{}", message);
+}
 
 Error failure_in_flight() {
     try {
@@ -115,24 +195,41 @@ void flush_standard_output() {
                 "standard output cannot be written");
 }
 
-int run(int argc, char** argv, const Registry& registry) {
-    install_signal_cleanup();
-    set_up_logging();
+void add_commands(CLI::App& app, Context& context, const std::string& only) {
+    for (const Operation* operation : context.registry().operations()) {
+        if (only.empty() || only == operation->name) add_operation(app, context, *operation);
+    }
+    for (const Command& command : kCommands) {
+        if (only.empty() || only == command.name) command.add(app, context);
+    }
+}
+
+bool may_be_job(const std::string& command, const Catalog& catalog) {
+    if (catalog.registry().operation(command) != nullptr) return true;
+    return std::ranges::any_of(
+        kCommands, [&](const Command& known) { return known.name == command && known.may_be_job; });
+}
+
+int run_words(const std::vector<std::string>& words, const Catalog& catalog, const std::string& only) {
     CLI::App app(
-        "Transposes and multiplies stored matrices at an explicit optimization level, verified and timed.",
+        "Transposes, multiplies and reduces stored matrices at an explicit optimization level, verified and "
+        "timed.",
         "gpumat");
-    app.set_version_flag("--version", std::string(version()));
+    app.set_version_flag("-V,--version", std::string(version()));
     app.require_subcommand(1);
     app.footer(kFooter);
-    Context context = {registry, {argv, argv + argc}, {}, 0};
-    add_transpose(app, context);
-    add_multiply(app, context);
-    add_bench(app, context);
-    add_tune(app, context);
-    add_levels(app, context);
-    add_info(app, context);
-    add_devices(app, context);
-    return run_parsed(app, argc, argv, context);
+    Context context = {catalog, words, {}, 0, !only.empty()};
+    add_commands(app, context, only);
+    std::vector<const char*> arguments;
+    for (const std::string& word : words) arguments.push_back(word.c_str());
+    return run_parsed(app, static_cast<int>(arguments.size()), arguments.data(), context);
+}
+
+int run(int argc, char** argv, const Catalog& catalog) {
+    hold_standard_streams();
+    install_signal_cleanup();
+    set_up_logging();
+    return run_words({argv, argv + argc}, catalog);
 }
 
 }  // namespace gpumat::cli

@@ -44,7 +44,7 @@ class Reporter {
         if (request_.csv) return write(csv_begin(head));
         if (request_.markdown) return write(markdown_begin(head));
         set_widths();
-        write(describe(head) + "\n\n" + line(table_header(head.operation)));
+        write(describe(head) + "\n\n" + line(table_header(*head.operation)));
     }
 
     void row(const BenchRow& row) {
@@ -101,7 +101,7 @@ class Reporter {
         widths_ = {7, 5, 9, 7, 8, 9, 8, 10, 0};
         for (const std::string& label : head_.labels) widths_[1] = std::max(widths_[1], label.size());
         for (const Type type : request_.bench.types) {
-            for (const BenchSize& size : request_.bench.sizes)
+            for (const Extents& size : request_.bench.sizes)
                 widths_[0] = std::max(widths_[0], name_of(type).size() + 1 + to_string(size).size());
         }
     }
@@ -135,7 +135,7 @@ class Reporter {
     bool progress_;
     bool first_ = true;
     Type last_type_ = Type::f32;
-    BenchSize last_size_;
+    Extents last_size_;
     BenchHead head_;
     std::vector<BenchRow> rows_;
     std::vector<std::size_t> widths_;
@@ -145,11 +145,12 @@ class Reporter {
 /// Turns texts into values and refuses what contradicts itself.
 void finish_options(BenchRequest& request, const Context& context) {
     BenchOptions& bench = request.bench;
-    bench.operation = request.operation == "transpose" ? Operation::transpose : Operation::multiply;
+    const Operation& operation = context.operation(request.operation);
+    bench.operation = &operation;
     bench.command_line = context.command_line;
-    if (request.sizes.empty()) request.sizes = {bench.operation == Operation::transpose ? "4096" : "1024"};
+    if (request.sizes.empty()) request.sizes = {std::string(operation.bench_size)};
     for (const std::string& text : request.sizes) {
-        const auto sizes = parse_bench_sizes(text, bench.operation);
+        const auto sizes = parse_bench_sizes(text, operation);
         bench.sizes.insert(bench.sizes.end(), sizes.begin(), sizes.end());
     }
     for (const std::string& text : request.types) bench.types.push_back(parse_type(text));
@@ -168,9 +169,10 @@ void run(BenchRequest& request, Context& context) {
     Reporter reporter(request, context.style);
     const BenchListener listener = {.head = [&](const BenchHead& head) { reporter.head(head); },
                                     .row = [&](const BenchRow& row) { reporter.row(row); },
-                                    .progress = [&](const BenchProgress& now) { reporter.progress(now); }};
+                                    .progress = [&](const BenchProgress& now) { reporter.progress(now); },
+                                    .say = say};
     try {
-        context.exit_code = run_bench(request.bench, context.registry, listener);
+        context.exit_code = run_bench(request.bench, context.catalog, listener);
     } catch (const Error&) {
         reporter.end();
         throw;
@@ -185,28 +187,45 @@ void run(BenchRequest& request, Context& context) {
     spdlog::info("wrote {}", request.plot);
 }
 
-void add_what(CLI::App& command, BenchRequest& request) {
+/// The options of all operations and of all their levels, each name once.
+void add_rows_options(CLI::App& command, BenchOptions& bench, const Registry& registry) {
+    const auto is_new = [&](const std::string& name) {
+        return command.get_option_no_throw("--" + name) == nullptr;
+    };
+    for (const Operation* operation : registry.operations()) {
+        for (const Setting& setting : operation->settings) {
+            if (setting.benched && is_new(std::string(setting.name)))
+                add_setting(command, setting, bench.settings);
+        }
+        for (const Parameter& parameter : registry.parameters(*operation)) {
+            const std::string name(parameter.name);
+            if (!is_new(name)) continue;
+            command
+                .add_option_function<std::vector<std::string>>(
+                    "--" + name,
+                    [&bench, name](const std::vector<std::string>& values) {
+                        bench.parameters[name] = values;
+                    },
+                    name + "s to try, for the levels that have one")
+                ->delimiter(',')
+                ->allow_extra_args(false);
+        }
+    }
+}
+
+void add_what(CLI::App& command, BenchRequest& request, const Context& context) {
     BenchOptions& bench = request.bench;
-    command.add_option("operation", request.operation, "transpose or multiply")
-        ->required()
-        ->check(CLI::IsMember({"transpose", "multiply"}));
-    add_list(command, "-s,--size", request.sizes,
-             "N, MxN or MxNxK, FROM:TO:STEP (default: 4096, multiply 1024)");
+    add_operation_name(command, request.operation, context)->required();
+    std::string sizes;
+    for (const Operation* operation : context.registry().operations())
+        sizes += (sizes.empty() ? "" : ", ") + std::string(operation->name) + " " +
+                 std::string(operation->bench_size);
+    add_list(command, "-s,--size", request.sizes, "N, MxN or MxNxK, FROM:TO:STEP (default: " + sizes + ")");
     add_list(command, "-l,--levels", bench.levels, "all, auto, or levels by name or number");
     add_list(command, "-t,--type", request.types, "element types")->default_val("f32");
     add_list(command, "-a,--against", bench.against, "baselines: all, none, vendor, memcpy, copy, …");
-    command.add_flag("--in-place", bench.in_place,
-                     "transpose square matrices in their own memory; baselines as ever");
     command.add_option("-d,--device", bench.device, "auto, cpu, gpu or gpu:N")->capture_default_str();
-    for (const char* name : {"tile", "block", "pack", "vector"}) {
-        command
-            .add_option_function<std::vector<int>>(
-                std::string("--") + name,
-                [&bench, name](const std::vector<int>& values) { bench.parameters[name] = values; },
-                std::string(name) + "s to try, for the levels that have one")
-            ->delimiter(',')
-            ->allow_extra_args(false);
-    }
+    add_rows_options(command, bench, context.registry());
 }
 
 void add_how(CLI::App& command, BenchRequest& request) {
@@ -236,7 +255,7 @@ void add_results(CLI::App& command, BenchRequest& request, Style& style) {
 void add_bench(CLI::App& app, Context& context) {
     CLI::App* command = app.add_subcommand("bench", "measure levels against each other and against copies");
     auto request = std::make_shared<BenchRequest>();
-    add_what(*command, *request);
+    add_what(*command, *request, context);
     add_how(*command, *request);
     add_results(*command, *request, context.style);
     command->footer(

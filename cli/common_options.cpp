@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <charconv>
+#include <cmath>
 
 #include "lib/core/parallel.hpp"
 
@@ -14,6 +15,14 @@ constexpr double kLeastSeconds = 0.001;
 constexpr double kMostSeconds = 3600;
 
 }  // namespace
+
+CLI::Option* add_operation_name(CLI::App& command, std::string& name, const Context& context,
+                                const std::string& more) {
+    std::vector<std::string> names;
+    for (const Operation* operation : context.registry().operations()) names.emplace_back(operation->name);
+    return command.add_option("operation", name, context.registry().operation_names() + more)
+        ->check(CLI::IsMember(names));
+}
 
 void add_threads(CLI::App& command, int& threads, const std::string& help) {
     command.add_option("--threads", threads, help)
@@ -27,16 +36,15 @@ void add_time_limit(CLI::App& command, double& seconds, const std::string& help)
         ->capture_default_str();
 }
 
-void add_memory_limit(CLI::App& command, std::optional<std::uint64_t>& limit, const std::string& help) {
+void add_memory_limit(CLI::App& command, std::optional<std::uint64_t>& limit, const std::string& help,
+                      const std::string& name) {
     // CLI11 wraps negative sizes; the transform that was added last runs first.
     const auto refuse_sign = [](std::string text) {
         if (text.find_first_of("+-") != std::string::npos)
             throw CLI::ValidationError("is '" + text + "'; expected a size, such as 4GiB");
         return text;
     };
-    command.add_option("--memory-limit", limit, help)
-        ->transform(CLI::AsSizeValue(false))
-        ->transform(refuse_sign);
+    command.add_option(name, limit, help)->transform(CLI::AsSizeValue(false))->transform(refuse_sign);
 }
 
 void add_seed(CLI::App& command, std::uint64_t& seed, const std::string& help) {
@@ -49,6 +57,13 @@ void add_seed(CLI::App& command, std::uint64_t& seed, const std::string& help) {
         return "is '" + text + "'; expected a number from 0 to 2^64 - 1 without a sign";
     };
     command.add_option("--seed", seed, help)->check(refuse_no_seed)->capture_default_str();
+}
+
+std::string require_non_negative(const std::string& text) {
+    double value = 0;
+    const bool number = CLI::detail::lexical_cast(text, value);
+    if (number && value >= 0 && std::isfinite(value)) return "";
+    return "is '" + text + "'; expected a finite number that is not negative";
 }
 
 void add_style_options(CLI::App& command, Style& style) {

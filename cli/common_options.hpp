@@ -12,6 +12,14 @@
 
 namespace gpumat::cli {
 
+/// The type, in the help, of options and positions that name a matrix: FILE or FILE:/DATASET. A batch finds
+/// the files of a job by it.
+inline constexpr const char* kReference = "REF";
+
+/// Adds the operation by its name, one of those there are. `more` ends the help.
+CLI::Option* add_operation_name(CLI::App& command, std::string& name, const Context& context,
+                                const std::string& more = "");
+
 /// Adds --threads to a command: as many as there are processors unless it is given.
 void add_threads(CLI::App& command, int& threads, const std::string& help);
 
@@ -19,10 +27,14 @@ void add_threads(CLI::App& command, int& threads, const std::string& help);
 void add_time_limit(CLI::App& command, double& seconds, const std::string& help);
 
 /// Adds --memory-limit to a command: bytes, or a number with a unit such as 4GiB.
-void add_memory_limit(CLI::App& command, std::optional<std::uint64_t>& limit, const std::string& help);
+void add_memory_limit(CLI::App& command, std::optional<std::uint64_t>& limit, const std::string& help,
+                      const std::string& name = "--memory-limit");
 
 /// Adds --seed to a command: a number without a sign.
 void add_seed(CLI::App& command, std::uint64_t& seed, const std::string& help);
+
+/// For a check: what is wrong with a number that must be finite and not negative; empty where nothing is.
+std::string require_non_negative(const std::string& text);
 
 /// Adds an option that takes a list: one argument with commas, so that what follows it is not taken for more.
 template <class T>

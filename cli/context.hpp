@@ -4,8 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/registry.hpp"
+#include "lib/catalog.hpp"
 #include "lib/core/error.hpp"
+#include "lib/messages.hpp"
 
 namespace gpumat::cli {
 
@@ -18,11 +19,21 @@ struct Style {
 
 /// What every command gets, and where it leaves its exit code.
 struct Context {
-    const Registry& registry;
+    const Catalog& catalog;
     std::vector<std::string> command_line;
     Style style;
     int exit_code = 0;
+    bool is_job = false;  ///< of a batch: it runs no other jobs
+
+    [[nodiscard]] const Registry& registry() const { return catalog.registry(); }
+    /// The operation of that name, which must exist.
+    [[nodiscard]] const Operation& operation(const std::string& name) const {
+        return *registry().operation(name);
+    }
 };
+
+/// What the library says, as messages of the tool.
+void say(Severity severity, const std::string& message);
 
 /// For a catch block: what was caught, with the exit code that it means.
 Error failure_in_flight();
@@ -35,10 +46,15 @@ int report_failure();
 void flush_standard_output();
 
 // One function a command, each in the file of its name.
-void add_transpose(CLI::App& app, Context& context);
-void add_multiply(CLI::App& app, Context& context);
+void add_operation(CLI::App& app, Context& context, const Operation& operation);
+void add_verify(CLI::App& app, Context& context);
+void add_compare(CLI::App& app, Context& context);
+void add_generate(CLI::App& app, Context& context);
+void add_convert(CLI::App& app, Context& context);
+void add_batch(CLI::App& app, Context& context);
 void add_bench(CLI::App& app, Context& context);
 void add_tune(CLI::App& app, Context& context);
+void add_probe(CLI::App& app, Context& context);
 void add_levels(CLI::App& app, Context& context);
 void add_info(CLI::App& app, Context& context);
 void add_devices(CLI::App& app, Context& context);

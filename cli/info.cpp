@@ -13,7 +13,7 @@
 #include "cli/table.hpp"
 #include "formats/registry.hpp"
 #include "lib/core/error.hpp"
-#include "lib/core/parallel.hpp"
+#include "lib/hash.hpp"
 #include "lib/statistics.hpp"
 
 namespace gpumat::cli {
@@ -21,10 +21,12 @@ namespace {
 
 using formats::Header;
 
-/// A header, and the statistics of its elements where they were asked for and the elements could be read.
+/// A header, and the statistics and hash of its elements where they were asked for and the elements could be
+/// read.
 struct Entry {
     Header header;
-    std::optional<Statistics> statistics;
+    std::optional<Statistics> statistics{};
+    std::string hash{};
 };
 
 /// JSON has no infinities and no NaN: they are the strings that Python's float() reads. Null is left for what
@@ -74,7 +76,9 @@ nlohmann::ordered_json to_json(const Header& header) {
 
 nlohmann::ordered_json to_json(const Entry& entry, bool statistics) {
     nlohmann::ordered_json object = to_json(entry.header);
-    if (statistics) object["statistics"] = entry.statistics ? to_json(*entry.statistics) : nullptr;
+    if (!statistics) return object;
+    object["hash"] = entry.hash.empty() ? nullptr : nlohmann::ordered_json(entry.hash);
+    object["statistics"] = entry.statistics ? to_json(*entry.statistics) : nullptr;
     return object;
 }
 
@@ -102,11 +106,13 @@ void attempt(Findings& findings, const Step& step) {
 }
 
 void add_matrix(formats::Reader& reader, const InfoRequest& request, Findings& findings) {
-    findings.entries.push_back({reader.header(), {}});
+    findings.entries.push_back({reader.header()});
     if (!request.statistics) return;
     attempt(findings, [&] {
         const Matrix matrix = formats::read_whole(reader, request.read);
-        findings.entries.back().statistics = statistics(matrix.view(), request.read.threads);
+        Entry& entry = findings.entries.back();
+        entry.statistics = statistics(matrix.view(), request.read.threads);
+        entry.hash = content_hash(matrix.view(), request.read.threads);
     });
 }
 
@@ -114,19 +120,19 @@ void add_matrix(formats::Reader& reader, const InfoRequest& request, Findings& f
 /// stream is opened once.
 void add_matrices(const std::string& text, const InfoRequest& request, Findings& findings) {
     const formats::Reference reference = formats::parse_reference(text);
-    const formats::Format& format = formats::recognise(reference);
-    if (!reference.dataset.empty() || formats::is_stream(reference.path)) {
-        add_matrix(*format.open(reference, request.read), request, findings);
+    const bool one = formats::is_stream(reference.path) && !formats::is_kept_stream(reference, request.read);
+    if (one || !reference.dataset.empty()) {
+        add_matrix(*formats::open_reader(reference, request.read), request, findings);
         return;
     }
-    formats::Listing listing = format.list(reference.path, request.read);
+    const formats::Container container(reference, request.read);
+    formats::Listing listing = container.list();
     for (const Error& failure : listing.failures) attempt(findings, [&] { throw failure; });
     for (Header& header : listing.matrices) {
         if (!request.statistics) {
-            findings.entries.push_back({std::move(header), {}});
+            findings.entries.push_back({std::move(header)});
         } else {
-            attempt(findings,
-                    [&] { add_matrix(*format.open(header.source, request.read), request, findings); });
+            attempt(findings, [&] { add_matrix(*container.open(header.source.dataset), request, findings); });
         }
     }
 }
@@ -150,7 +156,7 @@ std::string text_of(double value) {
 
 void print_headers(const std::vector<Entry>& entries) {
     Table table({"matrix", "format", "shape", "type", "dense", "storage"});
-    for (const auto& [header, found] : entries) {
+    for (const auto& [header, found, hash] : entries) {
         const auto bytes = addressable_bytes(header.shape, header.type);
         table.add({to_string(header.source), header.format, to_string(header.shape),
                    std::string(name_of(header.type)), bytes ? format_bytes(*bytes) : "beyond any memory",
@@ -161,13 +167,13 @@ void print_headers(const std::vector<Entry>& entries) {
 
 void print_statistics(const std::vector<Entry>& entries) {
     Table table({"matrix", "nonzeros", "NaN", "inf", "smallest", "largest", "1-norm", "inf-norm", "Frobenius",
-                 "symmetry"});
-    for (const auto& [header, found] : entries) {
+                 "symmetry", "hash"});
+    for (const auto& [header, found, hash] : entries) {
         if (!found) continue;
         table.add({to_string(header.source), std::to_string(found->nonzeros), std::to_string(found->nans),
                    std::to_string(found->infinities), text_of(found->smallest), text_of(found->largest),
                    text_of(found->one_norm), text_of(found->infinity_norm), text_of(found->frobenius_norm),
-                   symmetry_of(*found)});
+                   symmetry_of(*found), hash});
     }
     std::fputs(table.text({1, 2, 3, 4, 5, 6, 7, 8}).c_str(), stdout);
 }
@@ -204,10 +210,11 @@ int show(const InfoRequest& request, bool json) {
 void add_info(CLI::App& app, Context& context) {
     CLI::App* command = app.add_subcommand("info", "show what matrix files hold, from their headers");
     auto request = std::make_shared<InfoRequest>();
-    request->read.threads = hardware_threads();
     command->add_option("files", request->files, "FILE or FILE:/DATASET, '-' for standard input")->required();
-    command->add_flag("--stats", request->statistics,
-                      "read the matrices too: counts, exact extremes, norms in double precision, symmetry");
+    command->add_flag(
+        "--stats", request->statistics,
+        "read the matrices too: counts, exact extremes, norms in double precision, symmetry, content hash");
+    add_threads(*command, request->read.threads, "CPU threads");
     add_memory_limit(*command, request->read.memory_limit, "most host memory for a matrix, such as 4GiB");
     add_reading_options(*command, request->read);
     add_style_options(*command, context.style);

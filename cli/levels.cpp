@@ -26,6 +26,7 @@ struct LevelsRequest {
     std::string device;
     std::string size;  ///< empty: the list alone
     std::string type;
+    std::string explain;  ///< a level's name or number: its section alone
 };
 
 std::string capability(int value) {
@@ -48,19 +49,25 @@ std::string needs_of(const Level& level) {
     return text;
 }
 
+/// Of a rung; vendors' libraries stand apart from the numbers.
+std::string number_of(const Level& level) {
+    return level.role == Role::rung ? std::to_string(level.number) : "-";
+}
+
 std::string parameters_of(const Level& level) {
     std::string text;
     for (const Parameter& parameter : level.parameters) {
         std::string choices;
-        for (const int choice : parameter.choices)
-            choices += (choices.empty() ? "" : "|") + std::to_string(choice);
+        for (const std::string_view choice : parameter.choices)
+            choices += (choices.empty() ? "" : "|") + std::string(choice);
         text += (text.empty() ? "--" : " --") + std::string(parameter.name) + " " + choices;
     }
     return text;
 }
 
 bool wanted(const Level& level, const LevelsRequest& request) {
-    return (request.operation.empty() || request.operation == name_of(level.operation)) &&
+    return level.role != Role::baseline &&
+           (request.operation.empty() || request.operation == level.operation->name) &&
            (request.device.empty() || request.device.starts_with(name_of(level.device)));
 }
 
@@ -74,9 +81,10 @@ nlohmann::ordered_json to_json(const Level& level) {
     }
     nlohmann::ordered_json types = nlohmann::ordered_json::array();
     for (const Type type : level.needs.types) types.push_back(name_of(type));
-    return {{"op", name_of(level.operation)},
+    return {{"op", name_of(*level.operation)},
             {"device", name_of(level.device)},
-            {"number", level.number},
+            {"number", level.role == Role::rung ? nlohmann::ordered_json(level.number) : nullptr},
+            {"role", name_of(level.role)},
             {"name", level.name},
             {"summary", level.summary},
             {"removes", level.removes},
@@ -100,7 +108,7 @@ void print_parameters(const Registry& registry, const LevelsRequest& request) {
     for (const Level& level : registry.levels()) {
         if (!wanted(level, request)) continue;
         for (const Parameter& parameter : level.parameters) {
-            std::puts(fmt::format("{} {} {} --{}, by default {}: {}", name_of(level.operation),
+            std::puts(fmt::format("{} {} {} --{}, by default {}: {}", name_of(*level.operation),
                                   name_of(level.device), level.name, parameter.name, parameter.fallback,
                                   parameter.help)
                           .c_str());
@@ -114,8 +122,8 @@ void print_table(const Registry& registry, const LevelsRequest& request, bool ve
     Table table(header);
     for (const Level& level : registry.levels()) {
         if (!wanted(level, request)) continue;
-        table.add({std::string(name_of(level.operation)), std::string(name_of(level.device)),
-                   std::to_string(level.number), std::string(level.name), std::string(level.summary),
+        table.add({std::string(name_of(*level.operation)), std::string(name_of(level.device)),
+                   number_of(level), std::string(level.name), std::string(level.summary),
                    std::string(level.removes), needs_of(level), parameters_of(level)});
     }
     std::fputs(table.text({2}).c_str(), stdout);
@@ -134,17 +142,18 @@ struct Subject {
 Subject subject_of(const LevelsRequest& request, const Registry& registry) {
     Subject subject;
     Problem& problem = subject.problem;
-    problem.operation = request.operation == "transpose" ? Operation::transpose : Operation::multiply;
+    const Operation& operation = *registry.operation(request.operation);
+    problem.operation = &operation;
     problem.type = parse_type(request.type);
-    const auto sizes = parse_bench_sizes(request.size, problem.operation);
+    const auto sizes = parse_bench_sizes(request.size, operation);
     if (sizes.size() != 1)
         throw Error(ErrorCode::usage, "--size " + request.size + ": is a list; expected one size");
     problem.m = sizes.front().m;
     problem.n = sizes.front().n;
     problem.k = sizes.front().k;
     const std::string device = request.device.empty() ? "auto" : request.device;
-    subject.choice = choose_device(device, problem.operation, "auto", hardware_threads(), registry);
-    subject.ceilings = ceilings_of(problem.type, subject.choice.device, registry, {});
+    subject.choice = choose_device(device, operation, "auto", hardware_threads(), registry);
+    subject.ceilings = ceilings_of(problem.type, subject.choice.device, {});
     return subject;
 }
 
@@ -183,8 +192,7 @@ std::string text_of(const Answer& answer) {
 void print_subject(const Subject& subject, const LevelsRequest& request) {
     const Problem& problem = subject.problem;
     std::printf("%s %s %s on %s\n", request.operation.c_str(), request.type.c_str(),
-                to_string(BenchSize{problem.m, problem.n, problem.k}).c_str(),
-                recorded_device(subject.choice.device).name.c_str());
+                to_string(problem.extents()).c_str(), recorded_device(subject.choice.device).name.c_str());
     std::printf("moves at least %s, does %.4g operations: %.3g a byte\n",
                 format_traffic(problem.bytes()).c_str(), problem.flops(), problem.flops() / problem.bytes());
     std::printf("ceilings %s\n\n", subject.ceilings.basis.c_str());
@@ -194,10 +202,10 @@ void print_explained(const Registry& registry, const LevelsRequest& request) {
     const Subject subject = subject_of(request, registry);
     print_subject(subject, request);
     Table table({"no.", "level", "bound ms", "limited by", "how it runs"});
-    for (const Level* level : registry.levels(subject.problem.operation, subject.choice.device.kind)) {
+    for (const Level* level : registry.levels(*subject.problem.operation, subject.choice.device.kind)) {
         const Answer answer = ask(*level, subject);
         const auto bound_ms = answer.bound.bound_ms();
-        table.add({std::to_string(level->number), std::string(level->name),
+        table.add({number_of(*level), std::string(level->name),
                    bound_ms ? fmt::format("{:.4g}", *bound_ms) : "-",
                    bound_ms ? std::string(answer.bound.limit()) : "-", text_of(answer)});
     }
@@ -208,7 +216,7 @@ void print_explained_json(const Registry& registry, const LevelsRequest& request
     const Subject subject = subject_of(request, registry);
     const Problem& problem = subject.problem;
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const Level* level : registry.levels(problem.operation, subject.choice.device.kind)) {
+    for (const Level* level : registry.levels(*problem.operation, subject.choice.device.kind)) {
         const Answer answer = ask(*level, subject);
         nlohmann::ordered_json row = to_json(*level);
         row["reasons"] = answer.reasons;
@@ -240,17 +248,46 @@ void require_list_request(const LevelsRequest& request) {
     throw Error(ErrorCode::usage, "--device is '" + request.device + "'; expected cpu or gpu without --size");
 }
 
+/// The section of the README of every level of that name or number: one a device that has it.
+void explain_level(const Registry& registry, const LevelsRequest& request, bool json) {
+    if (request.operation.empty())
+        throw Error(ErrorCode::usage, "--explain needs the operation: " + registry.operation_names());
+    const Operation& operation = *registry.operation(request.operation);
+    (void)find_level(registry, operation, DeviceKind::gpu, request.explain);  // throws where there is none
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu}) {
+        const Level* level = registry.find(operation, device, request.explain);
+        if (level == nullptr || !wanted(*level, request)) continue;
+        const std::string section = section_of(*level);
+        if (json) {
+            nlohmann::ordered_json row = to_json(*level);
+            row["section"] = section.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(section);
+            list.push_back(std::move(row));
+            continue;
+        }
+        std::printf("%s, %s level %s: %s\n\n%s\nremoves: %s\n\n%s\n\n", request.operation.c_str(),
+                    std::string(name_of(device)).c_str(), number_of(*level).c_str(),
+                    std::string(level->name).c_str(), std::string(level->summary).c_str(),
+                    std::string(level->removes).c_str(), section.c_str());
+    }
+    if (json)
+        std::puts(nlohmann::ordered_json{{"schema", "gpumat.levels/1"}, {"levels", std::move(list)}}
+                      .dump(2)
+                      .c_str());
+}
+
 void run(LevelsRequest& request, const Context& context) {
+    if (!request.explain.empty()) return explain_level(context.registry(), request, context.style.json);
     if (request.size.empty()) {
         require_list_request(request);
-        return context.style.json ? print_json(context.registry, request)
-                                  : print_table(context.registry, request, context.style.verbose);
+        return context.style.json ? print_json(context.registry(), request)
+                                  : print_table(context.registry(), request, context.style.verbose);
     }
     if (request.operation.empty())
-        throw Error(ErrorCode::usage, "--size needs the operation: transpose or multiply");
+        throw Error(ErrorCode::usage, "--size needs the operation: " + context.registry().operation_names());
     if (request.type.empty()) request.type = "f32";
-    if (context.style.json) return print_explained_json(context.registry, request);
-    print_explained(context.registry, request);
+    if (context.style.json) return print_explained_json(context.registry(), request);
+    print_explained(context.registry(), request);
 }
 
 }  // namespace
@@ -258,13 +295,16 @@ void run(LevelsRequest& request, const Context& context) {
 void add_levels(CLI::App& app, Context& context) {
     CLI::App* command = app.add_subcommand("levels", "list the optimization levels of an operation");
     auto request = std::make_shared<LevelsRequest>();
-    command->add_option("operation", request->operation, "transpose or multiply; both where left out")
-        ->check(CLI::IsMember({"transpose", "multiply"}));
+    add_operation_name(*command, request->operation, context, "; all where left out");
     command->add_option("-d,--device", request->device,
                         "only the levels of the cpu or the gpu; with --size also gpu:N");
     command->add_option("--size", request->size,
                         "explain how each level would run on this problem: N, MxN or MxNxK");
     command->add_option("-t,--type", request->type, "element type of --size (default f32)");
+    command
+        ->add_option("--explain", request->explain,
+                     "what the documentation says of one level, by name or number")
+        ->excludes("--size");
     add_style_options(*command, context.style);
     command->footer(
         "Every level is listed on every machine; -v adds requirements and parameters. The level 'auto'\n"
@@ -272,7 +312,8 @@ void add_levels(CLI::App& app, Context& context) {
         "its threads, tiles, registers, shared memory and occupancy, and the least time that the device's\n"
         "memory and arithmetic allow where nothing is in a cache.\n\nExamples:\n  gpumat levels transpose\n  "
         "gpumat levels -v multiply --device cpu\n"
-        "  gpumat levels multiply --size 4096 --type f64");
+        "  gpumat levels multiply --size 4096 --type f64\n"
+        "  gpumat levels multiply --explain unrolled");
     command->callback([request, &context] { run(*request, context); });
 }
 

@@ -3,65 +3,48 @@
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
 
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "cli/common_options.hpp"
 #include "lib/core/error.hpp"
 #include "lib/record.hpp"
 #include "lib/run.hpp"
+#include "lib/run_log.hpp"
 
 namespace gpumat::cli {
 namespace {
 
 constexpr int kMostRepeats = 1'000'000;
 
-void add_parameter(CLI::App& command, SharedOptions& shared, const std::string& name,
-                   const std::string& help) {
-    command.add_option_function<int>(
-        "--" + name, [&shared, name](int value) { shared.run.parameters[name] = value; }, help);
-}
-
-void add_level_options(CLI::App& command, SharedOptions& shared) {
+void add_level_options(CLI::App& command, SharedOptions& shared, const Registry& registry) {
     RunOptions& run = shared.run;
     command.add_option("-l,--level", run.level, "optimization level, by name or number (see: gpumat levels)")
         ->capture_default_str();
     command.add_option("-d,--device", run.device, "auto, cpu, gpu or gpu:N")->capture_default_str();
-    add_parameter(command, shared, "tile", "tile of a level that has one");
-    add_parameter(command, shared, "block", "rows of threads of a level that has them");
-    add_parameter(command, shared, "pack",
-                  "how a level that can pack takes its operands (see: gpumat levels -v)");
-    add_parameter(command, shared, "vector", "bits of the vector registers of a level that uses them");
+    for (const Parameter& parameter : registry.parameters(*run.operation)) {
+        const std::string name(parameter.name);
+        command.add_option_function<std::string>(
+            "--" + name, [&run, name](const std::string& value) { run.parameters[name] = value; },
+            "of the levels that have it (see: gpumat levels -v)");
+    }
     add_threads(command, run.threads, "CPU threads");
 }
 
 void add_output_options(CLI::App& command, SharedOptions& shared) {
     RunOptions& run = shared.run;
-    CLI::Option* output = command.add_option("-o,--output", run.output,
-                                             "FILE or FILE:/DATASET to write, '-' for standard output; "
-                                             "without it the run is verified and timed only");
+    CLI::Option* output = command
+                              .add_option("-o,--output", shared.output,
+                                          "FILE or FILE:/DATASET to write, '-' for standard output; "
+                                          "without it the run is verified and timed only")
+                              ->type_name(kReference);
     // The others say how it is written.
-    const std::array others = {
-        command.add_option("--to", run.output_format,
-                           "output format: hdf5 or matrix-market (default: by extension)"),
-        command.add_flag("--force", run.force, "replace an existing output"),
-        command.add_flag("--keep-failed", run.keep_failed, "write the result even where verification fails"),
-        command.add_option("--chunk", shared.chunk, "HDF5 chunk, ROWSxCOLS"),
-        command.add_option("--deflate", run.write.deflate, "HDF5 compression, 0 to 9")
-            ->check(CLI::Range(0, 9)),
-        command.add_flag("--shuffle", run.write.shuffle, "HDF5 byte shuffle before compression")};
+    std::vector<CLI::Option*> others = add_storage_options(command, shared.storage);
+    others.push_back(
+        command.add_flag("--keep-failed", run.keep_failed, "write the result even where verification fails"));
     for (CLI::Option* option : others) option->needs(output);
-}
-
-/// What is wrong with a value of --tolerance; empty where nothing is.
-std::string require_tolerance(const std::string& text) {
-    double value = 0;
-    const bool number = CLI::detail::lexical_cast(text, value);
-    if (number && value >= 0 && std::isfinite(value)) return "";
-    return "is '" + text + "'; expected a finite number that is not negative";
 }
 
 void add_checking_options(CLI::App& command, SharedOptions& shared) {
@@ -70,7 +53,7 @@ void add_checking_options(CLI::App& command, SharedOptions& shared) {
         ->check(CLI::IsMember({"auto", "full", "freivalds", "none"}))
         ->capture_default_str();
     command.add_option("--tolerance", run.tolerance, "relative error to allow instead of the derived bound")
-        ->check(require_tolerance);
+        ->check(require_non_negative);
     add_seed(command, run.seed, "seed of the randomized check");
 }
 
@@ -87,49 +70,38 @@ void add_run_control(CLI::App& command, SharedOptions& shared) {
     command.add_option("--repeat", run.repeat, "timed runs of the level")->check(CLI::Range(1, kMostRepeats));
     command.add_option("--warmup", run.warmup, "runs before those")->check(CLI::Range(0, kMostRepeats));
     command.add_flag("--dry-run", run.dry_run, "read the headers, print the plan, write nothing");
-    add_memory_limit(command, run.memory_limit, "most host memory for the matrices, such as 4GiB");
+    add_memory_limit(command, run.memory_limit,
+                     "most memory of the host, and of the device, such as 4GiB; larger matrices go in parts");
+    add_memory_limit(command, run.device_memory_limit, "most memory of the device, where that differs",
+                     "--device-memory-limit");
 }
 
-std::pair<std::int64_t, std::int64_t> parse_chunk(const std::string& text) {
-    std::int64_t rows = 0;
-    std::int64_t cols = 0;
-    const char* end = text.data() + text.size();
-    const auto [middle, first] = std::from_chars(text.data(), end, rows);
-    if (first == std::errc{} && middle != end && *middle == 'x') {
-        const auto [last, second] = std::from_chars(middle + 1, end, cols);
-        if (second == std::errc{} && last == end && rows > 0 && cols > 0) return {rows, cols};
+/// The files that the command line names, to which no record may be appended.
+std::vector<std::string> named_files(const RunOptions& run) {
+    std::vector<std::optional<formats::Reference>> matrices = run.inputs;
+    matrices.push_back(run.output);
+    std::vector<std::string> files;
+    for (const auto& matrix : matrices) {
+        if (matrix && matrix->path != "-") files.push_back(matrix->path);
     }
-    throw Error(ErrorCode::usage, "--chunk is '" + text + "'; expected ROWSxCOLS, such as 256x256");
-}
-
-/// A line appended to a matrix would destroy it. Devices and pipes may be named twice.
-void refuse_log_over_matrix(const SharedOptions& shared) {
-    namespace fs = std::filesystem;
-    std::error_code ignored;
-    if (shared.log.empty() || (fs::exists(shared.log, ignored) && !fs::is_regular_file(shared.log, ignored)))
-        return;
-    const RunOptions& run = shared.run;
-    for (const std::string& text : {run.a, run.b, run.d.value_or(""), run.output.value_or("")}) {
-        const std::string path = formats::parse_reference(text).path;
-        if (path.empty() || path == "-") continue;
-        if (fs::equivalent(shared.log, path, ignored) ||
-            fs::weakly_canonical(shared.log, ignored) == fs::weakly_canonical(path, ignored)) {
-            throw Error(ErrorCode::output,
-                        "--log " + shared.log + ": is the same file as the matrix " + path);
-        }
-    }
+    return files;
 }
 
 /// Turns texts into values and refuses what contradicts itself.
 void finish_options(SharedOptions& shared, const Context& context) {
     RunOptions& run = shared.run;
-    run.command_line = context.command_line;
+    run.command_line = shell_line(context.command_line);
+    run.inputs = parse_inputs(*run.operation, shared.inputs);
+    if (shared.output) run.output = formats::parse_reference(*shared.output);
     run.verify = *verify_mode_from_name(shared.verify);
-    if (shared.type) run.type = parse_type(*shared.type);
-    if (shared.chunk) run.write.chunk = parse_chunk(*shared.chunk);
-    refuse_log_over_matrix(shared);
+    if (shared.type) run.read.type = parse_type(*shared.type);
+    run.output_format = shared.storage.format;
+    run.force = shared.storage.force;
+    run.write = write_options_of(shared.storage, run.threads);
+    run.read.threads = run.threads;
+    run.read.memory_limit = run.memory_limit;
     const int on_stdout =
-        (run.output == "-" ? 1 : 0) + (shared.log == "-" ? 1 : 0) + (context.style.json ? 1 : 0);
+        (shared.output == "-" ? 1 : 0) + (shared.log == "-" ? 1 : 0) + (context.style.json ? 1 : 0);
     if (on_stdout > 1) {
         throw Error(ErrorCode::usage, "only one of --output -, --log - and --json can have standard output");
     }
@@ -176,6 +148,10 @@ Type parse_type(const std::string& text) {
 }
 
 void add_reading_options(CLI::App& command, formats::ReadOptions& read) {
+    std::vector<std::string> names;
+    for (const formats::Format& format : formats::all_formats()) names.emplace_back(format.name);
+    command.add_option("--from", read.from, "format of what comes through a pipe (default: matrix-market)")
+        ->check(CLI::IsMember(names));
     command.add_flag("--as-column", read.as_column,
                      "take a one-dimensional dataset as a matrix of one column");
     command
@@ -190,22 +166,25 @@ void add_reading_options(CLI::App& command, formats::ReadOptions& read) {
                      "follow HDF5 external links, external storage and virtual datasets");
 }
 
-void add_shared_options(CLI::App& command, SharedOptions& shared, Style& style) {
+void add_shared_options(CLI::App& command, SharedOptions& shared, Context& context) {
     add_output_options(command, shared);
-    add_level_options(command, shared);
+    add_level_options(command, shared, context.registry());
     add_checking_options(command, shared);
     add_run_control(command, shared);
     add_reading_options(command, shared.run.read);
-    add_style_options(command, style);
+    add_style_options(command, context.style);
 }
 
 void run_operation(SharedOptions& shared, Context& context) {
+    finish_options(shared, context);
     RunRecord record = start_record();
+    RunLog log(shared.log, named_files(shared.run));
+    shared.run.log = &log;
     const auto finish = [&](int exit_code, const std::string& error) {
         record.exit_code = exit_code;
         record.error = error;
         if (context.style.json) std::puts(to_json(record).dump().c_str());
-        if (!shared.log.empty()) append_record(shared.log, record);
+        log.append(record);
     };
     // The error of the run is the one to end with, even where it cannot be logged.
     const auto finish_failed = [&](const Error& error) {
@@ -215,14 +194,15 @@ void run_operation(SharedOptions& shared, Context& context) {
             spdlog::error("{}", log_error.what());
         }
     };
-    finish_options(shared, context);
     try {
-        context.exit_code = gpumat::run(shared.run, context.registry, record);
+        context.exit_code = gpumat::run(shared.run, context.catalog, record, say);
     } catch (...) {
         finish_failed(failure_in_flight());
         throw;
     }
     print_summary(record, shared.run.dry_run);
+    const bool taken = shared.output == "-" || shared.log == "-" || context.style.json;
+    if (!taken && !record.answer.is_null()) std::puts(answer_text(record.answer).c_str());
     finish(context.exit_code, context.exit_code == 0 ? "" : "verification found a difference");
 }
 

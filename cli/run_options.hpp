@@ -1,29 +1,47 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/context.hpp"
+#include "cli/output_options.hpp"
 #include "lib/options.hpp"
 
 namespace gpumat::cli {
 
-/// The options that transpose and multiply share, as parsed.
+/// The options that all operations share, as parsed.
 struct SharedOptions {
     RunOptions run;
+    std::vector<std::string> inputs;  ///< by role; empty where an optional one is not given
+    std::optional<std::string> output;
     std::optional<std::string> type;
     std::string verify = "auto";
     std::string log;
-    std::optional<std::string> chunk;
+    StorageOptions storage;
 };
 
 /// The value of --type. Throws Error{usage} listing the names there are.
 Type parse_type(const std::string& text);
 
 /// Adds the shared options to a command.
-void add_shared_options(CLI::App& command, SharedOptions& shared, Style& style);
+void add_shared_options(CLI::App& command, SharedOptions& shared, Context& context);
+
+/// Adds an operation's inputs, except for the role `but`: by position where they are required, else by their
+/// options.
+void add_inputs(CLI::App& command, const Operation& operation, std::vector<std::string>& texts,
+                std::optional<std::size_t> but = {});
+
+/// The references of those inputs, by role; absent where an optional one is not given.
+std::vector<std::optional<formats::Reference>> parse_inputs(const Operation& operation,
+                                                            const std::vector<std::string>& texts);
+
+/// Adds an option of an operation; its value goes into `values` under its name.
+void add_setting(CLI::App& command, const Setting& setting,
+                 std::map<std::string, std::string, std::less<>>& values);
 
 /// Adds the options that say how HDF5 files are read.
 void add_reading_options(CLI::App& command, formats::ReadOptions& read);

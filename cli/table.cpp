@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/printable.hpp"
+
 namespace gpumat::cli {
 namespace {
 
@@ -20,6 +22,7 @@ Table::Table(std::vector<std::string> header) {
 
 void Table::add(std::vector<std::string> row) {
     row.resize(rows_.front().size());
+    for (std::string& cell : row) cell = printable(cell);
     rows_.push_back(std::move(row));
 }
 

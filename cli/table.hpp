@@ -10,6 +10,7 @@ class Table {
   public:
     explicit Table(std::vector<std::string> header);
 
+    /// The cells' control characters are escaped.
     void add(std::vector<std::string> row);
 
     /// Two spaces between columns; columns whose number is in `right` are flush right.

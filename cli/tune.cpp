@@ -28,18 +28,22 @@ struct TuneRequest {
 };
 
 /// Shows what is being measured and, with -v, each winner at once; the table comes at the end.
-TuneListener make_listener(Operation operation, const Style& style) {
+TuneListener make_listener(const Operation& operation, const Style& style) {
     const bool progress = shows_progress(style);
     const auto clear = [progress] {
         if (progress) std::fputs(kClearLine, stderr);
     };
     TuneListener listener;
-    listener.tuned = [=](const TunedLevel& entry) {
+    listener.say = [=](Severity severity, const std::string& message) {
+        clear();
+        say(severity, message);
+    };
+    listener.tuned = [=, &operation](const TunedLevel& entry) {
         clear();
         spdlog::debug("{} {} {}: {}", name_of(operation), name_of(entry.size_class), entry.element,
                       label_of(entry.level, entry.parameters));
     };
-    listener.skipped = [=](SizeClass size_class, const BenchSize& size, const std::string& reason) {
+    listener.skipped = [=](SizeClass size_class, const Extents& size, const std::string& reason) {
         clear();
         spdlog::warn("left out {} ({}): {}", name_of(size_class), to_string(size), reason);
     };
@@ -49,7 +53,7 @@ TuneListener make_listener(Operation operation, const Style& style) {
                       to_string(row.size));
     };
     if (progress) {
-        listener.progress = [operation](const BenchProgress& now) {
+        listener.progress = [&operation](const BenchProgress& now) {
             std::fprintf(stderr, "%s%s %s", kClearLine, std::string(name_of(operation)).c_str(),
                          now.what.c_str());
             std::fflush(stderr);
@@ -61,7 +65,7 @@ TuneListener make_listener(Operation operation, const Style& style) {
 std::string rate(const Tuning& tuning, const TunedLevel& entry) {
     // All types of an element kind have one size, so any of them stands for it.
     for (const Type type : all_types()) {
-        if (element_kind(tuning.operation, type) != entry.element) continue;
+        if (tuning.operation->tunable->element_kind(type) != entry.element) continue;
         const Problem problem = {.operation = tuning.operation,
                                  .type = type,
                                  .m = entry.size.m,
@@ -75,7 +79,7 @@ std::string rate(const Tuning& tuning, const TunedLevel& entry) {
 }
 
 void print_table(const TuningFile& file) {
-    std::printf("%s on %s: %s\n", std::string(name_of(file.tuning.operation)).c_str(),
+    std::printf("%s on %s: %s\n", std::string(name_of(*file.tuning.operation)).c_str(),
                 file.tuning.device_name.c_str(), file.path.c_str());
     if (file.tuning.entries.empty()) {
         std::puts("  nothing measured; auto uses the shipped table");
@@ -97,9 +101,9 @@ void remove_file(const std::string& path) {
 }
 
 /// Turns texts into values and refuses what contradicts itself.
-void finish_options(TuneRequest& request, Operation operation) {
+void finish_options(TuneRequest& request, const Operation& operation) {
     TuneOptions& tune = request.tune;
-    tune.operation = operation;
+    tune.operation = &operation;
     tune.types.clear();
     tune.sizes.clear();
     for (const std::string& text : request.types) tune.types.push_back(parse_type(text));
@@ -110,32 +114,32 @@ void finish_options(TuneRequest& request, Operation operation) {
 }
 
 /// Measures, shows or clears one operation's file, and gives what it then holds.
-TuningFile serve(TuneRequest& request, Operation operation, Context& context) {
+TuningFile serve(TuneRequest& request, const Operation& operation, Context& context) {
     finish_options(request, operation);
     if (request.clear) {
-        TuningFile file = open_tuning(request.tune, context.registry);
+        TuningFile file = open_tuning(request.tune, context.registry());
         remove_file(file.path);
         file.tuning.entries.clear();
         return file;
     }
     if (!request.show) {
-        const int code = run_tune(request.tune, context.registry, make_listener(operation, context.style));
+        const int code = run_tune(request.tune, context.catalog, make_listener(operation, context.style));
         if (code != 0) context.exit_code = code;
     }
-    TuningFile file = open_tuning(request.tune, context.registry);
+    TuningFile file = open_tuning(request.tune, context.registry());
     if (!file.why_not.empty()) spdlog::warn("{} is ignored: {}", file.path, file.why_not);
     return file;
 }
 
 void run(TuneRequest& request, Context& context) {
-    std::vector<Operation> operations;
-    for (const Operation operation : {Operation::transpose, Operation::multiply}) {
-        if (request.operation.empty() || request.operation == name_of(operation))
+    std::vector<const Operation*> operations;
+    for (const Operation* operation : context.registry().operations()) {
+        if (request.operation.empty() ? operation->tunable != nullptr : request.operation == operation->name)
             operations.push_back(operation);
     }
     nlohmann::ordered_json tunings = nlohmann::ordered_json::array();
-    for (const Operation operation : operations) {
-        const TuningFile file = serve(request, operation, context);
+    for (const Operation* operation : operations) {
+        const TuningFile file = serve(request, *operation, context);
         if (context.style.json) {
             tunings.push_back({{"path", file.path}, {"tuning", to_json(file.tuning)}});
         } else if (!request.clear) {
@@ -154,11 +158,10 @@ void add_tune(CLI::App& app, Context& context) {
         app.add_subcommand("tune", "measure which level is the fastest here, for 'auto' to take");
     auto request = std::make_shared<TuneRequest>();
     TuneOptions& tune = request->tune;
-    command->add_option("operation", request->operation, "transpose or multiply; both where left out")
-        ->check(CLI::IsMember({"transpose", "multiply"}));
+    add_operation_name(*command, request->operation, context, "; all where left out");
     command->add_option("-d,--device", tune.device, "auto, cpu, gpu or gpu:N")->capture_default_str();
     add_list(*command, "-t,--type", request->types,
-             "element types (default: one of each size, multiply all of them)");
+             "element types (default: one for each kind that is measured apart)");
     add_list(*command, "-s,--size", request->sizes,
              "N, MxN or MxNxK, each to stand for its class (default: one of every class)");
     add_time_limit(*command, tune.time_limit_s, "most seconds of samples for a level");

@@ -14,9 +14,11 @@ if(NOT GPUMAT_CUDA STREQUAL "OFF")
 endif()
 
 if(GPUMAT_WITH_CUDA)
-  # Turing to Ada as machine code, Hopper with its own instructions (90a), and PTX for what comes later.
+  # Turing to Blackwell as machine code, Hopper with its own instructions (90a), and PTX for what else there is
+  # from 9.0 on and for what comes later.
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90a-real 90-virtual
+        100-real 120-real
         CACHE STRING "CUDA architectures to build for")
   endif()
   enable_language(CUDA)

@@ -34,6 +34,8 @@ for purpose in "$@"; do
     test)
         need catch2 any_file_there /usr/include/catch2/catch.hpp /usr/include/catch2/catch_all.hpp
         if ! any_python_has "h5py, scipy.io, numpy" >/dev/null 2>&1; then missing+=(python3-h5py python3-scipy); fi
+        if ! any_python_has jsonschema >/dev/null 2>&1; then missing+=(python3-jsonschema); fi
+        need strace command_there strace  # puts errors into system calls
         ;;
     fuzz)
         need clang command_there clang++

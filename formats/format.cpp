@@ -36,11 +36,13 @@ void Reader::read_entries(const std::function<void(const Entries&)>& /*take*/) {
 Matrix read_whole(Reader& reader, const ReadOptions& options) {
     const Header& header = reader.header();
     const std::string name = to_string(header.source);
+    const std::uint64_t beside = reader.open_bytes() + reader.working_bytes();
     std::string what =
         name + ": a dense " + to_string(header.shape) + " matrix of " + std::string(name_of(header.type));
-    if (reader.open_bytes() > 0) what += " with " + format_bytes(reader.open_bytes()) + " to read it";
-    require_memory(dense_bytes(header.shape, header.type, name) + reader.open_bytes(), options.memory_limit,
-                   what);
+    if (beside > 0) what += " with " + format_bytes(beside) + " to read it";
+    const std::uint64_t bytes = dense_bytes(header.shape, header.type, name) + beside;
+    require_memory(bytes, options.memory_limit, what);
+    if (options.memory_limit) reader.set_spare(*options.memory_limit - bytes);
     Matrix matrix(header.shape, header.type, name);
     reader.read(Block::whole(header.shape), matrix.view());
     return matrix;

@@ -27,7 +27,7 @@ Reference parse_reference(const std::string& text);
 /// "FILE" or "FILE:/DATASET", for messages.
 std::string to_string(const Reference& reference);
 
-/// The order in which blocks cost least. A writer that is not `any` accepts no other order.
+/// The order in which a writer accepts blocks.
 enum class BlockOrder {
     any,           ///< any rectangle at any time
     row_panels,    ///< full-width panels from the top down
@@ -43,7 +43,12 @@ struct Header {
     std::string storage;  ///< in words: "coordinate, symmetric, 42943 entries"; "chunked 64x64, deflate 4"
     std::int64_t stored_entries = 0;  ///< of a coordinate file; else rows × columns
     std::uint64_t file_bytes = 0;     ///< 0 for standard input
-    BlockOrder order = BlockOrder::any;
+    /// Blocks that are whole multiples of this, from the first row and column on, cost no more than their
+    /// share of the whole matrix. Others cost what all the grains that they touch do. May pass the matrix.
+    Shape grain{1, 1};
+    /// Every block costs as much as the whole matrix (entries in any order, symmetric halves); of a stream
+    /// only the whole can be had.
+    bool rereads = false;
 };
 
 /// What a file holds.
@@ -68,6 +73,7 @@ struct ReadOptions {
     bool allow_external = false;  ///< follow external links, external storage and virtual datasets of HDF5
     bool as_column = false;       ///< take a one-dimensional dataset as a matrix of one column
     Layout layout = Layout::by_content;
+    std::string from{};  ///< the format of what comes through a pipe; "" is Matrix Market
 };
 
 /// One value of a sparse matrix. Rows and columns count from 0.
@@ -104,12 +110,19 @@ class Reader {
     [[nodiscard]] virtual const Header& header() const = 0;
 
     /// Fills `out`, which has the block's shape and the header's type. Blocks may overlap and come in any
-    /// order; the header's order is the cheap one.
+    /// order, whole multiples of the header's grain at the least cost.
     virtual void read(const Block& block, const MutableMatrixView& out) = 0;
 
     /// The memory that the reader keeps beside what it delivers, as far as a limit counts it: the mappings of
     /// a virtual HDF5 dataset, the entries of a sparse matrix of HDF5.
     [[nodiscard]] virtual std::uint64_t open_bytes() const { return 0; }
+
+    /// What it takes at least while it reads, beside that: a chunk of HDF5, as stored and decoded.
+    [[nodiscard]] virtual std::uint64_t working_bytes() const { return 0; }
+
+    /// It may take so much more than `working_bytes` while it reads, for more threads and larger pieces.
+    /// Before this is called: what the memory limit leaves, or the memory that is free.
+    virtual void set_spare(std::uint64_t /*bytes*/) {}
 
     /// The files beside the header's from which the matrix comes, as paths: those behind external links,
     /// external storage and virtual datasets of HDF5.
@@ -120,15 +133,18 @@ class Reader {
     /// across it. Entries for the same element come as they are; their sum is its value. What `take` is given
     /// lives until it returns. Throws Error{usage} where the storage has no entries.
     virtual void read_entries(const std::function<void(const Entries&)>& take);
+
+    /// The reader that knows the file: another one where this only stands before it.
+    [[nodiscard]] virtual const Reader& origin() const { return *this; }
 };
 
-/// How and where to write. The file at `path` is created or truncated; replacing files safely is the
-/// caller's business.
+/// Where to write. Making, replacing and flushing files is the caller's business.
 struct WriteTarget {
-    std::string path;      ///< the file to write, "-" for standard output
-    std::string shown;     ///< the name to use in messages (the final name of a temporary file)
-    std::string dataset;   ///< HDF5 path to write at; its groups are created
-    bool append = false;   ///< add the dataset to the HDF5 file at `path`, which exists
+    int descriptor = -1;  ///< of a file, at its start, or of a pipe or device; stays open. HDF5 needs a file
+                          ///< that is open for reading and writing
+    std::string shown;    ///< the file's name in messages
+    std::string dataset{};  ///< HDF5 path to write at; its groups are created
+    bool append = false;   ///< add the dataset to the HDF5 file that the descriptor is of; else that is empty
     bool replace = false;  ///< with `append`: a dataset of that name may exist, and is replaced
 };
 
@@ -137,6 +153,9 @@ struct WriteOptions {
     std::optional<std::pair<std::int64_t, std::int64_t>> chunk{};  ///< HDF5 chunk rows × columns
     int deflate = 0;                                               ///< HDF5 compression 0 … 9
     bool shuffle = false;
+    /// Host bytes that the writer may take beside the matrix, at least what `Format::writing_bytes` says. It
+    /// uses fewer threads where they are few.
+    std::optional<std::uint64_t> memory_limit{};
     std::vector<std::pair<std::string, std::string>> attributes{};  ///< text attributes or header comments
     /// Keep the attributes of the matrix that this reads, beside the above, where its format and the writer's
     /// are the same and have attributes.
@@ -154,14 +173,22 @@ class Writer {
 
     [[nodiscard]] virtual BlockOrder order() const = 0;
 
+    /// Blocks that are whole multiples of this, from the first row and column on, cost least memory and time:
+    /// a chunk of HDF5.
+    [[nodiscard]] virtual Shape grain() const { return {1, 1}; }
+
     /// `in` has the block's shape and the writer's type.
     virtual void write(const Block& block, const MatrixView& in) = 0;
+
+    /// Gives the matrix text attributes, before `finish`; what bears one of the names goes. For what is known
+    /// only once the elements are: where a format cannot take them then, nothing happens.
+    virtual void annotate(const std::vector<std::pair<std::string, std::string>>& /*attributes*/) {}
 
     /// The attributes that were to be kept and could not be, with the reason, for a warning.
     [[nodiscard]] virtual std::vector<std::string> left_out() const { return {}; }
 
-    /// Completes the file and flushes it to the disk. Throws where blocks are missing. A writer that is
-    /// destroyed unfinished leaves an incomplete file.
+    /// Completes the file. Throws where blocks are missing. A writer that is destroyed unfinished leaves an
+    /// incomplete file.
     virtual void finish() = 0;
 };
 

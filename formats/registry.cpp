@@ -1,16 +1,18 @@
 #include "formats/registry.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/matrix_market/matrix_market.hpp"
+#include "lib/core/descriptor.hpp"
 #include "lib/core/error.hpp"
 
 namespace gpumat::formats {
@@ -25,11 +27,15 @@ std::string head_of(const std::string& path) {
         throw Error(ErrorCode::input, path + ": " + std::strerror(errno));
     }
     if (S_ISDIR(status.st_mode)) throw Error(ErrorCode::input, path + ": is a directory, expected a file");
-    std::ifstream file(path, std::ios::binary);
-    if (!file) throw Error(ErrorCode::input, path + ": cannot be opened: " + std::strerror(errno));
+    const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file.valid()) throw Error(ErrorCode::input, path + ": cannot be opened: " + std::strerror(errno));
     std::string head(kHeadBytes, '\0');
-    file.read(head.data(), static_cast<std::streamsize>(head.size()));
-    head.resize(static_cast<std::size_t>(file.gcount()));
+    ssize_t got = 0;
+    do {
+        got = read(file.number(), head.data(), head.size());
+    } while (got < 0 && errno == EINTR);
+    if (got < 0) throw Error(ErrorCode::input, path + ": cannot be read: " + std::strerror(errno));
+    head.resize(static_cast<std::size_t>(got));
     if (head.empty()) throw Error(ErrorCode::input, path + ": is empty, expected a matrix");
     return head;
 }
@@ -45,16 +51,24 @@ std::string known_formats() {
     return text;
 }
 
+const Format& named_format(std::string_view name) {
+    if (const Format* format = find(name)) return *format;
+    throw Error(ErrorCode::usage,
+                "there is no format '" + std::string(name) + "'; known: " + known_formats());
+}
+
 }  // namespace
 
 std::span<const Format> all_formats() {
     static constexpr std::array<std::string_view, 2> kHdf5Extensions = {".h5", ".hdf5"};
-    static constexpr std::array<std::string_view, 2> kMatrixMarketExtensions = {".mtx", ".mm"};
+    static constexpr std::array<std::string_view, 4> kMatrixMarketExtensions = {".mtx", ".mm", ".mtx.gz",
+                                                                                ".mm.gz"};
     static const std::array kFormats = {
         Format{"hdf5", kHdf5Extensions, true, hdf5::recognises, hdf5::list, hdf5::open, hdf5::create,
-               hdf5::require_writable},
+               hdf5::require_writable, BlockOrder::any, hdf5::writing_grain, hdf5::writing_bytes},
         Format{"matrix-market", kMatrixMarketExtensions, false, matrix_market::recognises,
-               matrix_market::list, matrix_market::open, matrix_market::create, nullptr},
+               matrix_market::list, matrix_market::open, matrix_market::create, nullptr,
+               BlockOrder::column_panels, nullptr, nullptr},
     };
     return kFormats;
 }
@@ -72,8 +86,8 @@ const Format& recognise(const Reference& reference) {
             ErrorCode::usage,
             to_string(reference) + ": a dataset cannot be read from " +
                 (reference.path == "-" ? "standard input" : "a pipe") +
-                ": HDF5 is read from files only, so name the file; what comes through a pipe is Matrix "
-                "Market, which has no datasets");
+                ": what comes through a pipe is Matrix Market, which has no datasets, unless --from says "
+                "another format");
     }
     const std::string head = head_of(reference.path);
     for (const Format& format : all_formats()) {
@@ -86,15 +100,15 @@ bool exists_as(const std::string& path, const Format& format) {
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(path, ignored) || std::filesystem::file_size(path, ignored) == 0)
         return false;
-    return format.recognises(head_of(path), path);
+    try {
+        return format.recognises(head_of(path), path);
+    } catch (const Error& error) {  // it is to be written to
+        throw Error(ErrorCode::output, error.what());
+    }
 }
 
 const Format& format_for_writing(const std::string& path, std::string_view to) {
-    if (!to.empty()) {
-        if (const Format* format = find(to)) return *format;
-        throw Error(ErrorCode::usage,
-                    "there is no format '" + std::string(to) + "'; known: " + known_formats());
-    }
+    if (!to.empty()) return named_format(to);
     if (path == "-") return *find("matrix-market");
     std::string extensions;
     for (const Format& format : all_formats()) {
@@ -107,7 +121,16 @@ const Format& format_for_writing(const std::string& path, std::string_view to) {
                                       " (or name the format with --to)");
 }
 
+void check_ahead(std::span<const AheadCheck> checks) {
+    hdf5::check_ahead(checks);
+}
+
+bool is_kept_stream(const Reference& reference, const ReadOptions& options) {
+    return !options.from.empty() && named_format(options.from).has_datasets && is_stream(reference.path);
+}
+
 std::unique_ptr<Reader> open_reader(const Reference& reference, const ReadOptions& options) {
+    if (is_kept_stream(reference, options)) return Container(reference, options).open(reference.dataset);
     return recognise(reference).open(reference, options);
 }
 

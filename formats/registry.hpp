@@ -27,6 +27,13 @@ struct Format {
     /// nothing; null where neither can stand in its way.
     void (*require_writable)(const WriteTarget& target, const Shape& shape, Type type,
                              const WriteOptions& options);
+    /// The order in which its writers take blocks.
+    BlockOrder order;
+    /// Blocks that are whole multiples of this are written at once; of others the writer keeps what does not
+    /// fill a chunk. Null: any block is.
+    Shape (*writing_grain)(const Shape& shape, Type type, const WriteOptions& options);
+    /// The memory that a writer takes at least beside the matrix; null where that is little.
+    std::uint64_t (*writing_bytes)(const Shape& shape, Type type, const WriteOptions& options);
 };
 
 std::span<const Format> all_formats();
@@ -39,13 +46,52 @@ bool is_stream(const std::string& path);
 /// stream.
 const Format& recognise(const Reference& reference);
 
-/// Whether there is a regular file at `path` whose content is of this format.
+/// Whether there is a regular file at `path` whose content is of this format. Throws Error{output} where it
+/// cannot be read.
 bool exists_as(const std::string& path, const Format& format);
 
 /// The format that the name asks for, or `to` where it is given ("hdf5", "matrix-market").
 /// Throws Error{usage} listing the known extensions.
 const Format& format_for_writing(const std::string& path, std::string_view to = {});
 
+/// Whether a reference is a stream of a format that is read here and there, such as HDF5: all of it is kept,
+/// in memory or in a temporary file, before anything is read. Throws Error{usage} for a format that there is
+/// not.
+bool is_kept_stream(const Reference& reference, const ReadOptions& options);
+
+struct KeptStream;
+
+/// What is behind a reference: a file, or a stream that is kept as one as long as this object or a reader
+/// that it opened lives.
+class Container {
+  public:
+    /// Throws as recognise does, and Error{input, output} where a stream cannot be read or kept.
+    Container(const Reference& reference, const ReadOptions& options);
+    Container(const Container&) = delete;
+    Container& operator=(const Container&) = delete;
+    ~Container();
+
+    [[nodiscard]] Listing list() const;
+    /// The matrix at `dataset`; "" is the only one that there is.
+    [[nodiscard]] std::unique_ptr<Reader> open(const std::string& dataset) const;
+
+  private:
+    Reference reference_;
+    ReadOptions options_;
+    const Format* format_;
+    std::shared_ptr<const KeptStream> stream_;  ///< null for a file
+};
+
 std::unique_ptr<Reader> open_reader(const Reference& reference, const ReadOptions& options);
+
+/// A matrix that will be opened, and how.
+struct AheadCheck {
+    Reference reference;
+    ReadOptions options;
+};
+
+/// Tries many matrices of formats whose files are tried before they are opened, in one go, which costs less
+/// than each by itself. What opening them gives or throws stays the same.
+void check_ahead(std::span<const AheadCheck> checks);
 
 }  // namespace gpumat::formats

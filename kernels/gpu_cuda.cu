@@ -1,9 +1,12 @@
 // The GPU interface on the CUDA runtime.
 #include <array>
 #include <cstdio>
-#include <utility>
+#include <future>
+#include <mutex>
+#include <optional>
 
 #include "kernels/common/cuda_check.cuh"
+#include "kernels/common/cuda_stream.cuh"
 #include "kernels/gpu.hpp"
 
 namespace gpumat {
@@ -70,26 +73,26 @@ __global__ void wait_kernel(unsigned long long duration_ns) {
     }
 }
 
+cudaEvent_t cuda_event(const Event& event) {
+    return static_cast<cudaEvent_t>(event.handle());
+}
+
 class CudaGpu final : public Gpu {
   public:
-    explicit CudaGpu(int index) {
-        GPUMAT_CUDA(cudaSetDevice(index));
-        info_ = describe(index);
-        GPUMAT_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-        GPUMAT_CUDA(cudaEventCreate(&start_));
-        GPUMAT_CUDA(cudaEventCreate(&stop_));
-    }
+    explicit CudaGpu(int index)
+        : info_(describe(index)),
+          started_(std::async(std::launch::async, [index] { start(index); }).share()) {}
 
-    ~CudaGpu() override {
-        // Nothing can be reported from here; a failed device has been reported by the call that saw it.
-        cudaEventDestroy(start_);
-        cudaEventDestroy(stop_);
-        cudaStreamDestroy(stream_);
+    void make_current() const override {
+        started_.get();
+        GPUMAT_CUDA(cudaSetDevice(info_.index));
+        std::call_once(made_, [this] { own_.emplace(); });
     }
 
     const GpuInfo& info() const override { return info_; }
 
     std::size_t free_memory() const override {
+        make_current();
         std::size_t free_bytes = 0;
         std::size_t total = 0;
         GPUMAT_CUDA(cudaMemGetInfo(&free_bytes, &total));
@@ -98,6 +101,7 @@ class CudaGpu final : public Gpu {
 
     DeviceMemory allocate(std::size_t bytes) const override {
         if (bytes == 0) return {};
+        make_current();
         void* data = nullptr;
         const cudaError_t status = cudaMalloc(&data, bytes);
         if (status == cudaErrorMemoryAllocation) {
@@ -109,51 +113,126 @@ class CudaGpu final : public Gpu {
         return {data, bytes};
     }
 
+    PinnedMemory allocate_pinned(std::size_t bytes) const override {
+        if (bytes == 0) return {};
+        make_current();
+        void* data = nullptr;
+        const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocDefault);
+        if (status == cudaErrorMemoryAllocation) {
+            cudaGetLastError();
+            throw Error(ErrorCode::memory, "the host has no room for " + std::to_string(bytes) +
+                                               " bytes that " + info_.name + " can copy by itself");
+        }
+        GPUMAT_CUDA(status);
+        return {data, bytes};
+    }
+
+    Stream stream() const override {
+        make_current();
+        return own_->stream;
+    }
+
+    OwnedStream new_stream() const override {
+        make_current();
+        return make_stream();
+    }
+
     void upload(void* device, const void* host, std::size_t bytes) override {
-        if (bytes == 0) return;
-        GPUMAT_CUDA(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_));
-        GPUMAT_CUDA(cudaStreamSynchronize(stream_));
+        upload_async(device, host, bytes, stream());
+        synchronize();
     }
 
     void download(void* host, const void* device, std::size_t bytes) override {
-        if (bytes == 0) return;
-        GPUMAT_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_));
-        GPUMAT_CUDA(cudaStreamSynchronize(stream_));
+        download_async(host, device, bytes, stream());
+        synchronize();
     }
 
     void copy(void* to, const void* from, std::size_t bytes) override {
         if (bytes == 0) return;
-        GPUMAT_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
+        GPUMAT_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, cuda_stream(stream())));
     }
 
     void fill(void* device, int byte, std::size_t bytes) override {
         if (bytes == 0) return;
-        GPUMAT_CUDA(cudaMemsetAsync(device, byte, bytes, stream_));
+        GPUMAT_CUDA(cudaMemsetAsync(device, byte, bytes, cuda_stream(stream())));
     }
 
-    void synchronize() override { GPUMAT_CUDA(cudaStreamSynchronize(stream_)); }
+    void upload_async(void* device, const void* host, std::size_t bytes, Stream stream) override {
+        if (bytes == 0) return;
+        GPUMAT_CUDA(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, cuda_stream(stream)));
+    }
 
-    double time_ms(const std::function<void()>& enqueue) override {
-        // While the device waits, the host enqueues events and work behind it, so that the time between the
-        // events holds no gap in which the device was idle because the host was slow.
-        wait_kernel<<<1, 1, 0, stream_>>>(kHeadStartNs);
-        GPUMAT_CUDA(cudaGetLastError());
-        GPUMAT_CUDA(cudaEventRecord(start_, stream_));
-        enqueue();
-        GPUMAT_CUDA(cudaEventRecord(stop_, stream_));
-        GPUMAT_CUDA(cudaEventSynchronize(stop_));
+    void download_async(void* host, const void* device, std::size_t bytes, Stream stream) override {
+        if (bytes == 0) return;
+        GPUMAT_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, cuda_stream(stream)));
+    }
+
+    void synchronize() override { synchronize(stream()); }
+    void synchronize(Stream stream) override { GPUMAT_CUDA(cudaStreamSynchronize(cuda_stream(stream))); }
+
+    Event new_event() const override {
+        make_current();
+        return make_event();
+    }
+
+    void record(const Event& event, Stream stream) override {
+        GPUMAT_CUDA(cudaEventRecord(cuda_event(event), cuda_stream(stream)));
+    }
+
+    void wait(Stream stream, const Event& event) override {
+        GPUMAT_CUDA(cudaStreamWaitEvent(cuda_stream(stream), cuda_event(event), cudaEventWaitDefault));
+    }
+
+    void synchronize(const Event& event) override { GPUMAT_CUDA(cudaEventSynchronize(cuda_event(event))); }
+
+    double elapsed_ms(const Event& from, const Event& to) override {
+        synchronize(to);
         float milliseconds = 0;
-        GPUMAT_CUDA(cudaEventElapsedTime(&milliseconds, start_, stop_));
+        GPUMAT_CUDA(cudaEventElapsedTime(&milliseconds, cuda_event(from), cuda_event(to)));
         return milliseconds;
     }
 
-    void* stream() const override { return stream_; }
+    double time_ms(const std::function<void(Stream)>& enqueue) override {
+        // While the device waits, the host enqueues events and work behind it, so that the time between the
+        // events holds no gap in which the device was idle because the host was slow.
+        wait_kernel<<<1, 1, 0, cuda_stream(stream())>>>(kHeadStartNs);
+        GPUMAT_CUDA(cudaGetLastError());
+        record(own_->start, own_->stream);
+        enqueue(own_->stream);
+        record(own_->stop, own_->stream);
+        return elapsed_ms(own_->start, own_->stop);
+    }
 
   private:
+    static OwnedStream make_stream() {
+        cudaStream_t stream = nullptr;
+        GPUMAT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        return OwnedStream(stream);
+    }
+
+    static Event make_event() {
+        cudaEvent_t event = nullptr;
+        GPUMAT_CUDA(cudaEventCreate(&event));
+        return Event(event);
+    }
+
+    /// The runtime's context takes 0.2 s and more.
+    static void start(int index) {
+        GPUMAT_CUDA(cudaSetDevice(index));
+        GPUMAT_CUDA(cudaFree(nullptr));
+    }
+
+    /// What is made on the device once it has started.
+    struct Own {
+        OwnedStream stream = make_stream();
+        Event start = make_event();
+        Event stop = make_event();
+    };
+
     GpuInfo info_;
-    cudaStream_t stream_ = nullptr;
-    cudaEvent_t start_ = nullptr;
-    cudaEvent_t stop_ = nullptr;
+    std::shared_future<void> started_;
+    mutable std::once_flag made_;
+    mutable std::optional<Own> own_;
 };
 
 }  // namespace
@@ -182,17 +261,18 @@ std::unique_ptr<Gpu> Gpu::open(int index) {
     return std::make_unique<CudaGpu>(index);
 }
 
-DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-
-DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
+// Nothing can be reported from these; a failed device has been reported by the call that saw it.
+void GpuRelease::device_memory(void* data) noexcept {
+    cudaFree(data);
 }
-
-DeviceMemory::~DeviceMemory() {
-    cudaFree(data_);
+void GpuRelease::pinned_memory(void* data) noexcept {
+    cudaFreeHost(data);
+}
+void GpuRelease::stream(void* handle) noexcept {
+    cudaStreamDestroy(static_cast<cudaStream_t>(handle));
+}
+void GpuRelease::event(void* handle) noexcept {
+    cudaEventDestroy(static_cast<cudaEvent_t>(handle));
 }
 
 }  // namespace gpumat

@@ -16,8 +16,9 @@ std::unique_ptr<Gpu> Gpu::open(int) {
     throw Error(ErrorCode::unsupported, std::string("no GPU: ") + kWhy);
 }
 
-DeviceMemory::DeviceMemory(DeviceMemory&&) noexcept = default;
-DeviceMemory& DeviceMemory::operator=(DeviceMemory&&) noexcept = default;
-DeviceMemory::~DeviceMemory() = default;
+void GpuRelease::device_memory(void*) noexcept {}
+void GpuRelease::pinned_memory(void*) noexcept {}
+void GpuRelease::stream(void*) noexcept {}
+void GpuRelease::event(void*) noexcept {}
 
 }  // namespace gpumat

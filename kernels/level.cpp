@@ -1,16 +1,19 @@
 #include "kernels/level.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <stdexcept>
+#include <system_error>
 
+#include "kernels/operation.hpp"
 #include "lib/core/error.hpp"
 
 namespace gpumat {
 namespace {
 
-std::string join(std::span<const int> values) {
+std::string join(std::span<const std::string_view> values) {
     std::string text;
-    for (const int value : values) text += (text.empty() ? "" : ", ") + std::to_string(value);
+    for (const std::string_view value : values) text += (text.empty() ? "" : ", ") + std::string(value);
     return text;
 }
 
@@ -48,14 +51,57 @@ void add_parameter_reasons(const Level& level, const Problem& problem, Reasons& 
             reasons.push_back("it has no parameter '" + name + "'");
         } else if (std::ranges::find(found->choices, value) == found->choices.end()) {
             reasons.push_back("its parameter '" + name + "' takes " + join(found->choices) + ", not " +
-                              std::to_string(value));
+                              value);
         }
     }
 }
 
+/// Throws where the level cannot take operands that lie so.
+void require_operands(const Level& level, const Problem& problem, const Operands& operands,
+                      const Device& device) {
+    for (const Storage storage :
+         {operands.a.storage, operands.b.storage, operands.d.storage, operands.c.storage}) {
+        if (storage != level.needs.storage)
+            throw Error(ErrorCode::unsupported,
+                        "level '" + std::string(level.name) + "' does not take operands stored so");
+    }
+    if (level.unsupported == nullptr) return;
+    const Reasons reasons = level.unsupported(problem, operands, device);
+    if (!reasons.empty())
+        throw Error(ErrorCode::unsupported, "level '" + std::string(level.name) + "': " + reasons.front());
+}
+
+/// The operands as the level sees them. A copy's result has the shape of its input; memory without gaps that
+/// is described as that of the transpose is the same.
+Operands seen_by(const Level& level, Operands operands) {
+    if (level.copies && is_contiguous(operands.c)) {
+        operands.c.rows = operands.a.rows;
+        operands.c.cols = operands.a.cols;
+        operands.c.pitch = operands.a.cols;
+    }
+    return operands;
+}
+
 }  // namespace
 
-Reasons unsupported_reasons(const Level& level, const Problem& problem, const Device& device) {
+std::string_view name_of(Role role) {
+    switch (role) {
+        case Role::rung:
+            return "rung";
+        case Role::baseline:
+            return "baseline";
+        default:
+            return "vendor";
+    }
+}
+
+Arithmetic plain_arithmetic(Type element) {
+    const Type type = element == Type::f16 || element == Type::bf16 ? Type::f32 : element;
+    return {.products = type, .sums = type};
+}
+
+Reasons unsupported_reasons(const Level& level, const Problem& problem, const Operands& operands,
+                            const Device& device) {
     Reasons reasons;
     add_device_reasons(level, device, reasons);
     const auto types = level.needs.types;
@@ -63,28 +109,38 @@ Reasons unsupported_reasons(const Level& level, const Problem& problem, const De
         reasons.push_back("it works on " + join(types) + ", not on " + std::string(name_of(problem.type)));
     }
     add_parameter_reasons(level, problem, reasons);
-    if (reasons.empty() && level.unsupported != nullptr) reasons = level.unsupported(problem, device);
+    if (reasons.empty() && level.unsupported != nullptr)
+        reasons = level.unsupported(problem, seen_by(level, operands), device);
     return reasons;
+}
+
+Reasons unsupported_reasons(const Level& level, const Problem& problem, const Device& device) {
+    return unsupported_reasons(level, problem, contiguous_operands(problem, {}), device);
 }
 
 Launch prepare_launch(const Level& level, const Problem& problem, const Operands& operands,
                       const Device& device) {
+    if (device.gpu != nullptr) device.gpu->make_current();
     // Without elements there may be any number of rows or columns, which no level should count or have work
     // space for.
-    const bool empty = problem.m == 0 || problem.n == 0;
+    const Shape result = problem.operation->result(problem);
+    const bool empty = result.rows == 0 || result.cols == 0;
     Problem served = as_read(problem);
     if (empty) served.m = served.n = served.k = 0;
-    Launch launch = level.prepare(served, operands, device);
+    const Operands seen = seen_by(level, operands);
+    require_operands(level, served, seen, device);
+    Launch launch = level.prepare(served, seen, device);
     if (launch.level != level.name) {
         throw Error(ErrorCode::unsupported, "level '" + std::string(level.name) +
                                                 "' was asked for, and what was prepared names itself '" +
                                                 std::string(launch.level) + "'");
     }
-    if (empty) launch.run = [] {};
+    if (empty) launch.run = [](Stream) {};
     return launch;
 }
 
-int parameter_value(std::span<const Parameter> parameters, const Problem& problem, std::string_view name) {
+std::string_view parameter_choice(std::span<const Parameter> parameters, const Problem& problem,
+                                  std::string_view name) {
     if (const auto asked = problem.parameters.find(name); asked != problem.parameters.end())
         return asked->second;
     const auto found = std::ranges::find(parameters, name, &Parameter::name);
@@ -92,8 +148,13 @@ int parameter_value(std::span<const Parameter> parameters, const Problem& proble
     return found->fallback;
 }
 
-int parameter_value(const Level& level, const Problem& problem, std::string_view name) {
-    return parameter_value(level.parameters, problem, name);
+int parameter_number(std::span<const Parameter> parameters, const Problem& problem, std::string_view name) {
+    const std::string_view text = parameter_choice(parameters, problem, name);
+    int number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size())
+        throw std::logic_error("parameter " + std::string(name) + " is no number: " + std::string(text));
+    return number;
 }
 
 }  // namespace gpumat

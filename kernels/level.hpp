@@ -21,28 +21,57 @@ struct Device {
     Gpu* gpu = nullptr;  ///< set where kind is gpu
 };
 
-/// A tunable of a level: "tile", one of `choices`, `fallback` where it is not given.
+/// A tunable of a level: "tile", one of `choices`, `fallback` where it is not given. Sizes are choices in
+/// digits, ways of working are choices with a name: "32", "never".
 struct Parameter {
     std::string_view name;
     std::string_view help;
-    std::span<const int> choices;
-    int fallback = 0;
+    std::span<const std::string_view> choices;
+    std::string_view fallback;
     /// Every choice gives the same result, so that `gpumat tune` may take the fastest.
     bool tunable = false;
 };
+
+/// What a level is to its ladder.
+enum class Role {
+    rung,      ///< a step of the ladder, one idea further than the one before
+    baseline,  ///< a plain copy that the ladder is measured against
+    vendor,    ///< a vendor's library, what one would call instead
+};
+
+std::string_view name_of(Role role);
+
+/// What does the arithmetic.
+enum class Units {
+    cores,   ///< CUDA cores or the CPU's vector units, whose peak the roofline knows
+    tensor,  ///< perhaps tensor cores, whose peak it does not know
+};
+
+/// What a level computes in for elements of one type (its parts, where it is complex). The error bound and
+/// the roofline follow from it.
+struct Arithmetic {
+    Type products;  ///< what products are rounded to, unless they are fused with the sum
+    Type sums;      ///< what products are added up in
+    Units units = Units::cores;
+};
+
+/// In the element's own type, f16 and bf16 in f32.
+Arithmetic plain_arithmetic(Type element);
 
 /// What a level asks of the device and the problem; what it cannot say here, `Level::unsupported` says.
 struct Requirements {
     int compute_capability = 0;        ///< 90 for 9.0; 0 for any
     std::span<const Type> types = {};  ///< empty: every type
+    Storage storage = Storage::dense;  ///< of every operand
 };
 
 /// A prepared run of one level on fixed memory: everything that must stay out of timing is done.
 struct Launch {
     /// The name of the level, written by the level itself, so that a test can prove what ran.
     std::string_view level;
-    /// CPU: computes to the end. GPU: enqueues on the device's stream and returns.
-    std::function<void()> run;
+    /// CPU: computes to the end. GPU: enqueues on the stream and returns. What a launch holds beside the
+    /// operands is there once, so its runs must not overlap.
+    std::function<void(Stream)> run;
     /// Facts for the log and the record, in order: ("block", "32x8"), ("registers", "40") …
     std::vector<std::pair<std::string, std::string>> details = {};
     /// Memory of the device that the launch holds beside the operands.
@@ -53,43 +82,57 @@ struct Launch {
 struct Preference {
     std::string_view level;
     std::string reason;
-    std::map<std::string, int, std::less<>> parameters = {};  ///< set where the problem does not fix them
+    Parameters parameters = {};  ///< set where the problem does not fix them
 };
 
 /// Every reason why something cannot be done; empty where it can.
 using Reasons = std::vector<std::string>;
 
-/// One rung of a ladder. A level is one row of its operation's table.
+/// A level is one row of its operation's table.
 struct Level {
-    Operation operation;
+    const Operation* operation = nullptr;
     DeviceKind device;
-    int number;                ///< from 1, without gaps for each operation and device; 0 for a baseline
+    Role role = Role::rung;
+    int number = 0;            ///< of a rung, from 1 without gaps for each operation and device
     std::string_view name;     ///< unique for each operation and device
     std::string_view summary;  ///< what it is, one line
     std::string_view removes;  ///< the bottleneck of the level before it that it removes
     Requirements needs = {};
     std::span<const Parameter> parameters = {};
-    /// Reasons beyond `needs`, or null where there can be none.
-    Reasons (*unsupported)(const Problem&, const Device&) = nullptr;
+    /// For each type that it takes; null for a level that moves elements and computes nothing.
+    Arithmetic (*arithmetic)(Type element) = nullptr;
+    /// Reasons beyond `needs`, or null where there can be none. Of the operands it looks at pitches and
+    /// addresses; a null address is as well aligned as any.
+    Reasons (*unsupported)(const Problem&, const Operands&, const Device&) = nullptr;
     /// Null where this build does not contain the level; call it through `prepare_launch`. Throws
     /// Error{device, memory}.
     Launch (*prepare)(const Problem&, const Operands&, const Device&) = nullptr;
-    /// A baseline of the transpose whose result is its input, m×n, unchanged.
+    /// A baseline whose result is its input, m×n, unchanged.
     bool copies = false;
+    /// A baseline that reads its input only: the first 8 bytes of its result are the exclusive or of the
+    /// input's words of 8 bytes (the last one filled up with zeros), the others are 0. The input has no gaps.
+    bool reads = false;
+    /// One of those that the operation's shares of speed are given of: see Operation::yardstick.
+    bool yardstick = false;
 };
 
-/// Every reason why `level` cannot serve `problem` on `device`: not compiled in, device kind, compute
-/// capability, type, unknown or impossible parameters, and the level's own.
+/// Every reason why `level` cannot serve `problem` on `device` with these operands: not compiled in, device
+/// kind, compute capability, type, unknown or impossible parameters, and the level's own. Without operands
+/// they are taken to lie aligned and without gaps.
+Reasons unsupported_reasons(const Level& level, const Problem& problem, const Operands& operands,
+                            const Device& device);
 Reasons unsupported_reasons(const Level& level, const Problem& problem, const Device& device);
 
 /// Prepares a level for a problem that it can serve; k is what `as_read` says. The launch does nothing where
-/// the result has no elements. Throws Error{unsupported} where what was prepared is not the level asked for,
-/// and Error{device, memory}.
+/// the result has no elements. Throws Error{unsupported} where the level cannot take the operands as they lie
+/// or what was prepared is not the level asked for, and Error{device, memory}.
 Launch prepare_launch(const Level& level, const Problem& problem, const Operands& operands,
                       const Device& device);
 
-/// The parameter's value: what the problem asks for, else the level's fallback. The level must have it.
-int parameter_value(const Level& level, const Problem& problem, std::string_view name);
-int parameter_value(std::span<const Parameter> parameters, const Problem& problem, std::string_view name);
+/// The parameter's choice: what the problem asks for, else the level's fallback. The level must have it.
+std::string_view parameter_choice(std::span<const Parameter> parameters, const Problem& problem,
+                                  std::string_view name);
+/// The same as a number, where all choices are numbers.
+int parameter_number(std::span<const Parameter> parameters, const Problem& problem, std::string_view name);
 
 }  // namespace gpumat

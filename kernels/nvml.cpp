@@ -35,6 +35,8 @@ struct Functions {
     Status (*power_usage)(DeviceHandle, unsigned*) = nullptr;
     Status (*clock_info)(DeviceHandle, int, unsigned*) = nullptr;
     Status (*driver_version)(char*, unsigned) = nullptr;
+    Status (*temperature)(DeviceHandle, int, unsigned*) = nullptr;
+    Status (*energy)(DeviceHandle, unsigned long long*) = nullptr;  ///< null in old libraries
 };
 
 template <class Function>
@@ -44,11 +46,13 @@ bool load(void* library, const char* name, Function& function) {
 }
 
 bool load_all(void* library, Functions& nvml) {
+    load(library, "nvmlDeviceGetTotalEnergyConsumption", nvml.energy);
     return load(library, "nvmlInit_v2", nvml.init) && load(library, "nvmlShutdown", nvml.shutdown) &&
            load(library, "nvmlDeviceGetHandleByUUID", nvml.by_uuid) &&
            load(library, "nvmlDeviceGetCurrentClocksThrottleReasons", nvml.throttle_reasons) &&
            load(library, "nvmlDeviceGetPowerUsage", nvml.power_usage) &&
            load(library, "nvmlDeviceGetClockInfo", nvml.clock_info) &&
+           load(library, "nvmlDeviceGetTemperature", nvml.temperature) &&
            load(library, "nvmlSystemGetDriverVersion", nvml.driver_version);
 }
 
@@ -76,6 +80,19 @@ class NvmlMonitor final : public GpuMonitor {
 
     std::optional<int> clock_mhz() const override { return clock(kClockSm); }
     std::optional<int> memory_clock_mhz() const override { return clock(kClockMemory); }
+
+    std::optional<double> energy_j() const override {
+        unsigned long long millijoules = 0;
+        if (nvml_.energy == nullptr || nvml_.energy(device_, &millijoules) != kSuccess) return std::nullopt;
+        return static_cast<double>(millijoules) / 1e3;
+    }
+
+    std::optional<int> temperature_c() const override {
+        constexpr int kChip = 0;  // nvmlTemperatureSensors_t
+        unsigned degrees = 0;
+        if (nvml_.temperature(device_, kChip, &degrees) != kSuccess) return std::nullopt;
+        return static_cast<int>(degrees);
+    }
 
     std::string driver_release() const override {
         std::array<char, 96> text{};

@@ -27,6 +27,8 @@ class GpuMonitor {
     [[nodiscard]] virtual std::optional<double> power_w() const = 0;
     [[nodiscard]] virtual std::optional<int> clock_mhz() const = 0;  ///< multiprocessors, now
     [[nodiscard]] virtual std::optional<int> memory_clock_mhz() const = 0;
+    [[nodiscard]] virtual std::optional<double> energy_j() const = 0;  ///< since the driver was loaded
+    [[nodiscard]] virtual std::optional<int> temperature_c() const = 0;
     [[nodiscard]] virtual std::string driver_release() const = 0;  ///< "580.95.05"; empty if unknown
 
   protected:

@@ -1,35 +1,60 @@
 #include "kernels/problem.hpp"
 
+#include <array>
+
+#include "kernels/operation.hpp"
+
 namespace gpumat {
 
-std::string_view name_of(Operation operation) {
-    return operation == Operation::transpose ? "transpose" : "multiply";
+std::string_view name_of(const Operation& operation) {
+    return operation.name;
 }
 
 std::string_view name_of(DeviceKind kind) {
     return kind == DeviceKind::cpu ? "cpu" : "gpu";
 }
 
+std::string to_string(const Extents& extents) {
+    std::string text = std::to_string(extents.m) + "x" + std::to_string(extents.n);
+    if (extents.k > 0) text += "x" + std::to_string(extents.k);
+    return text;
+}
+
 double Problem::bytes() const {
-    const auto rows = static_cast<double>(m);
-    const auto cols = static_cast<double>(n);
-    const auto inner = static_cast<double>(as_read(*this).k);
-    const auto element = static_cast<double>(size_of(type));
-    if (operation == Operation::transpose) return 2 * rows * cols * element;
-    const double results = beta.is_zero(type) ? 1 : 2;
-    return (rows * inner + inner * cols + results * rows * cols) * element;
+    return operation->bytes(*this);
 }
 
 double Problem::flops() const {
-    if (operation == Operation::transpose) return 0;
-    const double per_step = is_complex(type) ? 8 : 2;
-    return per_step * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(as_read(*this).k);
+    return operation->flops == nullptr ? 0 : operation->flops(*this);
 }
 
 Problem as_read(const Problem& problem) {
-    Problem read = problem;
-    if (problem.operation == Operation::multiply && problem.alpha.is_zero(problem.type)) read.k = 0;
-    return read;
+    return problem.operation->as_read == nullptr ? problem : problem.operation->as_read(problem);
+}
+
+Type result_type(const Problem& problem) {
+    const auto type_of = problem.operation->result_type;
+    return type_of == nullptr ? problem.type : type_of(problem);
+}
+
+Operands operands_at(const Problem& problem, std::span<const void* const> inputs, void* result) {
+    const Operation& operation = *problem.operation;
+    Operands operands;
+    const std::array<Operand*, 3> places = {&operands.a, &operands.b, &operands.d};
+    for (std::size_t role = 0; role < inputs.size() && role < operation.roles.size(); ++role) {
+        const auto shape = operation.input(problem, role);
+        if (!shape) continue;
+        *places.at(role) = {
+            .data = inputs[role], .rows = shape->rows, .cols = shape->cols, .pitch = shape->cols};
+    }
+    const Shape shape = operation.result(problem);
+    operands.c = {.data = result, .rows = shape.rows, .cols = shape.cols, .pitch = shape.cols};
+    return operands;
+}
+
+Operands contiguous_operands(const Problem& problem, const Pointers& at) {
+    const std::array<const void*, 3> inputs = {at.a, at.b, at.d};
+    return operands_at(problem, inputs, at.c);
 }
 
 }  // namespace gpumat

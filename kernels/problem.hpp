@@ -1,40 +1,42 @@
 #pragma once
 
-#include <complex>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "kernels/operand.hpp"
+#include "lib/core/scalar.hpp"
 #include "lib/core/type.hpp"
 
 namespace gpumat {
 
-enum class Operation { transpose, multiply };
+struct Operation;  // one row: kernels/operation.hpp
 enum class DeviceKind { cpu, gpu };
 
-std::string_view name_of(Operation operation);
+std::string_view name_of(const Operation& operation);
 std::string_view name_of(DeviceKind kind);
 
-/// α or β of a multiply. Floating and complex types use `value`, integer types use `integer`.
-struct Scalar {
-    std::complex<double> value{};
-    std::int64_t integer = 0;
-
-    static Scalar of(std::int64_t number) { return {static_cast<double>(number), number}; }
-    [[nodiscard]] bool is_zero(Type type) const { return is_integer(type) ? integer == 0 : value == 0.0; }
-    [[nodiscard]] bool is_one(Type type) const { return is_integer(type) ? integer == 1 : value == 1.0; }
+/// The extents of a problem; k is 0 for an operation that has no third one.
+struct Extents {
+    std::int64_t m = 0;
+    std::int64_t n = 0;
+    std::int64_t k = 0;
+    bool operator==(const Extents&) const = default;
 };
 
-/// What is to be computed. All matrices are dense and row-major without gaps between rows.
+/// Choices of a level's parameters by name: "tile" → "32", "pack" → "never".
+using Parameters = std::map<std::string, std::string, std::less<>>;
+
+/// "4096x4096", "64x64x65536".
+std::string to_string(const Extents& extents);
+
+/// What is to be computed. All matrices are dense and row-major.
 ///
-/// transpose: an m×n matrix becomes n×m; k is 0. The elements move bit for bit, whatever their type.
-/// multiply:  C = α·op(A)·op(B) + β·D, where op(A) is m×k, op(B) is k×n, and C and D are m×n. A is stored
-///            k×m where `transpose_a`, B is stored n×k where `transpose_b`. As in BLAS, A and B are not read
-///            where α = 0 (see `as_read`), and D is not read where β = 0: a NaN there does not reach C.
-///            Integers wrap modulo 2^bits. f16 and bf16 accumulate in f32 and round once at the end.
+/// What the fields mean is the operation's own: see kernels/OP/operation.hpp.
 struct Problem {
-    Operation operation = Operation::transpose;
+    const Operation* operation = nullptr;
     Type type = Type::f32;
     std::int64_t m = 0;
     std::int64_t n = 0;
@@ -45,25 +47,43 @@ struct Problem {
     Scalar beta = Scalar::of(0);
     /// transpose: input and output are the same memory (m = n).
     bool in_place = false;
-    /// The level's own parameters that were asked for by name ("tile" → 32); absent ones take their default.
-    std::map<std::string, int, std::less<>> parameters = {};
+    /// What the operation's settings chose, by name: "axis" → "rows".
+    Parameters choices = {};
+    /// The level's own parameters that were asked for; absent ones take their default.
+    Parameters parameters = {};
 
+    [[nodiscard]] Extents extents() const { return {m, n, k}; }
     /// The fewest bytes that the operation moves: every input read once, the output written once.
     [[nodiscard]] double bytes() const;
-    /// Floating-point (or integer) operations: a multiply-add is 2, a complex one 8.
+    /// Floating-point (or integer) operations: a multiply-add is 2, a complex one 8. 0 where it has none.
     [[nodiscard]] double flops() const;
 };
 
-/// The problem as levels and reference compute it: where α = 0, k is 0 too, for no element of A and B counts.
+/// The problem as levels and reference compute it: without what its scalars leave unread.
 Problem as_read(const Problem& problem);
 
-/// Where the elements are: host memory for a CPU level, device memory for a GPU level. The input of a
-/// transpose is `a`. `d` is null where β = 0; it never overlaps `c`.
+/// The type of the result's elements.
+Type result_type(const Problem& problem);
+
+/// Where the elements are: host memory for a CPU level, device memory for a GPU level. The inputs of an
+/// operation are a, b and d in the order of its roles; what is not read has no data. D never overlaps C.
 struct Operands {
+    Operand a = {};
+    Operand b = {};
+    Operand d = {};
+    MutableOperand c = {};
+};
+
+/// The operands of a problem that lie without gaps between rows: the inputs by role, and the result.
+Operands operands_at(const Problem& problem, std::span<const void* const> inputs, void* result);
+
+/// The same by name, for an operation with these roles.
+struct Pointers {
     const void* a = nullptr;
     const void* b = nullptr;
     const void* d = nullptr;
     void* c = nullptr;
 };
+Operands contiguous_operands(const Problem& problem, const Pointers& pointers);
 
 }  // namespace gpumat

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/level.hpp"
+#include "kernels/operation.hpp"
 
 namespace gpumat {
 
@@ -17,34 +17,48 @@ struct Choice {
     Problem problem;  ///< the one asked for, with the parameters that were chosen
 };
 
-/// The list of levels of every operation and device. Everything that lists, tests or runs levels
-/// iterates it; nothing repeats it.
+/// The one list of operations and of their levels. Everything that lists, tests or runs levels iterates it;
+/// nothing repeats it.
 class Registry {
   public:
-    /// The levels that ship: GPU levels are listed in every build, and cannot run in one without CUDA.
+    /// What ships: GPU levels are listed in every build, and cannot run in one without CUDA.
     static Registry standard();
 
-    explicit Registry(std::vector<Level> levels, std::vector<Level> baselines = {})
-        : levels_(std::move(levels)), baselines_(std::move(baselines)) {}
+    /// The operations with their own levels.
+    explicit Registry(const std::vector<const Operation*>& operations);
+    /// The operations with these levels in place of their own.
+    Registry(std::vector<const Operation*> operations, std::vector<Level> levels);
 
+    [[nodiscard]] std::span<const Operation* const> operations() const { return operations_; }
+    /// The operation of that name; null where there is none.
+    [[nodiscard]] const Operation* operation(std::string_view name) const;
+    /// "transpose, multiply", for messages and help.
+    [[nodiscard]] std::string operation_names() const;
+
+    /// Every row, whatever its role.
     [[nodiscard]] std::span<const Level> levels() const { return levels_; }
-    [[nodiscard]] std::vector<const Level*> levels(Operation operation, DeviceKind device) const;
 
-    /// What a bench runs beside the ladder: plain copies and vendor libraries. They are no rungs: their
-    /// number is 0, and neither `find` nor `choose` gives them.
-    [[nodiscard]] std::vector<const Level*> baselines(Operation operation, DeviceKind device) const;
+    /// What a run can be asked for: the rungs of the ladder, first rung first, then the vendor's library.
+    [[nodiscard]] std::vector<const Level*> levels(const Operation& operation, DeviceKind device) const;
+    /// Those of one role, in the order of the table.
+    [[nodiscard]] std::vector<const Level*> levels(const Operation& operation, DeviceKind device,
+                                                   Role role) const;
 
-    /// The level of that name or number ("tiled", "5"); null where there is none.
-    [[nodiscard]] const Level* find(Operation operation, DeviceKind device,
+    /// The level of `levels(operation, device)` of that name, or the rung of that number ("tiled", "5");
+    /// null where there is none.
+    [[nodiscard]] const Level* find(const Operation& operation, DeviceKind device,
                                     std::string_view name_or_number) const;
+
+    /// The parameters of all levels of an operation, each name once: what flags are made of.
+    [[nodiscard]] std::vector<Parameter> parameters(const Operation& operation) const;
 
     /// The level that `auto` takes for this problem on this device. Always one that can serve it; throws
     /// Error{unsupported} with every level's reasons where none can.
     [[nodiscard]] Choice choose(const Problem& problem, const Device& device) const;
 
   private:
+    std::vector<const Operation*> operations_;
     std::vector<Level> levels_;
-    std::vector<Level> baselines_;
 };
 
 }  // namespace gpumat

@@ -2,102 +2,29 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
-#include <atomic>
 #include <cerrno>
-#include <climits>
-#include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <random>
 #include <system_error>
+#include <utility>
 
 #include "lib/core/error.hpp"
+#include "lib/file_attributes.hpp"
+#include "lib/paths.hpp"
 
 namespace gpumat {
 namespace {
 
-// ---- Temporary files that a signal must remove ----------------------------------------------------------
-
-/// One temporary file. The handler may run at any instant and on any thread, so the path is complete before
-/// `state` says so, and fixed memory holds it.
-struct Slot {
-    enum State : int { free, filling, armed };
-    std::atomic<int> state{free};
-    pid_t owner = 0;  ///< a forked child must not remove its parent's file
-    std::array<char, PATH_MAX> path{};
-};
-static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may use it");
-
-std::array<Slot, 64> slots;
-
-/// Arms the removal of `path`; the slot's number.
-int arm(const std::string& path) {
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-        int expected = Slot::free;
-        if (path.size() >= PATH_MAX || !slots[i].state.compare_exchange_strong(expected, Slot::filling))
-            continue;
-        slots[i].owner = getpid();
-        std::memcpy(slots[i].path.data(), path.c_str(), path.size() + 1);
-        slots[i].state = Slot::armed;
-        return static_cast<int>(i);
-    }
-    throw Error(ErrorCode::output, path + ": too many output files at once, or too long a name");
-}
-
-void disarm(int slot) {
-    if (slot >= 0) slots[static_cast<std::size_t>(slot)].state = Slot::free;
-}
-
-/// Async-signal-safe: nothing but unlink, getpid, sigaction and raise.
-extern "C" void remove_temporaries_and_die(int signal_number) {
-    const pid_t self = getpid();
-    for (const Slot& slot : slots) {
-        if (slot.state == Slot::armed && slot.owner == self) unlink(slot.path.data());
-    }
-    struct sigaction usual = {};
-    usual.sa_handler = SIG_DFL;
-    sigaction(signal_number, &usual, nullptr);
-    raise(signal_number);  // is blocked here, and ends the process when this handler returns
-}
-
 // ---- Paths ----------------------------------------------------------------------------------------------
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
+[[noreturn]] void fail_to_write(const std::string& path, const std::string& what) {
     throw Error(ErrorCode::output, "cannot write " + path + ": " + what);
 }
 
 std::string reason(int error_number) {
     return std::error_code(error_number, std::generic_category()).message();
-}
-
-std::string folder_of(const std::string& path) {
-    const auto slash = path.rfind('/');
-    if (slash == std::string::npos) return ".";
-    return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-std::string name_in_folder(const std::string& path) {
-    return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
-}
-
-/// The file that a chain of symbolic links ends at, which need not exist.
-std::string follow_links(const std::string& target) {
-    constexpr int kMostLinks = 40;  // as the kernel
-    std::string path = target;
-    for (int i = 0; i < kMostLinks; ++i) {
-        std::array<char, PATH_MAX> link{};
-        const ssize_t length = readlink(path.c_str(), link.data(), link.size());
-        if (length < 0) return path;  // not a link
-        const std::string to(link.data(), static_cast<std::size_t>(length));
-        path = to.starts_with('/') ? to : folder_of(path).append("/").append(to);
-    }
-    fail(target, reason(ELOOP));
 }
 
 bool same_file(const struct stat& x, const struct stat& y) {
@@ -110,171 +37,251 @@ bool same_version(const struct stat& before, const struct stat& now) {
            before.st_mtim.tv_sec == now.st_mtim.tv_sec && before.st_mtim.tv_nsec == now.st_mtim.tv_nsec;
 }
 
-/// A hidden name beside `target`, short enough for any file system.
-std::string temporary_name(const std::string& target) {
-    constexpr std::size_t kLongestName = 200;
-    std::random_device random;
-    std::array<char, 48> suffix{};
-    std::snprintf(suffix.data(), suffix.size(), ".gpumat-%ld-%08x", static_cast<long>(getpid()), random());
-    return folder_of(target) + "/." + name_in_folder(target).substr(0, kLongestName) + suffix.data();
-}
-
 /// What there is of the target; nothing where it is new. Throws where it may not be written over.
 std::optional<struct stat> require_replaceable(const std::string& target, OutputMode mode,
                                                std::span<const std::string> inputs) {
     struct stat present = {};
     if (stat(target.c_str(), &present) != 0) {
-        if (errno != ENOENT) fail(target, reason(errno));
+        if (errno != ENOENT) fail_to_write(target, reason(errno));
         return std::nullopt;
     }
     for (const std::string& input : inputs) {
         struct stat other = {};
         if (stat(input.c_str(), &other) != 0 || !same_file(present, other)) continue;
-        fail(target, "it is the same file as the input " + input + ", which is never overwritten");
+        fail_to_write(target, "it is the same file as the input " + input + ", which is never overwritten");
     }
-    if (S_ISDIR(present.st_mode)) fail(target, "it is a directory");
-    if (access(target.c_str(), W_OK) != 0) fail(target, reason(errno));
+    if (S_ISDIR(present.st_mode)) fail_to_write(target, "it is a directory");
+    if (access(target.c_str(), W_OK) != 0) fail_to_write(target, reason(errno));
     if (S_ISREG(present.st_mode) && mode == OutputMode::create)
-        fail(target, "it exists; --force replaces it");
+        fail_to_write(target, "it exists; --force replaces it");
     return present;
 }
 
-/// The file that will get the name, with links followed.
-std::string resolve(const std::string& target) {
-    std::string path = follow_links(target);
-    if (name_in_folder(path).empty()) fail(target, "there is no such directory");
-    return path;
-}
-
-[[noreturn]] void fail_in_folder(const std::string& target, const std::string& folder, int error_number) {
-    fail(target, "cannot create a file in the folder " + folder + ": " + reason(error_number));
-}
-
-/// Locks a file as HDF5 locks those that it writes. Returns what to close to unlock it, or -1 where locking
-/// is turned off. Throws where another process has the file open.
-int lock(const std::string& target) {
+/// Whether the user has not turned locks off, as HDF5 has it.
+bool locking_wanted() {
     const char* const wanted = std::getenv("HDF5_USE_FILE_LOCKING");
-    if (wanted != nullptr && (std::strcmp(wanted, "FALSE") == 0 || std::strcmp(wanted, "0") == 0)) return -1;
-    const int descriptor = open(target.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) fail(target, reason(errno));
-    if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return descriptor;
-    close(descriptor);
-    fail(target,
-         "another process has the file open, and what that writes would be lost "
-         "(HDF5_USE_FILE_LOCKING=FALSE in the environment turns locking off)");
+    return wanted == nullptr || (std::strcmp(wanted, "FALSE") != 0 && std::strcmp(wanted, "0") != 0);
 }
 
-/// Flushes a file, or a folder with its names, to disk. Returns errno, or 0.
-int flush(const std::string& path, int flags) {
-    const int descriptor = open(path.c_str(), flags | O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return errno;
-    const int error_number = fsync(descriptor) == 0 ? 0 : errno;
-    close(descriptor);
-    return error_number;
+// ---- Copying --------------------------------------------------------------------------------------------
+
+/// From where `from` is to its end. Returns errno, or 0.
+int copy_through_memory(int from, int to) {
+    std::vector<char> piece(std::size_t{1} << 20);
+    for (;;) {
+        const ssize_t got = read(from, piece.data(), piece.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return got == 0 ? 0 : errno;
+        const int failed = write_all(to, {piece.data(), static_cast<std::size_t>(got)});
+        if (failed != 0) return failed;
+    }
 }
 
-/// Renames without replacing. Returns errno, or 0.
-int rename_to_new(const std::string& from, const std::string& to) {
-    if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
-    if (errno != EINVAL && errno != ENOSYS) return errno;
-    // The file system (NFS) does not know the flag; a hard link does not replace either.
-    if (link(from.c_str(), to.c_str()) != 0) return errno;
-    unlink(from.c_str());
-    return 0;
+/// From where `from` is to its end; where the file system can, without moving the bytes. Returns errno, or 0.
+int copy_file(int from, int to) {
+    constexpr std::size_t kPieceBytes = std::size_t{1} << 30;
+    for (;;) {
+        const ssize_t copied = copy_file_range(from, nullptr, to, nullptr, kPieceBytes, 0);
+        if (copied > 0 || (copied < 0 && errno == EINTR)) continue;
+        // Some file systems say that there is nothing to copy where there is: what is left is read.
+        const bool unable =
+            copied == 0 || errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP || errno == ENOSYS;
+        return unable ? copy_through_memory(from, to) : errno;
+    }
 }
+
+thread_local GroupedFolderFlushes* grouped_flushes = nullptr;
 
 }  // namespace
 
-void install_signal_cleanup() {
-    const auto install = [](int signal_number, void (*handler)(int)) {
-        struct sigaction present = {};
-        sigaction(signal_number, nullptr, &present);
-        if (present.sa_handler == SIG_IGN) return;  // as the parent wants it
-        struct sigaction action = {};
-        action.sa_handler = handler;
-        sigaction(signal_number, &action, nullptr);
+GroupedFolderFlushes::GroupedFolderFlushes() {
+    grouped_flushes = this;
+}
+
+GroupedFolderFlushes::~GroupedFolderFlushes() {
+    grouped_flushes = nullptr;
+    for (const auto& [place, folder] : folders_) fsync(folder.number());
+}
+
+bool GroupedFolderFlushes::take(Descriptor& folder) {
+    struct stat status = {};
+    if (grouped_flushes == nullptr || fstat(folder.number(), &status) != 0) return false;
+    grouped_flushes->folders_.try_emplace({status.st_dev, status.st_ino}, std::move(folder));
+    return true;
+}
+
+AtomicOutput::AtomicOutput(const std::string& target, OutputMode mode, std::span<const std::string> inputs,
+                           OutputPurpose purpose)
+    : target_(target), mode_(mode), present_(require_replaceable(target, mode, inputs)) {
+    if (present_ && !S_ISREG(present_->st_mode)) {
+        open_direct(purpose);
+    } else {
+        open_beside(purpose);
+    }
+}
+
+std::string AtomicOutput::path() const {
+    return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(descriptor());
+}
+
+void AtomicOutput::fail(const std::string& what) const {
+    fail_to_write(target_, what);
+}
+
+void AtomicOutput::open_direct(OutputPurpose purpose) {
+    direct_ = true;
+    if (purpose == OutputPurpose::rehearse) return;
+    file_ = Descriptor(open(target_.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+    if (!file_.valid()) fail(reason(errno));
+}
+
+void AtomicOutput::open_beside(OutputPurpose purpose) {
+    const std::string shown = std::exchange(target_, follow_links(target_));
+    name_in_folder_ = name_in_folder(target_);
+    if (name_in_folder_.empty()) fail_to_write(shown, "there is no such directory");
+    folder_ = Descriptor(open(folder_of(target_).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (folder_.valid() && purpose == OutputPurpose::write)
+        remove_left_temporary_files(folder_.number(), name_in_folder_);
+    constexpr mode_t kOwnerOnly = 0600;  // until it has the mode of the file that it replaces
+    create_file(present_ ? kOwnerOnly : 0666);
+    if (present_) not_kept_ = copy_file_attributes(target_, *present_, file_.number());
+    if (!present_ || mode_ != OutputMode::extend) return;
+    extends_ = true;
+    lock_target();
+    if (purpose == OutputPurpose::rehearse) {
+        std::swap(file_, source_);
+    } else {
+        copy_target();
+    }
+}
+
+void AtomicOutput::create_file(mode_t mode) {
+    const auto failed = [&](int error_number) {
+        fail("cannot create a file in the folder " + folder_of(target_) + ": " + reason(error_number));
     };
-    for (const int signal_number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
-        install(signal_number, remove_temporaries_and_die);
-    }
-    for (const int signal_number : {SIGXFSZ, SIGPIPE}) install(signal_number, SIG_IGN);
+    if (!folder_.valid()) failed(errno);
+    file_ = Descriptor(openat(folder_.number(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
+    if (file_.valid()) return;
+    TemporaryFile made = create_temporary_file(folder_.number(), name_in_folder_, mode);
+    if (made.error_number != 0) failed(made.error_number);
+    file_ = std::move(made.file);
+    name_ = std::move(made.name);
+    require_renaming();
 }
 
-void require_output_possible(const std::string& target, OutputMode mode,
-                             std::span<const std::string> inputs) {
-    const auto present = require_replaceable(target, mode, inputs);
-    if (present && !S_ISREG(present->st_mode)) return;
-    const std::string folder = folder_of(resolve(target));
-    if (access(folder.c_str(), W_OK | X_OK) != 0) fail_in_folder(target, folder, errno);
-    if (!present || mode != OutputMode::extend) return;
-    if (const int descriptor = lock(target); descriptor >= 0) close(descriptor);
+/// Renames the file over a second one of ours, as commit() will.
+void AtomicOutput::require_renaming() {
+    TemporaryFile second = create_temporary_file(folder_.number(), name_in_folder_, 0600);
+    int error_number = second.error_number;
+    if (error_number == 0 &&
+        renameat(folder_.number(), name_.text(), folder_.number(), second.name.text()) != 0) {
+        error_number = errno;
+    }
+    if (error_number != 0)
+        fail("cannot rename a file in the folder " + folder_of(target_) + ": " + reason(error_number));
+    name_.forget();
+    name_ = std::move(second.name);
 }
 
-AtomicOutput::AtomicOutput(const std::string& target, OutputMode mode, std::span<const std::string> inputs)
-    : target_(target), mode_(mode) {
-    const auto present = require_replaceable(target, mode, inputs);
-    if (present && !S_ISREG(present->st_mode)) {
-        direct_ = true;
-        path_ = target;
-        return;
-    }
-    target_ = resolve(target);
-    path_ = temporary_name(target_);
-    slot_ = arm(path_);  // before the file is there, so that no signal can come between
-    const int descriptor = open(path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
-    if (descriptor < 0) {
-        const int error_number = errno;
-        disarm(slot_);
-        fail_in_folder(target, folder_of(target_), error_number);
-    }
-    if (present) fchmod(descriptor, present->st_mode & 0777);
-    close(descriptor);
-    if (present && mode == OutputMode::extend) {
-        copied_ = present;
-        try {
-            lock_ = lock(target_);
-            copy_target();
-        } catch (...) {  // the destructor of a half-made object does not run
-            unlink(path_.c_str());
-            disarm(slot_);
-            if (lock_ >= 0) close(lock_);
-            throw;
-        }
-    }
+/// As HDF5 locks the files that it writes.
+void AtomicOutput::lock_target() {
+    source_ = Descriptor(open(target_.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!source_.valid()) fail("it cannot be read to add to it: " + reason(errno));
+    if (!locking_wanted() || flock(source_.number(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+    fail(
+        "another process has the file open, and what that writes would be lost "
+        "(HDF5_USE_FILE_LOCKING=FALSE in the environment turns locking off)");
 }
 
-void AtomicOutput::copy_target() {
-    std::error_code failure;
-    std::filesystem::copy_file(target_, path_, std::filesystem::copy_options::overwrite_existing, failure);
-    if (failure) fail(target_, "it cannot be copied to add to it: " + failure.message());
-}
-
-AtomicOutput::~AtomicOutput() {
-    if (lock_ >= 0) close(lock_);
-    if (slot_ < 0) return;
-    unlink(path_.c_str());
-    disarm(slot_);
+void AtomicOutput::copy_target() const {
+    const int error_number = copy_file(source_.number(), file_.number());
+    if (error_number != 0) fail("it cannot be copied to add to it: " + reason(error_number));
+    lseek(file_.number(), 0, SEEK_SET);
 }
 
 void AtomicOutput::commit() {
-    if (slot_ < 0) return;
-    if (const int error_number = flush(path_, 0); error_number != 0) fail(target_, reason(error_number));
-    if (struct stat now = {}; copied_ && (stat(target_.c_str(), &now) != 0 || !same_version(*copied_, now))) {
-        fail(target_, "it changed while this run went on");
+    if (direct_ || committed_) return;
+    if (fsync(file_.number()) != 0) fail(reason(errno));
+    if (struct stat now = {};
+        extends_ && (stat(target_.c_str(), &now) != 0 || !same_version(*present_, now))) {
+        fail("it changed while this run went on");
     }
-    const int renamed = mode_ != OutputMode::create
-                            ? (rename(path_.c_str(), target_.c_str()) == 0 ? 0 : errno)
-                            : rename_to_new(path_, target_);
-    if (renamed == EEXIST) fail(target_, "it appeared while this run went on; --force replaces it");
-    if (renamed != 0) fail(target_, reason(renamed));
-    disarm(slot_);
-    slot_ = -1;
-    const int flushed = flush(folder_of(target_), O_DIRECTORY);
+    const int error_number = give_name();
+    if (error_number == EEXIST) fail("it appeared while this run went on; --force replaces it");
+    if (error_number != 0) fail(reason(error_number));
+    committed_ = true;
+    name_.forget();
+    flock(file_.number(), LOCK_UN);
+    source_ = {};
+    flush_folder();
+}
+
+/// Returns errno, or 0.
+int AtomicOutput::give_name() {
+    if (name_.empty() && !present_) {
+        const int failed = link_file(file_.number(), folder_.number(), name_in_folder_);
+        if (failed == 0 || (failed == EEXIST && mode_ == OutputMode::create)) return failed;
+    }
+    if (name_.empty())  // rename replaces, link does not
+        name_ = link_temporary_name(file_.number(), folder_.number(), name_in_folder_);
+    if (name_.empty()) become_named();
+    require_own_name();
+    if (mode_ == OutputMode::create) return rename_to_new();
+    return renameat(folder_.number(), name_.text(), folder_.number(), name_in_folder_.c_str()) == 0 ? 0
+                                                                                                    : errno;
+}
+
+/// Copies a file without a name into one that has a temporary one, where the file system has no links.
+void AtomicOutput::become_named() {
+    TemporaryFile made = create_temporary_file(folder_.number(), name_in_folder_, 0600);
+    if (made.error_number != 0) fail(reason(made.error_number));
+    const Descriptor unnamed = std::exchange(file_, std::move(made.file));
+    name_ = std::move(made.name);
+    lseek(unnamed.number(), 0, SEEK_SET);
+    int error_number = copy_file(unnamed.number(), file_.number());
+    struct stat attributes = {};
+    if (error_number == 0 && fstat(unnamed.number(), &attributes) != 0) error_number = errno;
+    if (error_number != 0) fail(reason(error_number));
+    copy_file_attributes("/proc/self/fd/" + std::to_string(unnamed.number()), attributes, file_.number());
+    if (fsync(file_.number()) != 0) fail(reason(errno));
+}
+
+void AtomicOutput::require_own_name() const {
+    struct stat opened = {};
+    struct stat named = {};
+    const bool own = fstat(file_.number(), &opened) == 0 &&
+                     fstatat(folder_.number(), name_.text(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+                     same_file(opened, named);
+    if (!own)
+        fail(std::string("its temporary file ") + name_.text() + " was taken away while this run went on");
+}
+
+/// Renames without replacing. Returns errno, or 0.
+int AtomicOutput::rename_to_new() const {
+    const int folder = folder_.number();
+    const char* const from = name_.text();
+    const char* const to = name_in_folder_.c_str();
+    if (renameat2(folder, from, folder, to, RENAME_NOREPLACE) == 0) return 0;
+    if (errno == EEXIST) return EEXIST;
+    // The file system does not know the flag (NFS); a hard link does not replace either.
+    if (linkat(folder, from, folder, to, 0) == 0) {
+        unlinkat(folder, from, 0);
+        return 0;
+    }
+    if (errno == EEXIST) return EEXIST;
+    // It has neither (FUSE). What appears between the two lines is replaced.
+    if (faccessat(folder, to, F_OK, AT_SYMLINK_NOFOLLOW) == 0) return EEXIST;
+    return renameat(folder, from, folder, to) == 0 ? 0 : errno;
+}
+
+void AtomicOutput::flush_folder() const {
+    Descriptor folder(openat(folder_.number(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder.valid() && GroupedFolderFlushes::take(folder)) return;
+    if (folder.valid() && fsync(folder.number()) == 0) return;
     // A folder may be closed to reading, and a file system may not flush folders.
-    if (flushed != 0 && flushed != EACCES && flushed != EINVAL) {
-        throw Error(ErrorCode::output,
-                    target_ + " is written, but its folder could not be flushed to disk: " + reason(flushed));
-    }
+    if (errno == EACCES || errno == EINVAL) return;
+    throw Error(ErrorCode::output,
+                target_ + " is written, but its folder could not be flushed to disk: " + reason(errno));
 }
 
 }  // namespace gpumat

@@ -1,7 +1,5 @@
 #include "lib/auto_level.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <optional>
 
@@ -10,16 +8,18 @@
 namespace gpumat {
 namespace {
 
-std::optional<TunedLevel> tuned_level(const Problem& problem, const Device& device) {
-    const auto size_class = size_class_of(problem);
+std::optional<TunedLevel> tuned_level(const Problem& problem, const Device& device, const Tell& say) {
+    const Tunable* tunable = problem.operation->tunable;
+    if (tunable == nullptr) return std::nullopt;
+    const auto size_class = tunable->class_of(problem);
     if (!size_class) return std::nullopt;
-    const auto path = tuning_path(problem.operation, tuned_device_id(device));
+    const auto path = tuning_path(*problem.operation, tuned_device_id(device));
     if (!path) return std::nullopt;
     std::string why_not;
-    const auto tuning = load_tuning(*path, problem.operation, device, why_not);
-    if (!why_not.empty()) spdlog::debug("ignored {}: {}", *path, why_not);
+    const auto tuning = load_tuning(*path, *problem.operation, device, why_not);
+    if (!why_not.empty()) tell(say, Severity::detail, "ignored " + *path + ": " + why_not);
     if (!tuning) return std::nullopt;
-    const TunedLevel* entry = tuning->find(element_kind(problem.operation, problem.type), *size_class);
+    const TunedLevel* entry = tuning->find(tunable->element_kind(problem.type), *size_class);
     return entry == nullptr ? std::nullopt : std::optional(*entry);
 }
 
@@ -28,10 +28,11 @@ bool is_tunable(const Level& level, const std::string& parameter) {
     return found != level.parameters.end() && found->tunable;
 }
 
-std::optional<Choice> choose_tuned(const Problem& problem, const Device& device, const Registry& registry) {
-    const std::optional<TunedLevel> entry = tuned_level(problem, device);
+std::optional<Choice> choose_tuned(const Problem& problem, const Device& device, const Registry& registry,
+                                   const Tell& say) {
+    const std::optional<TunedLevel> entry = tuned_level(problem, device, say);
     if (!entry) return std::nullopt;
-    const Level* level = registry.find(problem.operation, device.kind, entry->level);
+    const Level* level = registry.find(*problem.operation, device.kind, entry->level);
     if (level == nullptr || level->name != entry->level) return std::nullopt;
     Problem chosen = problem;
     for (const auto& [name, value] : entry->parameters) {
@@ -47,8 +48,8 @@ std::optional<Choice> choose_tuned(const Problem& problem, const Device& device,
 
 }  // namespace
 
-Choice choose_auto(const Problem& problem, const Device& device, const Registry& registry) {
-    if (auto choice = choose_tuned(problem, device, registry)) return *std::move(choice);
+Choice choose_auto(const Problem& problem, const Device& device, const Registry& registry, const Tell& say) {
+    if (auto choice = choose_tuned(problem, device, registry, say)) return *std::move(choice);
     return registry.choose(problem, device);
 }
 

@@ -10,6 +10,8 @@
 
 #include "kernels/registry.hpp"
 #include "lib/bench_sizes.hpp"
+#include "lib/catalog.hpp"
+#include "lib/messages.hpp"
 #include "lib/record.hpp"
 #include "lib/verify.hpp"
 
@@ -17,15 +19,16 @@ namespace gpumat {
 
 /// What a bench is to measure.
 struct BenchOptions {
-    Operation operation = Operation::transpose;
-    std::vector<BenchSize> sizes;
+    const Operation* operation = nullptr;
+    std::vector<Extents> sizes;
     std::vector<Type> types;
     std::vector<std::string> levels = {"all"};   ///< names, numbers, "all" (the ladder), "auto"
     std::vector<std::string> against = {"all"};  ///< baselines or levels; "all", "none"
     std::string device = "auto";                 ///< auto, cpu, gpu, gpu:N
     /// Values to try for the parameters of the levels that have them; one row for each combination.
-    std::map<std::string, std::vector<int>> parameters;
-    bool in_place = false;    ///< transpose only: levels work in place, baselines as ever
+    std::map<std::string, std::vector<std::string>> parameters;
+    /// The operation's own, by name, for its levels; baselines are as ever.
+    std::map<std::string, std::string, std::less<>> settings;
     bool hot = false;         ///< one set of operands, which stays in the cache if it fits
     double time_limit_s = 2;  ///< for the samples of one row
     VerifyMode verify = VerifyMode::automatic;
@@ -37,7 +40,7 @@ struct BenchOptions {
 
 /// What all rows of a bench share; known before the first of them.
 struct BenchHead {
-    Operation operation = Operation::transpose;
+    const Operation* operation = nullptr;
     std::string time;  ///< UTC at the start
     std::string version;
     std::string host;
@@ -55,14 +58,16 @@ struct BenchHead {
 
 /// One level or baseline on one problem. Whatever shows or stores results reads them from here.
 struct BenchRow {
-    Operation operation = Operation::transpose;
+    const Operation* operation = nullptr;
     std::string level;  ///< as asked for; "auto" for the choice of auto
     std::string ran;    ///< the level that did the work; empty where none did
     bool baseline = false;
+    bool yardstick = false;  ///< shares of speed are given of it
+    Role role = Role::rung;
     bool in_place = false;
     Type type = Type::f32;
-    BenchSize size;
-    std::map<std::string, int, std::less<>> parameters;
+    Extents size;
+    Parameters parameters;
     std::vector<std::pair<std::string, std::string>> details;  ///< of the launch
 
     std::vector<double> samples_ms;  ///< empty where it could not run, failed or was throttled throughout
@@ -71,8 +76,8 @@ struct BenchRow {
     std::optional<double> low_ms;  ///< 95 % confidence interval of the median
     std::optional<double> high_ms;
     std::optional<double> effective_bandwidth_gbps;  ///< Problem::bytes / median
-    std::optional<double> gflops;                    ///< multiply only
-    std::optional<double> share_of_copy;             ///< transpose: of the faster of memcpy and copy
+    std::optional<double> gflops;                    ///< of an operation with arithmetic
+    std::optional<double> share;                     ///< of the fastest yardstick on the same problem
     std::optional<double> share_of_vendor;           ///< of the vendor's library on the same problem
     std::optional<double> gain_over_previous;        ///< over the level before it in this bench
     std::optional<double> gain_over_first;
@@ -85,10 +90,14 @@ struct BenchRow {
 
     [[nodiscard]] bool ran_at_all() const { return reason.empty(); }
     [[nodiscard]] bool failed() const { return verification.failed(); }
+    /// In the unit of the operation's rate.
+    [[nodiscard]] std::optional<double> speed() const {
+        return operation->rate == Rate::bandwidth ? effective_bandwidth_gbps : gflops;
+    }
 };
 
 /// "tiled", "tiled tile=32".
-std::string label_of(const std::string& level, const std::map<std::string, int, std::less<>>& parameters);
+std::string label_of(const std::string& level, const Parameters& parameters);
 
 /// "tiled tile=32", "auto", "tiled tile=32 in place".
 std::string label_of(const BenchRow& row);
@@ -104,19 +113,21 @@ struct BenchListener {
     std::function<void(const BenchHead&)> head;
     std::function<void(const BenchRow&)> row;
     std::function<void(const BenchProgress&)> progress;
+    Tell say;
 };
 
 /// Measures every level and baseline on every problem, one row after the other: prepares it, verifies its
 /// first result, warms up, and times it until the median is known well or the time limit is reached.
-/// A transpose is always measured beside `memcpy` and `copy` (unless `against` is none), because shares
-/// are given of the faster of them.
+/// The operation's copies that are yardsticks are always measured too (unless `against` is none), because
+/// shares are given of the fastest of them.
 ///
 /// In place, each level starts from the input, and its first result is verified as any other; each run after
 /// it transposes the matrix once more. Baselines have a place of their own for their result.
 ///
 /// Returns 0; 1 where a result failed verification; 5 where no level could run. Throws Error{usage} for
-/// names that do not exist and for a multiply in place, {unsupported} for a device that does not, {memory}
-/// where the largest problem does not fit, {device} where a level breaks the device (its row is told first).
-int run_bench(const BenchOptions& options, const Registry& registry, const BenchListener& listener);
+/// names that do not exist and settings that the operation does not have, {unsupported} for a device that
+/// does not, {memory} where the largest problem does not fit, {device} where a level breaks the device (its
+/// row is told first).
+int run_bench(const BenchOptions& options, const Catalog& catalog, const BenchListener& listener);
 
 }  // namespace gpumat

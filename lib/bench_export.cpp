@@ -99,7 +99,7 @@ std::string four_digits(double value) {
 Json to_json(const BenchRow& row) {
     Json details = Json::object();
     for (const auto& [name, value] : row.details) details[name] = value;
-    return {{"op", name_of(row.operation)},
+    return {{"op", row.operation == nullptr ? "" : row.operation->name},
             {"level", row.level},
             {"level_run", text_or_null(row.ran)},
             {"baseline", row.baseline},
@@ -114,7 +114,8 @@ Json to_json(const BenchRow& row) {
             {"high_ms", or_null(row.high_ms)},
             {"effective_bandwidth_gbps", or_null(row.effective_bandwidth_gbps)},
             {"gflops", or_null(row.gflops)},
-            {"share_of_copy", or_null(row.share_of_copy)},
+            {"share_of_copy",
+             row.operation != nullptr && row.operation->yardstick == "copy" ? or_null(row.share) : Json()},
             {"share_of_vendor", or_null(row.share_of_vendor)},
             {"gain_over_previous", or_null(row.gain_over_previous)},
             {"gain_over_first", or_null(row.gain_over_first)},
@@ -136,7 +137,7 @@ std::string json_begin(const BenchHead& head) {
                  {"command", head.command_line},
                  {"version", head.version},
                  {"host", head.host},
-                 {"op", name_of(head.operation)},
+                 {"op", name_of(*head.operation)},
                  {"in_place", head.in_place},
                  {"cache", head.hot ? "hot" : "cold"},
                  {"time_limit_s", head.time_limit_s},
@@ -168,28 +169,26 @@ std::string csv_row(const BenchHead& head, const BenchRow& row) {
     return line + "\n";
 }
 
-std::vector<std::string> table_header(Operation operation) {
-    const bool transposes = operation == Operation::transpose;
+std::vector<std::string> table_header(const Operation& operation) {
     return {"problem",
             "level",
             "time (ms)",
             "+-",
-            transposes ? "GB/s" : "GFLOP/s",
-            transposes ? "of copy" : "of vendor",
+            operation.rate == Rate::bandwidth ? "GB/s" : "GFLOP/s",
+            "of " + std::string(operation.yardstick),
             "gain",
             "total gain",
             "verified"};
 }
 
 std::vector<std::string> table_cells(const BenchRow& row) {
-    const bool transposes = row.operation == Operation::transpose;
-    const auto& speed = transposes ? row.effective_bandwidth_gbps : row.gflops;
+    const auto speed = row.speed();
     return {std::string(name_of(row.type)) + " " + to_string(row.size),
             label_of(row),
             row.median_ms ? four_digits(*row.median_ms) : "-",
             spread_of(row),
             speed ? four_digits(*speed) : "-",
-            or_dash(transposes ? row.share_of_copy : row.share_of_vendor, "{:.3f}"),
+            or_dash(row.share, "{:.3f}"),
             or_dash(row.gain_over_previous, "{:.2f}x"),
             or_dash(row.gain_over_first, "{:.2f}x"),
             verified(row)};
@@ -202,7 +201,7 @@ std::string table_remark(const BenchRow& row) {
 std::string describe(const BenchHead& head) {
     const RecordedDevice& device = head.device;
     std::string text =
-        std::string(name_of(head.operation)) + (head.in_place ? " in place on " : " on ") + device.name;
+        std::string(name_of(*head.operation)) + (head.in_place ? " in place on " : " on ") + device.name;
     if (device.kind == "cpu") {
         text += fmt::format(" ({} thread{})", device.threads, device.threads == 1 ? "" : "s");
     } else {
@@ -216,7 +215,7 @@ std::string describe(const BenchHead& head) {
 }
 
 std::string markdown_begin(const BenchHead& head) {
-    std::vector<std::string> header = table_header(head.operation);
+    std::vector<std::string> header = table_header(*head.operation);
     header.emplace_back("remark");
     std::vector<std::string> rule;
     for (std::size_t i = 0; i < header.size(); ++i) rule.emplace_back(i >= 2 && i <= 7 ? "---:" : "---");

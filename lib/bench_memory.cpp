@@ -6,6 +6,7 @@
 #include <complex>
 #include <cstring>
 
+#include "kernels/operation.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/parallel.hpp"
 #include "lib/core/shape.hpp"
@@ -91,30 +92,33 @@ void fill_random(void* data, Type type, std::int64_t elements, std::uint64_t see
 
 /// Bytes of the operands of one problem, and how many sets of them there are.
 struct BenchMemory::Layout {
-    std::size_t a = 0;
-    std::size_t b = 0;
-    std::size_t c = 0;
+    std::vector<std::size_t> inputs;  ///< by role; 0 where it is not read
+    std::size_t result = 0;
     std::uint64_t sets = 1;
-    bool in_place = false;  ///< c lies where a does
+    bool in_place = false;  ///< the result lies where the first input does
     bool flush = false;
 
     [[nodiscard]] std::uint64_t set_bytes() const {
-        return aligned(a) + aligned(b) + (in_place ? 0 : aligned(c));
+        std::uint64_t sum = in_place ? 0 : aligned(result);
+        for (const std::size_t bytes : inputs) sum += aligned(bytes);
+        return sum;
     }
 };
 
 /// Throws Error{memory} where one operand alone is beyond the host's memory, so that sums of the sizes and
 /// copies on the host are safe.
 BenchMemory::Layout BenchMemory::layout_of(const Problem& problem) const {
-    const bool transposes = problem.operation == Operation::transpose;
-    const Shape first = {problem.m, transposes ? problem.n : problem.k};
+    const Operation& operation = *problem.operation;
+    const std::string what = "a " + std::string(operation.name) + " of this size";
     Layout layout;
-    layout.a = dense_bytes(first, problem.type, "the input");
-    layout.b = transposes ? 0 : dense_bytes({problem.k, problem.n}, problem.type, "the second input");
-    layout.c = dense_bytes({problem.m, problem.n}, problem.type, "the result");
     layout.in_place = problem.in_place;
-    const std::string what = "a " + std::string(name_of(problem.operation)) + " of this size";
-    for (const std::size_t bytes : {layout.a, layout.b, layout.c}) require_memory(bytes, host_bytes_, what);
+    for (std::size_t role = 0; role < operation.roles.size(); ++role) {
+        const Shape shape = operation.input(problem, role).value_or(Shape{});
+        layout.inputs.push_back(dense_bytes(shape, problem.type, "an input"));
+        require_memory(layout.inputs.back(), host_bytes_, what);
+    }
+    layout.result = dense_bytes(operation.result(problem), result_type(problem), "the result");
+    require_memory(layout.result, host_bytes_, what);
     if (hot_) return layout;
     const std::uint64_t touched = touched_bytes(device_, cache_bytes_);
     const std::uint64_t wanted =
@@ -145,61 +149,71 @@ BenchMemory::BenchMemory(const Device& device, std::span<const Problem> problems
 
 void BenchMemory::require_room(std::span<const Problem> problems, std::optional<std::uint64_t> host_limit,
                                std::uint64_t other_bytes) {
-    std::size_t a = 0;
-    std::size_t b = 0;
-    std::size_t c = 0;
+    std::vector<std::size_t> inputs;
+    std::size_t result = 0;
     for (const Problem& problem : problems) {
         const Layout layout = layout_of(problem);
-        a = std::max(a, layout.a);
-        b = std::max(b, layout.b);
-        c = std::max(c, layout.c);
+        inputs.resize(std::max(inputs.size(), layout.inputs.size()));
+        for (std::size_t role = 0; role < layout.inputs.size(); ++role)
+            inputs[role] = std::max(inputs[role], layout.inputs[role]);
+        result = std::max(result, layout.result);
         capacity_ = std::max(capacity_, layout.sets * layout.set_bytes());
         if (layout.flush) flush_bytes_ = aligned(touched_bytes(device_, cache_bytes_));
     }
+    std::uint64_t host_inputs = 0;
+    for (const std::size_t bytes : inputs) host_inputs += bytes;
     const bool on_gpu = device_.gpu != nullptr;
-    require_memory(a + b + (on_gpu ? c : device_bytes()) + other_bytes, host_limit, "this bench");
+    require_memory(host_inputs + (on_gpu ? result : device_bytes()) + other_bytes, host_limit, "this bench");
     if (on_gpu && device_bytes() > device_.gpu->free_memory()) {
         throw Error(ErrorCode::memory, "this bench needs " + format_bytes(device_bytes()) + " on " +
                                            device_.gpu->info().name + ", and " +
                                            format_bytes(device_.gpu->free_memory()) + " are free");
     }
-    a_ = Buffer(a);
-    b_ = Buffer(b);
-    if (on_gpu) result_ = Buffer(c);
+    for (const std::size_t bytes : inputs) inputs_.emplace_back(bytes);
+    if (on_gpu) result_ = Buffer(result);
 }
 
 void BenchMemory::generate(const Problem& problem) {
     if (generated_ == problem.type) return;
-    const auto elements = [&](const Buffer& buffer) {
-        return static_cast<std::int64_t>(buffer.size() / size_of(problem.type));
-    };
-    fill_random(a_.data(), problem.type, elements(a_), seed_, device_.threads);
-    fill_random(b_.data(), problem.type, elements(b_), seed_ + 1, device_.threads);
+    for (std::size_t role = 0; role < inputs_.size(); ++role) {
+        fill_random(inputs_[role].data(), problem.type,
+                    static_cast<std::int64_t>(inputs_[role].size() / size_of(problem.type)), seed_ + role,
+                    device_.threads);
+    }
     generated_ = problem.type;
 }
 
+bool BenchMemory::lies_so(const Problem& problem) const {
+    return !sets_.empty() && !problem.in_place && !problem_.in_place && problem.type == problem_.type &&
+           problem.extents() == problem_.extents() && problem.choices == problem_.choices;
+}
+
 void BenchMemory::load(const Problem& problem) {
+    if (lies_so(problem)) return;
     generate(problem);
     const Layout layout = layout_of(problem);
-    a_bytes_ = layout.a;
-    b_bytes_ = layout.b;
-    c_bytes_ = layout.c;
+    problem_ = problem;
     flush_ = layout.flush;
     sets_.clear();
+    std::vector<std::byte*> first;
     std::byte* next = base_;
     for (std::uint64_t i = 0; i < layout.sets; ++i) {
-        std::byte* a = next;
-        std::byte* b = a + aligned(layout.a);
-        std::byte* c = layout.in_place ? a : b + aligned(layout.b);
-        next += layout.set_bytes();
-        if (i == 0) {
-            upload(a, a_, layout.a);
-            upload(b, b_, layout.b);
-        } else {
-            copy(a, static_cast<const std::byte*>(sets_.front().a), layout.a);
-            copy(b, base_ + aligned(layout.a), layout.b);
+        std::vector<std::byte*> places;
+        for (std::size_t role = 0; role < layout.inputs.size(); ++role) {
+            std::byte* place = next;
+            next += aligned(layout.inputs[role]);
+            places.push_back(place);
+            if (i == 0) {
+                upload(place, inputs_[role], layout.inputs[role]);
+            } else {
+                copy(place, first[role], layout.inputs[role]);
+            }
         }
-        sets_.push_back({.a = a, .b = layout.b > 0 ? b : nullptr, .d = nullptr, .c = c});
+        if (i == 0) first = places;
+        std::byte* result = layout.in_place ? places.front() : next;
+        if (!layout.in_place) next += aligned(layout.result);
+        const std::vector<const void*> inputs(places.begin(), places.end());
+        sets_.push_back(operands_at(problem, inputs, result));
     }
 }
 
@@ -208,16 +222,22 @@ void BenchMemory::cool() {
 }
 
 void BenchMemory::poison_result() {
-    fill(static_cast<std::byte*>(sets_.front().c), kUnwrittenByte, c_bytes_);
+    fill(sets_.front().c.as<std::byte>(), kUnwrittenByte, result_bytes());
 }
 
 Operands BenchMemory::on_host() {
-    void* result = sets_.front().c;
+    void* result = sets_.front().c.data;
     if (device_.gpu != nullptr) {
-        device_.gpu->download(result_.data(), result, c_bytes_);
+        device_.gpu->download(result_.data(), result, result_bytes());
         result = result_.data();
     }
-    return {.a = a_.data(), .b = b_bytes_ > 0 ? b_.data() : nullptr, .d = nullptr, .c = result};
+    std::vector<const void*> inputs;
+    for (const Buffer& buffer : inputs_) inputs.push_back(buffer.data());
+    return operands_at(problem_, inputs, result);
+}
+
+std::size_t BenchMemory::result_bytes() const {
+    return dense_bytes(problem_.operation->result(problem_), result_type(problem_), "the result");
 }
 
 void BenchMemory::upload(std::byte* to, const Buffer& from, std::size_t bytes) {

@@ -26,8 +26,8 @@ class BenchMemory {
     BenchMemory(const Device& device, std::span<const Problem> problems, bool hot,
                 std::optional<std::uint64_t> host_limit, std::uint64_t other_bytes, std::uint64_t seed);
 
-    /// Lays the sets out for `problem`, with the same random inputs in each. In place a set is one matrix,
-    /// which a run changes: load it again before the next level.
+    /// Lays the sets out for `problem`, with the same random inputs in each, unless they lie so already. In
+    /// place a set is one matrix, which a run changes: it is written again before each level.
     void load(const Problem& problem);
 
     /// The operands of every set, on the device.
@@ -40,7 +40,7 @@ class BenchMemory {
     /// place.
     void poison_result();
 
-    /// The operands of the first set in host memory, with the result as it is now; d is null.
+    /// The operands of the first set in host memory, with the result as it is now.
     [[nodiscard]] Operands on_host();
 
     /// The last-level cache of the device; 0 where the system does not say.
@@ -53,6 +53,8 @@ class BenchMemory {
     void require_room(std::span<const Problem> problems, std::optional<std::uint64_t> host_limit,
                       std::uint64_t other_bytes);
     void generate(const Problem& problem);
+    [[nodiscard]] bool lies_so(const Problem& problem) const;
+    [[nodiscard]] std::size_t result_bytes() const;
     void upload(std::byte* to, const Buffer& from, std::size_t bytes);
     void copy(std::byte* to, const std::byte* from, std::size_t bytes);
     void fill(std::byte* at, int byte, std::size_t bytes);
@@ -73,13 +75,10 @@ class BenchMemory {
     std::vector<Operands> sets_;
 
     // Host copies: the inputs as generated, for verification too, and on a GPU the result.
-    Buffer a_;
-    Buffer b_;
+    std::vector<Buffer> inputs_;  ///< by role
     Buffer result_;
     std::optional<Type> generated_;
-    std::size_t a_bytes_ = 0;
-    std::size_t b_bytes_ = 0;
-    std::size_t c_bytes_ = 0;
+    Problem problem_;  ///< that was loaded
 };
 
 }  // namespace gpumat

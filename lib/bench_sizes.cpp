@@ -28,19 +28,15 @@ std::optional<std::int64_t> positive(std::string_view text) {
     return value;
 }
 
-[[noreturn]] void refuse(std::string_view item, Operation operation, const std::string& why) {
-    const char* whole = operation == Operation::transpose ? "1000x3000" : "64x64x65536";
+[[noreturn]] void refuse(std::string_view item, const Operation& operation, const std::string& why) {
     throw Error(ErrorCode::usage, "--size '" + std::string(item) + "' " + why +
                                       "; expected N, FROM:TO:STEP or " +
-                                      (operation == Operation::transpose ? "MxN" : "MxNxK") +
-                                      " with positive whole numbers, such as 4096, 500:4000:4 or " + whole);
+                                      std::string(operation.size_syntax()) +
+                                      " with positive whole numbers, such as 4096, 500:4000:4 or " +
+                                      std::string(operation.size_example));
 }
 
-BenchSize square(std::int64_t extent, Operation operation) {
-    return {extent, extent, operation == Operation::multiply ? extent : 0};
-}
-
-void add_range(std::string_view item, Operation operation, std::vector<BenchSize>& sizes) {
+void add_range(std::string_view item, const Operation& operation, std::vector<Extents>& sizes) {
     const auto parts = split(item, ':');
     if (parts.size() != 3) refuse(item, operation, "is no range");
     const auto from = positive(parts[0]);
@@ -52,19 +48,19 @@ void add_range(std::string_view item, Operation operation, std::vector<BenchSize
     if (steps >= static_cast<std::int64_t>(kMostBenchSizes)) {
         refuse(item, operation, "holds more than " + std::to_string(kMostBenchSizes) + " sizes");
     }
-    for (std::int64_t i = 0; i <= steps; ++i) sizes.push_back(square(*from + i * *step, operation));
+    for (std::int64_t i = 0; i <= steps; ++i) sizes.push_back(operation.square(*from + i * *step));
 }
 
-void add_extents(std::string_view item, Operation operation, std::vector<BenchSize>& sizes) {
+void add_extents(std::string_view item, const Operation& operation, std::vector<Extents>& sizes) {
     std::vector<std::int64_t> extents;
     for (const std::string_view part : split(item, 'x')) {
         const auto extent = positive(part);
         if (!extent) refuse(item, operation, "is no size");
         extents.push_back(*extent);
     }
-    const std::size_t full = operation == Operation::transpose ? 2 : 3;
+    const auto full = static_cast<std::size_t>(operation.extents);
     if (extents.size() == 1) {
-        sizes.push_back(square(extents[0], operation));
+        sizes.push_back(operation.square(extents[0]));
     } else if (extents.size() == full) {
         sizes.push_back({extents[0], extents[1], full == 3 ? extents[2] : 0});
     } else {
@@ -76,8 +72,8 @@ void add_extents(std::string_view item, Operation operation, std::vector<BenchSi
 
 }  // namespace
 
-std::vector<BenchSize> parse_bench_sizes(const std::string& text, Operation operation) {
-    std::vector<BenchSize> sizes;
+std::vector<Extents> parse_bench_sizes(const std::string& text, const Operation& operation) {
+    std::vector<Extents> sizes;
     for (const std::string_view item : split(text, ',')) {
         if (item.find(':') != std::string_view::npos) {
             add_range(item, operation, sizes);
@@ -89,12 +85,6 @@ std::vector<BenchSize> parse_bench_sizes(const std::string& text, Operation oper
         }
     }
     return sizes;
-}
-
-std::string to_string(const BenchSize& size) {
-    std::string text = std::to_string(size.m) + "x" + std::to_string(size.n);
-    if (size.k > 0) text += "x" + std::to_string(size.k);
-    return text;
 }
 
 }  // namespace gpumat

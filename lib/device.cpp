@@ -20,4 +20,13 @@ RecordedDevice recorded_device(const Device& device) {
             .memory_clock_mhz = gpu.memory_clock_mhz};
 }
 
+RecordedConditions recorded_conditions(const GpuMonitor& monitor) {
+    return {.clock_mhz = monitor.clock_mhz(),
+            .memory_clock_mhz = monitor.memory_clock_mhz(),
+            .power_w = monitor.power_w(),
+            .temperature_c = monitor.temperature_c(),
+            .throttling = monitor.throttling(),
+            .at_power_limit = monitor.at_power_limit()};
+}
+
 }  // namespace gpumat

@@ -24,6 +24,10 @@ std::complex<double> as_complex(T value) {
     }
 }
 
+inline bool is_finite(std::complex<double> value) {
+    return std::isfinite(value.real()) && std::isfinite(value.imag());
+}
+
 /// |value|, also where the squares pass the range of double.
 inline double modulus(std::complex<double> value) {
     if (value.imag() == 0) return std::fabs(value.real());
@@ -44,13 +48,21 @@ struct Strided {
 /// op(A), m×k.
 template <class T>
 Strided<T> operand_a(const Problem& p, const Operands& operands) {
-    return {static_cast<const T*>(operands.a), p.transpose_a ? 1 : p.k, p.transpose_a ? p.m : 1};
+    const std::int64_t pitch = operands.a.pitch;
+    return {operands.a.as<T>(), p.transpose_a ? 1 : pitch, p.transpose_a ? pitch : 1};
 }
 
 /// op(B), k×n.
 template <class T>
 Strided<T> operand_b(const Problem& p, const Operands& operands) {
-    return {static_cast<const T*>(operands.b), p.transpose_b ? 1 : p.n, p.transpose_b ? p.k : 1};
+    const std::int64_t pitch = operands.b.pitch;
+    return {operands.b.as<T>(), p.transpose_b ? 1 : pitch, p.transpose_b ? pitch : 1};
+}
+
+/// D(i, j), or 0 where there is no D.
+template <class T>
+T element_of_d(const Operands& operands, std::int64_t i, std::int64_t j) {
+    return operands.d.data == nullptr ? T{} : operands.d.as<T>()[i * operands.d.pitch + j];
 }
 
 }  // namespace gpumat

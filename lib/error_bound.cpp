@@ -8,59 +8,75 @@ namespace gpumat {
 namespace {
 
 constexpr double kDoubleRoundoff = 0x1p-53;
-constexpr double kFloatRoundoff = 0x1p-24;
 
 /// The sums in the bound are themselves rounded: far less than this for any K and N that fit in memory.
 constexpr double kInflate = 1 + 0x1p-10;
 
+/// Roundings of α·sum, of β·D and of their sum, in each part of a complex element.
+constexpr double kScalings = 4;
+
 }  // namespace
 
-ErrorBound::ErrorBound(const Problem& problem, std::optional<double> tolerance) : tolerance_(tolerance) {
-    const auto k = static_cast<double>(problem.k);
+ErrorBound::ErrorBound(const Problem& problem, const Rounding& rounding, std::optional<double> tolerance)
+    : rounding_(rounding), tolerance_(tolerance) {
     const bool twofold = problem.type == Type::f64 || problem.type == Type::c128;
     const bool complex = is_complex(problem.type);
-    const double roundings = complex ? 2 * k + 4 : k + 3;
-    const double moduli = complex ? 1.5 : 1;
-    sum_ = moduli * roundings * (twofold ? kDoubleRoundoff : 2 * kFloatRoundoff);
-    const double reference = moduli * roundings * kDoubleRoundoff;
+    const double steps = static_cast<double>(problem.k) * (complex ? 2 : 1);
+    const double roundings = steps + (complex ? 6 : 3);
+    sum_ = roundings * rounding.sum_roundoff * (rounding.sums_are_cut ? 2 : 1) +
+           2.01 * rounding.operand_roundoff;
+    const double reference = roundings * kDoubleRoundoff;
     reference_ = twofold ? 2 * reference * reference : reference;
+    cut_ = rounding.sums_are_cut ? 2 * rounding.sum_roundoff * std::sqrt(steps) / kCutTerms : 0;
 
     const double tiny = twofold ? std::numeric_limits<double>::denorm_min()
                                 : static_cast<double>(std::numeric_limits<float>::denorm_min());
-    underflow_ = (complex ? 4 : 1) * tiny * (2 * k * std::abs(problem.alpha.value) + 4);
-    largest_ =
-        twofold ? std::numeric_limits<double>::max() : static_cast<double>(std::numeric_limits<float>::max());
+    const double alpha = std::abs(problem.alpha.value.real()) + std::abs(problem.alpha.value.imag());
+    const double most = std::numeric_limits<double>::max();
+    underflow_ = tiny * std::min(most, 2 * steps * alpha + 2 * kScalings);
+    largest_ = twofold ? most : static_cast<double>(std::numeric_limits<float>::max());
     overflows_from_ = std::numeric_limits<double>::infinity();
     if (problem.type == Type::f16) {
-        output_roundoff_ = 0x1p-11;
         output_tiny_ = 0x1p-24;
         overflows_from_ = 65520;
     } else if (problem.type == Type::bf16) {
-        output_roundoff_ = 0x1p-8;
         output_tiny_ = 0x1p-133;
         overflows_from_ = 0x1.ffp127;
     }
-    row_length_ = static_cast<double>(problem.n);
-    row_evaluation_ = (complex ? 3 : 1) * (2 * k + row_length_ + 16) * kDoubleRoundoff;
 }
 
-double ErrorBound::element(double terms, double modulus, int exponent) const {
-    if (tolerance_) return *tolerance_ * terms;
-    const double sum = (sum_ + reference_) * terms + std::ldexp(underflow_, -exponent);
-    return (sum + output_roundoff_ * (modulus + sum) + std::ldexp(output_tiny_, -exponent)) * kInflate;
+double ErrorBound::stored(double sums, double modulus, int exponent) const {
+    const double rounded = sums + rounding_.output_roundoff * (modulus + sums);
+    const double tiny = underflow_ + output_tiny_;
+    return (rounded + (exponent == 0 ? tiny : std::ldexp(tiny, -exponent))) * kInflate;  // ldexp is slow
 }
 
-double ErrorBound::row(double terms, double moduli) const {
-    const double evaluation = row_evaluation_ * (terms + moduli);
-    if (tolerance_) return *tolerance_ * terms + evaluation;
-    // |C − sum| ≤ roundoff·|sum| bounds |sum| by |C| / (1 − roundoff), well under 2·|C|.
-    return (sum_ * terms + evaluation + 2 * output_roundoff_ * moduli +
-            row_length_ * (2 * underflow_ + output_tiny_)) *
-           kInflate;
+double ErrorBound::worst(const ReferencePart& part, int exponent) const {
+    if (tolerance_) return *tolerance_ * part.terms;
+    return stored((sum_ + reference_) * part.terms, std::abs(part.value.value()), exponent);
+}
+
+double ErrorBound::tolerance(const ReferencePart& part, double replayed, int exponent) const {
+    const double most = worst(part, exponent);
+    if (tolerance_) return most;
+    const double u = rounding_.sum_roundoff;
+    const double walk =
+        std::max(kTail * (u * part.walk + std::sqrt(2.0) * rounding_.operand_roundoff * part.root_squares),
+                 4 * replayed);
+    const double sums = walk + cut_ * part.walk + kScalings * u * part.scaled + reference_ * part.terms;
+    return std::min(most, stored(sums, std::abs(part.value.value()), exponent));
+}
+
+double ErrorBound::noise(const ReferencePart& part) const {
+    const double u = rounding_.sum_roundoff;
+    const double operands = std::sqrt(2.0) * rounding_.operand_roundoff * part.root_squares;
+    const double scaled = (u + rounding_.output_roundoff) * part.scaled;
+    return u * part.walk + operands + cut_ * part.walk + scaled + underflow_ + output_tiny_;
 }
 
 bool ErrorBound::sum_may_overflow(const ReferenceElement& element, int exponent) const {
-    const double terms = std::max(element.terms, element.product_terms);
+    const double terms =
+        std::max({element.re.terms, element.re.product_terms, element.im.terms, element.im.product_terms});
     return !(terms * (1 + sum_) * kInflate < std::ldexp(largest_, -exponent));
 }
 

@@ -4,29 +4,40 @@
 
 #include "kernels/problem.hpp"
 #include "lib/reference.hpp"
+#include "lib/rounding.hpp"
 
 namespace gpumat {
 
-/// How far a floating-point or complex result may be from the reference.
+/// How far a part of a floating-point or complex element may be from the reference. lib/README.md derives
+/// both bounds.
 ///
-/// A term a·b of an element passes at most K + 2 roundings, in whatever order the level adds: its product,
-/// K − 1 additions, α, and the sum with β·D (which passes 2). With round to nearest, a sum of products then
-/// errs by at most (number of roundings)·u·S (Rump and Jeannerod, 2013, without terms of higher order for the
-/// dot product; one rounding more than counted pays for those of α and β). Types that sum in f32 are allowed
-/// 2u for each rounding, because tensor cores truncate instead. Each part of a complex element is a sum of
-/// 2·K real products; moduli cost a factor √2, taken as 1.5 with its terms of higher order. The error of the
-/// reference and the rounding of the bound itself are added. Gradual underflow adds at most the smallest
-/// subnormal for each product and each scaling. f16 and bf16 are rounded once more when they are stored.
+/// The worst case: a term passes at most K + 3 roundings (2K + 6 in a part of a complex element), in whatever
+/// order the level adds; each errs by u of what is rounded, 2u where sums are cut, and in sum by at most
+/// (number of roundings)·u·S (Rump and Jeannerod 2013). Gradual underflow adds at most the smallest subnormal
+/// for each product and each scaling, and storing f16 or bf16 a rounding.
+///
+/// The expected error: roundings are taken for independent and of mean zero, so that the error of the sums
+/// passes λ·u·√Σs² with a probability of at most 2·exp(−λ²/2), λ = kTail (Higham and Mary 2019). What is cut
+/// instead of rounded errs by up to 2u·Σ|s|, in groups of at least kCutTerms products. Scaling, underflow and
+/// storing count as in the worst case.
 class ErrorBound {
   public:
-    ErrorBound(const Problem& problem, std::optional<double> tolerance);
+    /// 2·exp(−9²/2) = 5e−18 for each element.
+    static constexpr double kTail = 9;
+    /// Tensor cores add at least so many products before they cut (Fasi, Higham, Mikaitis and Pranesh 2021).
+    static constexpr double kCutTerms = 4;
 
-    /// For one element with these terms S whose reference has this modulus, all divided by 2^exponent.
-    [[nodiscard]] double element(double terms, double modulus, int exponent = 0) const;
+    ErrorBound(const Problem& problem, const Rounding& rounding, std::optional<double> tolerance);
 
-    /// For the sum of the errors in a row of C, with S and |C| summed over the row, when both sides are
-    /// evaluated in double from random ±1.
-    [[nodiscard]] double row(double terms, double moduli) const;
+    /// The worst case for a part whose values are all divided by 2^exponent.
+    [[nodiscard]] double worst(const ReferencePart& part, int exponent = 0) const;
+
+    /// The error from which on a part is wrong, at most the worst case. `replayed` is the largest error that
+    /// orders of addition were seen to make (lib/replay.hpp), of which four times as much is allowed.
+    [[nodiscard]] double tolerance(const ReferencePart& part, double replayed = 0, int exponent = 0) const;
+
+    /// The expected root mean square error of a part, from above.
+    [[nodiscard]] double noise(const ReferencePart& part) const;
 
     /// Whether a sum with these terms may overflow on the way, so that C may be infinite or NaN. The element
     /// is given divided by 2^exponent.
@@ -35,16 +46,19 @@ class ErrorBound {
     /// The modulus from which a sum rounds to an infinity of the output type.
     [[nodiscard]] double overflows_from() const { return overflows_from_; }
 
+    [[nodiscard]] const Rounding& rounding() const { return rounding_; }
+
   private:
-    double sum_ = 0;              ///< error of the accumulation, relative to S
-    double reference_ = 0;        ///< error of the reference, relative to S
-    double underflow_ = 0;        ///< absolute
-    double output_roundoff_ = 0;  ///< of a conversion when storing; 0 where there is none
-    double output_tiny_ = 0;      ///< smallest subnormal of the output type where it is converted to
-    double largest_ = 0;          ///< of the type that sums have
+    [[nodiscard]] double stored(double sums, double modulus, int exponent) const;
+
+    Rounding rounding_;
+    double sum_ = 0;          ///< error of the accumulation, relative to S
+    double reference_ = 0;    ///< error of the reference, relative to S
+    double underflow_ = 0;    ///< absolute
+    double output_tiny_ = 0;  ///< smallest subnormal of the output type where it is converted to
+    double largest_ = 0;      ///< of the type that sums have
     double overflows_from_ = 0;
-    double row_evaluation_ = 0;  ///< error of evaluating a row in double, relative to S and |C|
-    double row_length_ = 0;
+    double cut_ = 0;  ///< error of sums that are cut, relative to √Σs²
     std::optional<double> tolerance_;
 };
 

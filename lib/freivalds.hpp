@@ -1,26 +1,58 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <span>
+#include <vector>
 
 #include "kernels/problem.hpp"
-#include "lib/error_bound.hpp"
+#include "lib/verify.hpp"
 
 namespace gpumat {
 
-/// Takes what was found in some rows of C, from row `first` on: for each the largest error over its bound.
-/// Above 1 the row is wrong. Integers are exact: 0 or infinity. NaN where a row cannot be judged, because it
-/// holds infinities or NaN or overflows.
-using TakeRatios = std::function<void(std::int64_t first, std::span<const double> ratios)>;
+// Products with the tall matrix X of kFreivaldsRounds random columns, which randomized checks are made of.
+// Each reads a matrix once, at the speed of the memory, and keeps kFreivaldsRounds numbers for each row.
 
-/// Freivalds' randomized check of a multiply: C·X against α·op(A)·(op(B)·X) + β·D·X, row by row, for an n ×
-/// kFreivaldsRounds matrix X of random numbers. Costs about kFreivaldsRounds operations an element of A, B, C
-/// and D, instead of 2·M·N·K. `take` is called for all rows, some at a time and in order.
-void freivalds(const Problem& problem, const Operands& operands, const ErrorBound& bound, int threads,
-               std::uint64_t seed, const TakeRatios& take);
+/// Products with ±1, row by row. The rounding errors of evaluation are those of sums in blocks of 128.
+struct SignProducts {
+    std::vector<double> re;  ///< rows × kFreivaldsRounds
+    std::vector<double> im;  ///< the same, or empty for zero
+    /// Σ |x|²·weight over the elements x of a row; empty where it was not asked for.
+    std::vector<double> squares;
 
-/// The work space of that check in bytes: X and op(B)·X, and the rows of C that are in work.
-std::uint64_t freivalds_bytes(const Problem& problem);
+    SignProducts() = default;
+    SignProducts(std::int64_t rows, bool complex)
+        : re(static_cast<std::size_t>(rows * kFreivaldsRounds)), im(complex ? re.size() : 0) {}
+};
+
+/// Random signs for so many rows. Multiplies of one seed have the same.
+SignProducts random_signs(std::int64_t rows, std::uint64_t seed);
+
+/// Some rows of a matrix: `cols` elements each, at `row_step` and `col_step` elements from each other.
+struct RowsOf {
+    Type type = Type::f32;
+    const void* data = nullptr;
+    std::int64_t rows = 0;
+    std::int64_t cols = 0;
+    std::int64_t row_step = 0;
+    std::int64_t col_step = 1;
+};
+
+/// Rows [first, first + count) of op(A); op(B); a panel of C or D.
+RowsOf rows_of_a(const Problem& problem, const Operands& operands, std::int64_t first, std::int64_t count);
+RowsOf rows_of_b(const Problem& problem, const Operands& operands);
+RowsOf rows_of_panel(Type type, const Operand& panel);
+
+enum class Squares {
+    none,
+    plain,    ///< of each element
+    weighted  ///< times x.squares of its column
+};
+
+/// matrix·X for a floating-point or complex matrix.
+SignProducts times(const RowsOf& matrix, const SignProducts& x, Squares squares, int threads);
+
+/// matrix·X for integers, modulo 2^64.
+using IntegerProducts = std::vector<std::uint64_t>;
+IntegerProducts random_integers(std::int64_t rows, std::uint64_t seed);
+IntegerProducts times(const RowsOf& matrix, const IntegerProducts& x, int threads);
 
 }  // namespace gpumat

@@ -21,23 +21,25 @@ static_assert(std::endian::native == std::endian::little, "elements are hashed a
 /// Bytes that one thread hashes before it takes the next piece.
 constexpr std::int64_t kPieceBytes = std::int64_t{4} << 20;
 
-/// The hash of pieces that follow each other, each of `grain` units of so many bytes, the last one shorter.
-std::string combined(const std::vector<std::uint32_t>& crcs, std::int64_t units, std::int64_t grain,
-                     std::int64_t unit_bytes) {
+std::string hash_text(std::uint32_t crc) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "crc32:%08x", crc);
+    return text.data();
+}
+
+/// The CRC of pieces that follow each other, each of `grain` units of so many bytes, the last one shorter.
+std::uint32_t combined(const std::vector<std::uint32_t>& crcs, std::int64_t units, std::int64_t grain,
+                       std::int64_t unit_bytes) {
     uLong crc = 0;
     for (std::size_t piece = 0; piece < crcs.size(); ++piece) {
         const std::int64_t begin = static_cast<std::int64_t>(piece) * grain;
         const std::int64_t bytes = (std::min(begin + grain, units) - begin) * unit_bytes;
         crc = crc32_combine(crc, crcs[piece], static_cast<z_off_t>(bytes));
     }
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "crc32:%08lx", crc);
-    return text.data();
+    return static_cast<std::uint32_t>(crc);
 }
 
-}  // namespace
-
-std::string content_hash(const MatrixView& matrix, int threads) {
+std::uint32_t content_crc(const MatrixView& matrix, int threads) {
     // A matrix without elements may have any number of rows or columns.
     const bool empty = matrix.shape.rows == 0 || matrix.shape.cols == 0;
     const auto element = empty ? 0 : static_cast<std::int64_t>(size_of(matrix.type));
@@ -70,6 +72,12 @@ std::string content_hash(const MatrixView& matrix, int threads) {
     return combined(crcs, units, grain, single ? 1 : row_bytes);
 }
 
+}  // namespace
+
+std::string content_hash(const MatrixView& matrix, int threads) {
+    return hash_text(content_crc(matrix, threads));
+}
+
 std::string transposed_content_hash(const MatrixView& matrix, int threads) {
     const std::int64_t rows = matrix.shape.rows;
     const std::int64_t cols = matrix.shape.cols;
@@ -91,7 +99,43 @@ std::string transposed_content_hash(const MatrixView& matrix, int threads) {
         std::uint32_t& crc = crcs[static_cast<std::size_t>(begin / kGrain)];
         crc = crc32_of(columns.data(), columns.size(), crc);
     });
-    return combined(crcs, cols, kGrain, static_cast<std::int64_t>(column_bytes));
+    return hash_text(combined(crcs, cols, kGrain, static_cast<std::int64_t>(column_bytes)));
+}
+
+ContentHash::ContentHash(const Shape& whole, Type type, int threads)
+    : whole_(whole), element_(static_cast<std::int64_t>(size_of(type))), threads_(threads) {}
+
+void ContentHash::add(const Block& block, const MatrixView& elements) {
+    if (block.rows == 0 || block.cols == 0) return;
+    if (block.cols == whole_.cols) {
+        runs_[block.row] = {content_crc(elements, threads_), block.rows * block.cols * element_};
+        return;
+    }
+    Strip& strip = strips_[block.col];
+    strip.cols = block.cols;
+    strip.rows.resize(static_cast<std::size_t>(whole_.rows));
+    const auto bytes = static_cast<std::size_t>(block.cols * element_);
+    const std::int64_t grain =
+        std::max<std::int64_t>(1, kPieceBytes / std::max<std::int64_t>(1, block.cols * element_));
+    parallel_for(block.rows, grain, threads_, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i)
+            strip.rows[static_cast<std::size_t>(block.row + i)] =
+                crc32_of(elements.data + i * elements.ld * element_, bytes, 0);
+    });
+}
+
+std::string ContentHash::text() const {
+    uLong crc = 0;
+    for (const auto& [row, run] : runs_) crc = crc32_combine(crc, run.crc, static_cast<z_off_t>(run.bytes));
+    if (strips_.empty()) return hash_text(static_cast<std::uint32_t>(crc));
+    std::vector<std::pair<const Strip*, uLong>> strips;  // with what combining one of its rows takes
+    for (const auto& [col, strip] : strips_)
+        strips.emplace_back(&strip, crc32_combine_gen(static_cast<z_off_t>(strip.cols * element_)));
+    for (std::size_t row = 0; row < static_cast<std::size_t>(whole_.rows); ++row) {
+        for (const auto& [strip, operation] : strips)
+            crc = crc32_combine_op(crc, strip->rows[row], operation);
+    }
+    return hash_text(static_cast<std::uint32_t>(crc));
 }
 
 }  // namespace gpumat

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string processor_name() {
+std::string read_processor_name() {
     std::ifstream stream("/proc/cpuinfo");
     for (std::string line; std::getline(stream, line);) {
         if (!line.starts_with("model name")) continue;
@@ -26,6 +26,12 @@ std::string processor_name() {
         return start == std::string::npos ? "unknown" : line.substr(start);
     }
     return "unknown";
+}
+
+/// Read once: of a machine with many processors the text is long.
+const std::string& processor_name() {
+    static const std::string kName = read_processor_name();
+    return kName;
 }
 
 std::string best_vector_instructions() {

@@ -7,29 +7,27 @@
 #include <vector>
 
 #include "formats/format.hpp"
-#include "kernels/problem.hpp"
+#include "kernels/operation.hpp"
 #include "lib/verify.hpp"
 
 namespace gpumat {
 
-/// What the user asks of one transpose or multiply: the command line as values.
+class RunLog;
+struct Progress;
+
+/// What the user asks of one run of an operation: the command line as values. What is text in it is parsed
+/// where it is used: a setting needs the type of the matrices.
 struct RunOptions {
-    Operation operation = Operation::transpose;
-    std::string a;                 ///< matrix reference, see formats::parse_reference
-    std::string b;                 ///< multiply only
-    std::optional<std::string> d;  ///< multiply: the matrix that β scales
-    std::optional<std::string> output;
+    const Operation* operation = nullptr;
+    std::vector<std::optional<formats::Reference>>
+        inputs;  ///< by role; absent where an optional one is not given
+    std::map<std::string, std::string, std::less<>> settings;  ///< the operation's own, by name
+    std::optional<formats::Reference> output;
     std::string output_format;  ///< "" chooses by extension
 
     std::string level = "auto";   ///< name or number
     std::string device = "auto";  ///< auto, cpu, gpu, gpu:N
-    std::map<std::string, int, std::less<>> parameters;
-    std::optional<Type> type;  ///< convert the inputs to this type while reading
-    bool in_place = false;     ///< transpose only: the result takes the place of the input
-    bool transpose_a = false;
-    bool transpose_b = false;
-    std::string alpha = "1";  ///< a number of the matrix type; "re,im" for complex ones
-    std::string beta = "0";
+    Parameters parameters;
 
     VerifyMode verify = VerifyMode::automatic;
     std::optional<double> tolerance;
@@ -38,12 +36,15 @@ struct RunOptions {
     bool force = false;
     bool keep_failed = false;
     bool dry_run = false;
-    std::optional<std::uint64_t> memory_limit;
+    std::optional<std::uint64_t> memory_limit;         ///< of the host, and of the device
+    std::optional<std::uint64_t> device_memory_limit;  ///< of the device, where that differs
     int threads = 1;
     std::uint64_t seed = 0;
-    formats::ReadOptions read;    ///< threads, type and memory_limit are filled in from above
-    formats::WriteOptions write;  ///< threads is filled in from above
-    std::vector<std::string> command_line;
+    formats::ReadOptions read;     ///< with the type, threads and memory limit of the run
+    formats::WriteOptions write;   ///< with the threads of the run
+    std::string command_line;      ///< as a shell takes it back, for the record
+    Progress* progress = nullptr;  ///< where to tell how far the run has come; may be null
+    RunLog* log = nullptr;         ///< where the record will be appended; must be none of the matrices' files
 };
 
 }  // namespace gpumat

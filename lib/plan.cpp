@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "lib/auto_level.hpp"
 #include "lib/core/error.hpp"
-#include "lib/scalar.hpp"
+#include "lib/executor.hpp"
 #include "lib/verify.hpp"
 
 namespace gpumat {
@@ -13,7 +14,7 @@ namespace {
 
 using formats::Header;
 
-std::string level_names(const Registry& registry, Operation operation, DeviceKind device) {
+std::string level_names(const Registry& registry, const Operation& operation, DeviceKind device) {
     std::string names = "auto";
     for (const Level* level : registry.levels(operation, device)) {
         names += ", ";
@@ -22,7 +23,8 @@ std::string level_names(const Registry& registry, Operation operation, DeviceKin
     return names;
 }
 
-[[noreturn]] void refuse_level(const Registry& registry, Operation operation, const std::string& level) {
+[[noreturn]] void refuse_level(const Registry& registry, const Operation& operation,
+                               const std::string& level) {
     throw Error(ErrorCode::usage, "there is no " + std::string(name_of(operation)) + " level '" + level +
                                       "'; on a gpu: " + level_names(registry, operation, DeviceKind::gpu) +
                                       "; on a cpu: " + level_names(registry, operation, DeviceKind::cpu));
@@ -40,29 +42,9 @@ int gpu_index(const std::string& text) {
     throw Error(ErrorCode::usage, "--device is '" + text + "'; expected auto, cpu, gpu or gpu:N");
 }
 
-std::vector<PlannedInput> open_inputs(const RunOptions& options) {
-    std::vector<std::pair<std::string, std::string>> wanted = {{"A", options.a}};
-    if (options.operation == Operation::multiply) {
-        wanted.emplace_back("B", options.b);
-        if (options.d) wanted.emplace_back("D", *options.d);
-    }
-    if (std::ranges::count(wanted, "-", &std::pair<std::string, std::string>::second) > 1) {
-        throw Error(ErrorCode::usage, "standard input ('-') can be only one of the inputs");
-    }
-    formats::ReadOptions read = options.read;
-    read.threads = options.threads;
-    read.type = options.type;
-    read.memory_limit = options.memory_limit;
-    std::vector<PlannedInput> inputs;
-    for (const auto& [role, text] : wanted) {
-        inputs.push_back({role, formats::open_reader(formats::parse_reference(text), read)});
-    }
-    return inputs;
-}
-
 std::string describe(const PlannedInput& input) {
     const Header& header = input.header();
-    return input.role + " = " + to_string(header.source) + " is " + to_string(header.shape);
+    return std::string(input.name) + " = " + to_string(header.source) + " is " + to_string(header.shape);
 }
 
 /// Whatever their format, the inputs of one operation have one type.
@@ -70,77 +52,31 @@ void require_one_type(const std::vector<PlannedInput>& inputs) {
     for (const PlannedInput& input : inputs) {
         const Header& first = inputs.front().header();
         if (input.header().type == first.type) continue;
-        throw Error(ErrorCode::input, inputs.front().role + " = " + to_string(first.source) + " holds " +
-                                          std::string(name_of(first.type)) + " and " + input.role + " = " +
-                                          to_string(input.header().source) + " holds " +
-                                          std::string(name_of(input.header().type)) +
+        throw Error(ErrorCode::input, std::string(inputs.front().name) + " = " + to_string(first.source) +
+                                          " holds " + std::string(name_of(first.type)) + " and " +
+                                          std::string(input.name) + " = " + to_string(input.header().source) +
+                                          " holds " + std::string(name_of(input.header().type)) +
                                           "; name the type to work in with --type");
     }
 }
 
-void fill_multiply_shape(const RunOptions& options, const std::vector<PlannedInput>& inputs,
-                         Problem& problem) {
-    const auto effective = [](const Shape& shape, bool transposed) {
-        return transposed ? shape.transposed() : shape;
-    };
-    const Shape a = effective(inputs[0].header().shape, options.transpose_a);
-    const Shape b = effective(inputs[1].header().shape, options.transpose_b);
-    if (a.cols != b.rows) {
-        throw Error(ErrorCode::input,
-                    "the shapes do not multiply: " + describe(inputs[0]) +
-                        (options.transpose_a ? " (used transposed)" : "") + " and " + describe(inputs[1]) +
-                        (options.transpose_b ? " (used transposed)" : "") + "; the inner extents are " +
-                        std::to_string(a.cols) + " and " + std::to_string(b.rows) + ", expected equal");
-    }
-    problem.m = a.rows;
-    problem.n = b.cols;
-    problem.k = a.cols;
-    problem.transpose_a = options.transpose_a;
-    problem.transpose_b = options.transpose_b;
-    if (inputs.size() > 2 && inputs[2].header().shape != Shape{problem.m, problem.n}) {
-        throw Error(ErrorCode::input, describe(inputs[2]) + ", and the product is " +
-                                          to_string(Shape{problem.m, problem.n}) + "; expected equal shapes");
-    }
-}
-
-Problem make_problem(const RunOptions& options, const std::vector<PlannedInput>& inputs) {
-    require_one_type(inputs);
-    Problem problem;
-    problem.operation = options.operation;
-    problem.type = inputs.front().header().type;
-    problem.parameters = options.parameters;
-    if (options.operation == Operation::transpose) {
-        problem.m = inputs.front().header().shape.rows;
-        problem.n = inputs.front().header().shape.cols;
-        problem.in_place = options.in_place;
-        return problem;
-    }
-    fill_multiply_shape(options, inputs, problem);
-    problem.alpha = parse_scalar(options.alpha, problem.type, "--alpha");
-    problem.beta = parse_scalar(options.beta, problem.type, "--beta");
-    if (!problem.beta.is_zero(problem.type) && !options.d) {
-        throw Error(ErrorCode::usage,
-                    "--beta " + options.beta + " scales the matrix of --add, and none is given");
-    }
-    return problem;
-}
-
-/// The level that was named, or the choice of `auto`; the plan's problem takes the chosen parameters.
-void choose_level(const RunOptions& options, const Registry& registry, Plan& plan) {
+/// The level that was named, or the choice of `auto` for a part; the plan's problem takes the chosen
+/// parameters.
+void choose_level(const RunOptions& options, const Registry& registry, const Tell& say, Plan& plan) {
+    const Problem problem = plan.parts->at(0).problem;
     if (options.level == "auto") {
-        Choice choice = choose_auto(plan.problem, plan.device, registry);
+        Choice choice = choose_auto(problem, plan.device, registry, say);
         plan.level = choice.level;
-        plan.problem = std::move(choice.problem);
+        plan.problem.parameters = std::move(choice.problem.parameters);
+        plan.parts->set_parameters(plan.problem.parameters);
         plan.chosen_because += (plan.chosen_because.empty() ? "" : "; ") + choice.reason;
         return;
     }
-    plan.level = registry.find(options.operation, plan.device.kind, options.level);
-    if (plan.level == nullptr) refuse_level(registry, options.operation, options.level);
-    const Reasons reasons = unsupported_reasons(*plan.level, plan.problem, plan.device);
+    plan.level = find_level(registry, *options.operation, plan.device.kind, options.level);
+    const Reasons reasons = unsupported_reasons(*plan.level, problem, plan.device);
     if (reasons.empty()) return;
-    std::string text = "level '" + std::string(plan.level->name) + "' cannot serve this problem:";
-    for (const std::string& reason : reasons) text += "\n  - " + reason;
-    throw Error(ErrorCode::unsupported, text);
+    throw Error(ErrorCode::unsupported,
+                "level '" + std::string(plan.level->name) + "' cannot serve this problem: " + join(reasons));
 }
 
 /// Adds without wrapping: what does not fit in 64 bits is as good as the largest number that does.
@@ -148,72 +84,177 @@ void add_bytes(std::uint64_t& sum, std::uint64_t bytes) {
     sum = bytes > ~sum ? ~std::uint64_t{0} : sum + bytes;
 }
 
-void require_room(const RunOptions& options, Plan& plan) {
-    std::string what = "this " + std::string(name_of(plan.problem.operation)) + " (";
+/// What reading and writing take beside blocks of the matrices.
+std::uint64_t working_bytes(const RunOptions& options, const Plan& plan) {
+    std::uint64_t reading = 0;
+    for (const PlannedInput& input : plan.inputs) reading = std::max(reading, input.reader->working_bytes());
+    if (plan.output_format == nullptr || plan.output_format->writing_bytes == nullptr) return reading;
+    add_bytes(reading, plan.output_format->writing_bytes(plan.result, plan.result_type, options.write));
+    return reading;
+}
+
+/// "this multiply (A = A.h5:/A is 4x5, … all f32)".
+std::string describe_work(const Plan& plan) {
+    std::string what = "this " + std::string(name_of(*plan.problem.operation)) + " (";
+    for (const PlannedInput& input : plan.inputs) what += describe(input) + ", ";
+    what += "the result " + to_string(plan.result);
+    return what + (plan.result_type == plan.problem.type ? ", all " : " ") +
+           std::string(name_of(plan.result_type)) + ")";
+}
+
+/// The device's memory that may be taken: what the user allows, else what is free. A device is asked, and
+/// waited for, only where the problem may need more than half of it.
+std::uint64_t device_room(const RunOptions& options, const Plan& plan, std::uint64_t wanted) {
+    if (options.device_memory_limit) return *options.device_memory_limit;
+    if (options.memory_limit) return *options.memory_limit;
+    const std::uint64_t all = plan.gpu->info().memory_bytes;
+    return wanted <= all / 2 ? all / 2 : plan.gpu->free_memory();
+}
+
+std::vector<std::optional<StoredAs>> stored_inputs(const RunOptions& options, const Plan& plan) {
+    std::vector<std::optional<StoredAs>> stored(options.inputs.size());
     for (const PlannedInput& input : plan.inputs) {
         const Header& header = input.header();
-        add_bytes(plan.host_bytes, dense_bytes(header.shape, header.type, to_string(header.source)));
-        what += describe(input) + ", ";
+        stored[input.role] =
+            StoredAs{header.shape, header.grain, header.rereads, formats::is_stream(header.source.path)};
     }
-    what += "the result " + to_string(plan.result) + ", all " + std::string(name_of(plan.problem.type)) + ")";
-    const std::size_t result_bytes = dense_bytes(plan.result, plan.problem.type, "the result");
+    return stored;
+}
+
+/// Whether the files are as large as matrices that are stored in earnest, compressed or sparse as they may
+/// be. A small file that claims to hold a huge matrix is not worked on for days unless a memory limit asks
+/// for it.
+bool holds_what_it_says(const Plan& plan, std::uint64_t matrix_bytes) {
+    constexpr std::uint64_t kMostInflation = 64;
+    std::uint64_t stored = 0;
+    for (const PlannedInput& input : plan.inputs) add_bytes(stored, input.header().file_bytes);
+    return stored >= matrix_bytes / kMostInflation;
+}
+
+/// One part where all fits into memory, else as many as it takes.
+void plan_parts(const RunOptions& options, const Catalog& catalog, Plan& plan) {
+    std::string what = describe_work(plan);
+    std::uint64_t fixed_bytes = catalog.verification_bytes(plan.problem, options.verify);
+    if (fixed_bytes > 0) what += " with " + format_bytes(fixed_bytes) + " to verify it";
+    std::uint64_t open_bytes = 0;
+    for (const PlannedInput& input : plan.inputs) add_bytes(open_bytes, input.reader->open_bytes());
+    if (open_bytes > 0)
+        what += " with " + format_bytes(open_bytes) + " to read virtual datasets and sparse matrices";
+    plan.working_bytes = working_bytes(options, plan);
+    if (plan.working_bytes > 0)
+        what += " with " + format_bytes(plan.working_bytes) + " for chunks that are read and written";
+    add_bytes(fixed_bytes, open_bytes);
+    add_bytes(fixed_bytes, plan.working_bytes);
+
+    std::uint64_t matrix_bytes = 0;
+    for (const PlannedInput& input : plan.inputs)
+        add_bytes(matrix_bytes,
+                  dense_bytes(input.header().shape, input.header().type, to_string(input.header().source)));
+    const std::size_t result_bytes = dense_bytes(plan.result, plan.result_type, "the result");
     const bool overwrites = plan.problem.in_place && !plan.gpu;
     plan.keeps_input =
         overwrites && (options.verify == VerifyMode::full || options.verify == VerifyMode::freivalds);
-    if (!overwrites || plan.keeps_input) add_bytes(plan.host_bytes, result_bytes);
-    std::uint64_t open_bytes = 0;
-    for (const PlannedInput& input : plan.inputs) add_bytes(open_bytes, input.reader->open_bytes());
-    // The host keeps the input beside the result, whatever the device does.
-    const std::uint64_t matrix_bytes = plan.host_bytes;
-    if (const std::uint64_t bytes = verification_bytes(plan.problem, options.verify); bytes > 0) {
-        what += " with " + format_bytes(bytes) + " to verify it";
-        add_bytes(plan.host_bytes, bytes);
+    if (!overwrites || plan.keeps_input) add_bytes(matrix_bytes, result_bytes);
+    plan.host_bytes = matrix_bytes;
+    add_bytes(plan.host_bytes, fixed_bytes);
+    if (plan.gpu) plan.device_bytes = plan.problem.in_place ? result_bytes : matrix_bytes;
+
+    const std::uint64_t host_room = options.memory_limit ? *options.memory_limit : available_memory_bytes();
+    const std::uint64_t device_most = plan.gpu ? device_room(options, plan, plan.device_bytes) : 0;
+    const auto inputs = stored_inputs(options, plan);
+    if (plan.host_bytes <= host_room && plan.device_bytes <= device_most) {
+        plan.parts.emplace(plan.problem, inputs);
+        return;
     }
-    if (open_bytes > 0) {
-        what += " with " + format_bytes(open_bytes) + " to read virtual datasets and sparse matrices";
-        add_bytes(plan.host_bytes, open_bytes);
-    }
-    require_memory(plan.host_bytes, options.memory_limit, what);
-    if (!plan.gpu) return;
-    plan.device_bytes = plan.problem.in_place ? result_bytes : matrix_bytes;
-    if (const std::size_t free_bytes = plan.gpu->free_memory(); plan.device_bytes > free_bytes) {
+    const bool cuts =
+        options.memory_limit || holds_what_it_says(plan, matrix_bytes) || plan.host_bytes <= host_room;
+    if (!cuts || plan.problem.operation->part == nullptr || plan.problem.in_place) {
+        require_memory(plan.host_bytes, options.memory_limit, what);
         throw Error(ErrorCode::memory, what + " needs " + format_bytes(plan.device_bytes) + " on " +
-                                           plan.gpu->info().name + ", and " + format_bytes(free_bytes) +
-                                           " are free");
+                                           plan.gpu->info().name + ", and " + format_bytes(device_most) +
+                                           " may be taken");
     }
+    StoredAs result{plan.result};
+    CutLimits limits{.host_bytes = host_room - std::min(host_room, fixed_bytes)};
+    if (plan.gpu) limits.device_bytes = device_most;
+    if (plan.output_format != nullptr) {
+        limits.order = plan.output_format->order;
+        if (plan.output_format->writing_grain != nullptr)
+            result.grain = plan.output_format->writing_grain(plan.result, plan.result_type, options.write);
+    }
+    plan.parts.emplace(plan.problem, inputs, result, limits, fixed_bytes, host_room, what);
+    plan.host_bytes = fixed_bytes;
+    add_bytes(plan.host_bytes, plan.parts->host_bytes());
+    plan.device_bytes = plan.parts->device_bytes();
 }
 
-/// The dataset that an HDF5 result gets where none was named.
+/// The dataset that a result gets where none was named.
 std::string default_dataset(const Plan& plan) {
-    if (plan.problem.operation == Operation::multiply) return "/C";
+    const Operation& operation = *plan.problem.operation;
+    if (!operation.dataset.empty()) return std::string(operation.dataset);
     const std::string& source = plan.inputs.front().header().source.dataset;
     return source.empty() ? "/A" : source;
 }
 
 void plan_output(const RunOptions& options, Plan& plan) {
     if (!options.output) return;
-    plan.output = formats::parse_reference(*options.output);
+    plan.output = *options.output;
     plan.output_format = &formats::format_for_writing(plan.output.path, options.output_format);
-    if (plan.output.dataset.empty() && plan.output_format->has_datasets)
-        plan.output.dataset = default_dataset(plan);
     if (plan.output.path == "-" && plan.output_format->has_datasets) {
         throw Error(ErrorCode::usage, "standard output cannot take " + std::string(plan.output_format->name) +
                                           ", which is written out of order; name a file");
     }
     if (!plan.output.dataset.empty() && !plan.output_format->has_datasets) {
-        throw Error(ErrorCode::usage, *options.output + ": a " + std::string(plan.output_format->name) +
+        throw Error(ErrorCode::usage, to_string(plan.output) + ": a " +
+                                          std::string(plan.output_format->name) +
                                           " file holds one matrix and has no datasets");
     }
+    plan.names_dataset = !plan.output.dataset.empty();
+    if (!plan.names_dataset && plan.output_format->has_datasets) plan.output.dataset = default_dataset(plan);
 }
 
 }  // namespace
 
-const Header* Plan::input(std::string_view role) const {
-    const auto found = std::ranges::find(inputs, role, &PlannedInput::role);
-    return found == inputs.end() ? nullptr : &found->header();
+void require_one_standard_input(const std::vector<std::optional<formats::Reference>>& matrices) {
+    const auto is_standard_input = [](const auto& matrix) { return matrix && matrix->path == "-"; };
+    if (std::ranges::count_if(matrices, is_standard_input) > 1)
+        throw Error(ErrorCode::usage, "standard input ('-') can be only one of the matrices that are read");
 }
 
-DeviceChoice choose_device(const std::string& text, Operation operation, const std::string& level,
+std::vector<PlannedInput> open_inputs(const Operation& operation,
+                                      const std::vector<std::optional<formats::Reference>>& references,
+                                      const formats::ReadOptions& read) {
+    require_one_standard_input(references);
+    std::vector<PlannedInput> inputs;
+    for (std::size_t role = 0; role < references.size(); ++role) {
+        if (!references[role]) continue;
+        inputs.push_back({role, operation.roles[role].name, formats::open_reader(*references[role], read)});
+    }
+    return inputs;
+}
+
+Problem problem_of_inputs(const Operation& operation, const std::vector<PlannedInput>& inputs,
+                          std::size_t roles,
+                          const std::map<std::string, std::string, std::less<>>& settings) {
+    require_one_type(inputs);
+    ProblemRequest request = {.type = inputs.front().header().type,
+                              .inputs = std::vector<std::optional<GivenInput>>(roles),
+                              .settings = settings};
+    for (const PlannedInput& input : inputs)
+        request.inputs[input.role] = GivenInput{describe(input), input.header().shape};
+    return problem_of(operation, request);
+}
+
+const Level* find_level(const Registry& registry, const Operation& operation, DeviceKind device,
+                        const std::string& level) {
+    const DeviceKind other = device == DeviceKind::cpu ? DeviceKind::gpu : DeviceKind::cpu;
+    for (const DeviceKind kind : {device, other}) {
+        if (const Level* found = registry.find(operation, kind, level)) return found;
+    }
+    refuse_level(registry, operation, level);
+}
+
+DeviceChoice choose_device(const std::string& text, const Operation& operation, const std::string& level,
                            int threads, const Registry& registry) {
     DeviceChoice choice;
     choice.device = {DeviceKind::cpu, threads, nullptr};
@@ -232,7 +273,6 @@ DeviceChoice choose_device(const std::string& text, Operation operation, const s
     const bool any = level == "auto";
     const bool on_gpu = any || registry.find(operation, DeviceKind::gpu, level) != nullptr;
     const bool on_cpu = any || registry.find(operation, DeviceKind::cpu, level) != nullptr;
-    if (!on_gpu && !on_cpu) refuse_level(registry, operation, level);
     if (!on_gpu) {
         choice.reason = "on the cpu, because only the cpu has this level";
         return choice;
@@ -243,34 +283,32 @@ DeviceChoice choose_device(const std::string& text, Operation operation, const s
         return choice;
     }
     if (!on_cpu) {
-        throw Error(
-            ErrorCode::unsupported,
-            "level '" + level +
-                "' cannot serve this problem:\n  - it runs on a gpu, and there is none: " + list.why_none);
+        throw Error(ErrorCode::unsupported,
+                    "level '" + level +
+                        "' cannot serve this problem: it runs on a gpu, and there is none: " + list.why_none);
     }
     choice.reason = "on the cpu, because there is no gpu: " + list.why_none;
     return choice;
 }
 
-Plan make_plan(const RunOptions& options, const Registry& registry) {
+Plan make_plan(const RunOptions& options, const Catalog& catalog, const Tell& say) {
+    const Registry& registry = catalog.registry();
     Plan plan;
-    if (options.level != "auto" &&
-        registry.find(options.operation, DeviceKind::gpu, options.level) == nullptr &&
-        registry.find(options.operation, DeviceKind::cpu, options.level) == nullptr) {
-        refuse_level(registry, options.operation, options.level);
-    }
-    plan.inputs = open_inputs(options);
-    plan.problem = make_problem(options, plan.inputs);
-    plan.result = options.operation == Operation::transpose ? Shape{plan.problem.n, plan.problem.m}
-                                                            : Shape{plan.problem.m, plan.problem.n};
+    if (options.level != "auto") find_level(registry, *options.operation, DeviceKind::gpu, options.level);
+    plan.inputs = open_inputs(*options.operation, options.inputs, options.read);
+    plan.problem =
+        problem_of_inputs(*options.operation, plan.inputs, options.inputs.size(), options.settings);
+    plan.problem.parameters = options.parameters;
+    plan.result = options.operation->result(plan.problem);
+    plan.result_type = result_type(plan.problem);
     plan_output(options, plan);
     DeviceChoice choice =
-        choose_device(options.device, options.operation, options.level, options.threads, registry);
+        choose_device(options.device, *options.operation, options.level, options.threads, registry);
     plan.gpu = std::move(choice.gpu);
     plan.device = choice.device;
     plan.chosen_because = std::move(choice.reason);
-    choose_level(options, registry, plan);
-    require_room(options, plan);
+    plan_parts(options, catalog, plan);
+    choose_level(options, registry, say, plan);
     return plan;
 }
 

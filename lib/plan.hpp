@@ -5,14 +5,17 @@
 #include <vector>
 
 #include "formats/registry.hpp"
-#include "kernels/registry.hpp"
+#include "lib/catalog.hpp"
+#include "lib/messages.hpp"
 #include "lib/options.hpp"
+#include "lib/parts.hpp"
 
 namespace gpumat {
 
 /// One input: its reader, opened, with the header read and nothing else.
 struct PlannedInput {
-    std::string role;  ///< "A", "B", "D"
+    std::size_t role = 0;   ///< its place in Operation::roles
+    std::string_view name;  ///< "A", "B", "D"
     std::unique_ptr<formats::Reader> reader;
 
     [[nodiscard]] const formats::Header& header() const { return reader->header(); }
@@ -20,20 +23,22 @@ struct PlannedInput {
 
 /// Everything decided before a byte of a matrix is read.
 struct Plan {
-    std::vector<PlannedInput> inputs;  ///< A, then B and D where there are any
+    std::vector<PlannedInput> inputs;  ///< those given, in the order of their roles
     Problem problem;
     std::unique_ptr<Gpu> gpu;  ///< set where the device is a GPU
     Device device;
     const Level* level = nullptr;
     std::string chosen_because;  ///< why `auto` took this level or device; empty where both were named
     Shape result;
+    Type result_type = Type::f32;
+    std::optional<Parts> parts;    ///< set by make_plan; one where all fits into memory
     std::uint64_t host_bytes = 0;  ///< inputs, result (one with the input in place on the CPU), verification
-    std::uint64_t device_bytes = 0;                  ///< 0 on the CPU; one matrix where in place
-    bool keeps_input = false;                        ///< in place on the CPU: a copy, for a full verification
+    std::uint64_t working_bytes = 0;  ///< of these: what reading and writing take beside blocks
+    std::uint64_t device_bytes = 0;   ///< 0 on the CPU; one matrix where in place
+    bool keeps_input = false;         ///< in place on the CPU: a copy, for a full verification
     const formats::Format* output_format = nullptr;  ///< null where nothing is written
-    formats::Reference output;
-
-    [[nodiscard]] const formats::Header* input(std::string_view role) const;
+    formats::Reference output;                       ///< with the dataset that the result gets
+    bool names_dataset = false;                      ///< the user named it
 };
 
 /// Opens the inputs and decides shape, type, device, level and output; allocates nothing.
@@ -41,15 +46,34 @@ struct Plan {
 /// Throws Error{usage} for an option that makes no sense, {input} for inputs that cannot be read or do not
 /// fit together, {unsupported} with every reason where the level cannot serve the problem on the device,
 /// {memory} where host or device cannot hold it.
-Plan make_plan(const RunOptions& options, const Registry& registry);
+Plan make_plan(const RunOptions& options, const Catalog& catalog, const Tell& say);
 
-/// The device that `text` ("auto", "cpu", "gpu", "gpu:1") and the level ask for; see DESIGN.md.
+/// Error{usage} where more than one of the matrices is standard input.
+void require_one_standard_input(const std::vector<std::optional<formats::Reference>>& matrices);
+
+/// Opens the inputs that are given, by role.
+std::vector<PlannedInput> open_inputs(const Operation& operation,
+                                      const std::vector<std::optional<formats::Reference>>& references,
+                                      const formats::ReadOptions& read);
+
+/// The problem that opened inputs and settings make; `roles` is how many inputs the operation may have.
+/// Throws Error{input, usage} where they do not fit together.
+Problem problem_of_inputs(const Operation& operation, const std::vector<PlannedInput>& inputs,
+                          std::size_t roles, const std::map<std::string, std::string, std::less<>>& settings);
+
+/// The level of that name or number on this kind of device, else on the other, where it will have a reason
+/// not to run. The one place that refuses a level that does not exist: Error{usage} with those that do.
+const Level* find_level(const Registry& registry, const Operation& operation, DeviceKind device,
+                        const std::string& level);
+
+/// The device that `text` ("auto", "cpu", "gpu", "gpu:1") and the level, which must exist or be "auto", ask
+/// for; see DESIGN.md.
 struct DeviceChoice {
     std::unique_ptr<Gpu> gpu;
     Device device;
     std::string reason;
 };
-DeviceChoice choose_device(const std::string& text, Operation operation, const std::string& level,
+DeviceChoice choose_device(const std::string& text, const Operation& operation, const std::string& level,
                            int threads, const Registry& registry);
 
 }  // namespace gpumat

@@ -28,26 +28,8 @@ bool is_svg(const std::string& path) {
     return path.ends_with(".svg");
 }
 
-/// As a gnuplot string, which takes everything between single quotes as it is.
-std::string gnuplot_text(const std::string& text) {
-    std::string result = "'";
-    for (const char c : text) {
-        if (c == '\n' || c == '\r') continue;
-        result += c == '\'' ? std::string("''") : std::string(1, c);
-    }
-    return result + "'";
-}
-
 double speed_of(const BenchRow& row) {
-    const auto& speed = row.operation == Operation::transpose ? row.effective_bandwidth_gbps : row.gflops;
-    return speed.value_or(0);
-}
-
-/// Whether the row is what others are measured against: its speed becomes the line of the bars.
-bool is_reference(const BenchRow& row) {
-    if (!row.baseline) return false;
-    return row.operation == Operation::transpose ? row.level == "copy" || row.level == "memcpy"
-                                                 : row.level == "vendor";
+    return row.speed().value_or(0);
 }
 
 bool same_problem(const BenchRow& x, const BenchRow& y) {
@@ -65,7 +47,7 @@ std::vector<BenchRow> measured(std::span<const BenchRow> rows) {
 }
 
 std::string title_of(const BenchHead& head, const std::vector<BenchRow>& rows, bool one_problem) {
-    std::string title = std::string(name_of(head.operation)) + " ";
+    std::string title = std::string(name_of(*head.operation)) + " ";
     const auto of_first_type = [&](const BenchRow& row) { return row.type == rows.front().type; };
     if (std::ranges::all_of(rows, of_first_type)) title += std::string(name_of(rows.front().type)) + " ";
     if (one_problem) title += to_string(rows.front().size) + " ";
@@ -74,21 +56,11 @@ std::string title_of(const BenchHead& head, const std::vector<BenchRow>& rows, b
 
 std::string preamble(const BenchHead& head, const std::vector<BenchRow>& rows, bool one_problem,
                      const std::string& path, const std::string& output, std::size_t height) {
-    // Text is taken as it is (noenhanced): names hold underscores.
-    const std::string terminal = is_svg(path)
-                                     ? fmt::format(
-                                           "svg noenhanced size 1000,{} font 'sans-serif,14' "
-                                           "background 'white'",
-                                           height)
-                                     : fmt::format("pngcairo noenhanced size 1000,{} font 'sans,11'", height);
-    return "set terminal " + terminal + "\nset output " + gnuplot_text(output) + "\nset title " +
-           gnuplot_text(title_of(head, rows, one_problem)) +
-           " offset 0,0.4\nset grid back linecolor rgb '#d0d0d0' linewidth 0.5\nset border 3\nset tics "
-           "nomirror\n";
+    return plot_preamble(title_of(head, rows, one_problem), path, output, height);
 }
 
 std::string unit_of(const BenchHead& head) {
-    return head.operation == Operation::transpose ? "effective bandwidth (GB/s, read + written)" : "GFLOP/s";
+    return head.operation->rate == Rate::bandwidth ? "effective bandwidth (GB/s, read + written)" : "GFLOP/s";
 }
 
 /// Horizontal bars, first level on top, so that long names can be read.
@@ -99,7 +71,7 @@ std::string bars(const BenchHead& head, const std::vector<BenchRow>& rows, const
     std::string reference_name;
     for (const BenchRow& row : rows) {
         most = std::max(most, speed_of(row));
-        if (is_reference(row) && speed_of(row) > reference) {
+        if (row.yardstick && speed_of(row) > reference) {
             reference = speed_of(row);
             reference_name = row.level;
         }
@@ -133,13 +105,11 @@ std::string bars(const BenchHead& head, const std::vector<BenchRow>& rows, const
 /// Curves over the problems: over the extent where all are square, else over their place in the list.
 std::string curves(const BenchHead& head, const std::vector<BenchRow>& rows, const std::string& path,
                    const std::string& output) {
-    const bool transposes = head.operation == Operation::transpose;
     const bool one_type =
         std::ranges::all_of(rows, [&](const BenchRow& row) { return row.type == rows.front().type; });
-    const bool squares = std::ranges::all_of(rows, [&](const BenchRow& row) {
-        return row.size.m == row.size.n && (transposes || row.size.k == row.size.m);
-    });
-    std::vector<BenchSize> sizes;
+    const bool squares = std::ranges::all_of(
+        rows, [&](const BenchRow& row) { return row.size == head.operation->square(row.size.n); });
+    std::vector<Extents> sizes;
     std::vector<std::string> series;
     const auto name_of_series = [&](const BenchRow& row) {
         return label_of(row) + (one_type ? "" : " " + std::string(name_of(row.type)));
@@ -160,7 +130,7 @@ std::string curves(const BenchHead& head, const std::vector<BenchRow>& rows, con
             if (name_of_series(row) != series[i]) continue;
             const auto place = std::ranges::find(sizes, row.size) - sizes.begin();
             data += fmt::format("{} {:.6g}\n", squares ? row.size.n : place, speed_of(row));
-            dashed = is_reference(row);
+            dashed = row.yardstick;
         }
         data += "END\n";
         const std::string style =
@@ -248,6 +218,40 @@ std::pair<std::string, bool> run_gnuplot(const std::string& script_path) {
 
 }  // namespace
 
+std::string gnuplot_text(const std::string& text) {
+    std::string result = "'";  // which takes everything up to the next one as it is
+    for (const char c : text) {
+        if (c == '\n' || c == '\r') continue;
+        result += c == '\'' ? std::string("''") : std::string(1, c);
+    }
+    return result + "'";
+}
+
+std::string_view plot_colour(std::size_t series) {
+    return kColours[series % kColours.size()];
+}
+
+std::string plot_preamble(const std::string& title, const std::string& path, const std::string& output,
+                          std::size_t height) {
+    // Text is taken as it is (noenhanced): names hold underscores.
+    const std::string terminal = is_svg(path)
+                                     ? fmt::format(
+                                           "svg noenhanced size 1000,{} font 'sans-serif,14' "
+                                           "background 'white'",
+                                           height)
+                                     : fmt::format("pngcairo noenhanced size 1000,{} font 'sans,11'", height);
+    return "set terminal " + terminal + "\nset output " + gnuplot_text(output) + "\nset title " +
+           gnuplot_text(title) +
+           " offset 0,0.4\nset grid back linecolor rgb '#d0d0d0' linewidth 0.5\nset border 3\nset tics "
+           "nomirror\n";
+}
+
+void draw_script(const std::string& script, const std::string& path) {
+    const ScriptFile file(script);
+    const auto [said, good] = run_gnuplot(file.path());
+    if (!good) throw Error(ErrorCode::output, path + " cannot be drawn: gnuplot failed: " + said);
+}
+
 void require_plot_possible(const std::string& path) {
     if (!is_svg(path) && !path.ends_with(".png"))
         throw Error(ErrorCode::usage, "--plot is '" + path + "'; expected a name in .svg or .png");
@@ -270,9 +274,7 @@ void draw_plot(const BenchHead& head, std::span<const BenchRow> rows, const std:
                const std::string& output) {
     if (std::ranges::none_of(rows, [](const BenchRow& row) { return row.median_ms.has_value(); }))
         throw Error(ErrorCode::output, path + " cannot be drawn: no row has a time");
-    const ScriptFile script(plot_script(head, rows, path, output));
-    const auto [said, good] = run_gnuplot(script.path());
-    if (!good) throw Error(ErrorCode::output, path + " cannot be drawn: gnuplot failed: " + said);
+    draw_script(plot_script(head, rows, path, output), path);
 }
 
 }  // namespace gpumat

@@ -1,16 +1,11 @@
 #include "lib/record.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
 #include <ctime>
-#include <system_error>
 
 #include "lib/core/error.hpp"
 #include "lib/version.hpp"
@@ -61,18 +56,33 @@ Json device_json(const RecordedDevice& device) {
             {"power_w", optional(device.power_w)}};
 }
 
-Json matrix_json(const RecordedMatrix& matrix) {
-    return {{"path", matrix.path},     {"dataset", text(matrix.dataset)},
-            {"format", matrix.format}, {"rows", matrix.rows},
-            {"cols", matrix.cols},     {"type", matrix.type},
-            {"bytes", matrix.bytes},   {"hash", text(matrix.hash)}};
+Json conditions_json(const std::optional<RecordedConditions>& conditions) {
+    if (!conditions) return {};
+    return {{"clock_mhz", optional(conditions->clock_mhz)},
+            {"memory_clock_mhz", optional(conditions->memory_clock_mhz)},
+            {"power_w", optional(conditions->power_w)},
+            {"temperature_c", optional(conditions->temperature_c)},
+            {"throttling", text(conditions->throttling)},
+            {"at_power_limit", conditions->at_power_limit}};
 }
 
 Json stages_json(const StageTimes& stages) {
     return {{"read", optional(stages.read)},     {"host_to_device", optional(stages.host_to_device)},
             {"kernel", optional(stages.kernel)}, {"device_to_host", optional(stages.device_to_host)},
-            {"verify", optional(stages.verify)}, {"write", optional(stages.write)},
-            {"total", optional(stages.total)}};
+            {"verify", optional(stages.verify)}, {"hash", optional(stages.hash)},
+            {"write", optional(stages.write)},   {"total", optional(stages.total)}};
+}
+
+Json timeline_json(const std::vector<StageTime>& stages) {
+    Json list = Json::array();
+    for (const StageTime& stage : stages) {
+        list.push_back({{"name", stage.name},
+                        {"begin_ms", number(stage.begin_ms)},
+                        {"end_ms", number(stage.end_ms)},
+                        {"busy_ms", number(stage.busy_ms)},
+                        {"waiting_ms", number(stage.waiting_ms())}});
+    }
+    return list;
 }
 
 Json samples_json(const std::vector<double>& samples) {
@@ -91,29 +101,16 @@ Json giga_per_second(double amount, const std::optional<double>& milliseconds) {
     return number(amount / (*milliseconds * 1e6));
 }
 
-Json verification_json(const Verification& verification) {
-    Json json = {{"mode", verification.mode},
-                 {"verdict", verification.verdict},
-                 {"worst_ratio", number(verification.worst_ratio)},
-                 {"mismatches", verification.mismatches},
-                 {"worst", Json()},
-                 {"wrapped", verification.wrapped},
-                 {"note", text(verification.note)}};
-    if (const auto& worst = verification.worst) {
-        json["worst"] = {{"row", worst->row},
-                         {"col", worst->col},
-                         {"computed", worst->computed},
-                         {"expected", worst->expected},
-                         {"error", number(worst->error)},
-                         {"bound", number(worst->bound)}};
-    }
-    return json;
-}
-
 // ---- CSV ------------------------------------------------------------------------------------------------
 
 /// A field as RFC 4180 writes it. A JSON string is written without its quotes, null as nothing, a list as its
 /// JSON text.
+/// Paths may hold any bytes, JSON and CSV only UTF-8: what is not becomes U+FFFD, so that the object can be
+/// printed whatever it holds.
+Json in_utf8(const Json& json) {
+    return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
 std::string csv_field(const Json& value) {
     if (value.is_null()) return "";
     std::string raw = value.is_string() ? value.get<std::string>() : value.dump();
@@ -135,7 +132,7 @@ void flatten(const Json& json, const std::string& prefix,
              std::vector<std::pair<std::string, Json>>& columns) {
     for (const auto& [key, value] : json.items()) {
         const std::string name = prefix.empty() ? key : std::string(prefix).append(".").append(key);
-        if (value.is_object() && key != "parameters") {
+        if (value.is_object() && key != "parameters" && key != "settings" && key != "conditions") {
             flatten(value, name, columns);
         } else {
             columns.emplace_back(name, value);
@@ -157,7 +154,7 @@ std::vector<std::pair<std::string, Json>> csv_columns(const RunRecord& record) {
     Json inputs = Json::object();
     for (std::size_t i = 0; i < kCsvInputs; ++i) {
         const bool present = i < record.inputs.size();
-        Json input = matrix_json(present ? record.inputs[i] : RecordedMatrix{});
+        Json input = to_json(present ? record.inputs[i] : RecordedMatrix{});
         if (!present) {
             for (auto& value : input) value = nullptr;
         }
@@ -165,8 +162,11 @@ std::vector<std::pair<std::string, Json>> csv_columns(const RunRecord& record) {
     }
     json["inputs"] = std::move(inputs);
     if (!record.output) {
-        json["output"] = matrix_json({});
+        json["output"] = to_json(RecordedMatrix{});
         for (auto& value : json["output"]) value = nullptr;
+    }
+    if (!record.verification.detects) {
+        for (const char* name : {"absolute", "relative"}) json["verification"]["detects"][name] = nullptr;
     }
     if (!record.verification.worst) {
         for (const char* name : {"row", "col", "computed", "expected", "error", "bound"}) {
@@ -174,76 +174,93 @@ std::vector<std::pair<std::string, Json>> csv_columns(const RunRecord& record) {
         }
     }
     std::vector<std::pair<std::string, Json>> columns;
-    flatten(json, "", columns);
+    flatten(in_utf8(json), "", columns);
     return columns;
 }
 
-// ---- Appending ------------------------------------------------------------------------------------------
-
-[[noreturn]] void fail(const std::string& path, int error_number) {
-    throw Error(error_number == EPIPE ? ErrorCode::closed_pipe : ErrorCode::output,
-                "cannot append to the log " + path + ": " +
-                    std::error_code(error_number, std::generic_category()).message());
-}
-
-/// Writes everything in one call; the rest only where the system took a part of it. Returns errno, or 0.
-int write_all(int descriptor, const std::string& data) {
-    std::size_t done = 0;
-    while (done < data.size()) {
-        const ssize_t written = write(descriptor, data.data() + done, data.size() - done);
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return errno;
-        done += static_cast<std::size_t>(written);
-    }
-    return 0;
-}
-
-/// An open file, closed with the object.
-class Descriptor {
-  public:
-    explicit Descriptor(int number) : number_(number) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor() { close(number_); }
-    [[nodiscard]] int number() const { return number_; }
-
-  private:
-    int number_;
-};
-
-std::string read_at(int descriptor, off_t offset, std::size_t bytes) {
-    std::string data(bytes, '\0');
-    const ssize_t got = pread(descriptor, data.data(), bytes, offset);
-    data.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-    return data;
-}
-
-/// Appends `line` to a regular file under a lock, with `header` first where the file is empty. A line that
-/// an interrupted writer left open is ended first. On failure the file is as it was.
-void append_to_file(int descriptor, const std::string& path, const std::string& header, std::string line) {
-    while (flock(descriptor, LOCK_EX) != 0) {
-        if (errno != EINTR) fail(path, errno);
-    }
-    struct stat present = {};
-    if (fstat(descriptor, &present) != 0) fail(path, errno);
-    const off_t size = present.st_size;
-    if (size == 0) {
-        line.insert(0, header);
-    } else {
-        if (read_at(descriptor, 0, header.size()) != header) {
-            throw Error(ErrorCode::output,
-                        "cannot append to the log " + path +
-                            ": its first line is not the header of this version's columns");
-        }
-        if (read_at(descriptor, size - 1, 1) != "\n") line.insert(0, "\n");
-    }
-    if (const int error_number = write_all(descriptor, line); error_number != 0) {
-        if (ftruncate(descriptor, size) != 0) fail(path, errno);
-        fail(path, error_number);
-    }
+/// The word as a POSIX shell takes it back.
+std::string quote_for_shell(const std::string& word) {
+    constexpr std::string_view kPlain =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+    std::string quoted = "'";
+    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return quoted + "'";
 }
 
 }  // namespace
+
+RecordedMatrix recorded_matrix(const formats::Header& header) {
+    return {.path = header.source.path,
+            .dataset = header.source.dataset,
+            .format = header.format,
+            .rows = header.shape.rows,
+            .cols = header.shape.cols,
+            .type = std::string(name_of(header.type)),
+            .bytes = dense_bytes(header.shape, header.type, to_string(header.source)),
+            .hash = ""};
+}
+
+nlohmann::ordered_json answer_of(const Matrix& result) {
+    if (result.shape() != Shape{1, 1}) return {};
+    const auto real = [](double value) {
+        if (std::isfinite(value)) return Json(value);
+        return Json(std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+    };
+    return visit_type(result.type(), [&]<class T>(TypeTag<T>) {
+        const T value = *result.as<T>();
+        if constexpr (std::is_integral_v<T>) {
+            return Json(value);
+        } else if constexpr (requires { value.imag(); }) {
+            return Json::array({real(value.real()), real(value.imag())});
+        } else {
+            return real(static_cast<double>(value));
+        }
+    });
+}
+
+std::string answer_text(const nlohmann::ordered_json& answer) {
+    if (answer.is_array()) return answer_text(answer[0]) + "," + answer_text(answer[1]);
+    return answer.is_string() ? answer.get<std::string>() : answer.dump();
+}
+
+nlohmann::ordered_json to_json(const RecordedMatrix& matrix) {
+    return {{"path", matrix.path},     {"dataset", text(matrix.dataset)},
+            {"format", matrix.format}, {"rows", matrix.rows},
+            {"cols", matrix.cols},     {"type", matrix.type},
+            {"bytes", matrix.bytes},   {"hash", text(matrix.hash)}};
+}
+
+nlohmann::ordered_json to_json(const Verification& verification) {
+    Json json = {{"mode", verification.mode},
+                 {"verdict", verification.verdict},
+                 {"worst_ratio", number(verification.worst_ratio)},
+                 {"expected_ratio", number(verification.expected_ratio)},
+                 {"mismatches", verification.mismatches},
+                 {"rows_recomputed", verification.rows_recomputed},
+                 {"rms_error", verification.rms_error ? number(*verification.rms_error) : Json()},
+                 {"detects", Json()},
+                 {"worst", Json()},
+                 {"wrapped", verification.wrapped},
+                 {"note", text(verification.note)}};
+    if (const auto& detects = verification.detects)
+        json["detects"] = {{"absolute", number(detects->absolute)}, {"relative", number(detects->relative)}};
+    if (const auto& worst = verification.worst) {
+        json["worst"] = {{"row", worst->row},
+                         {"col", worst->col},
+                         {"computed", worst->computed},
+                         {"expected", worst->expected},
+                         {"error", number(worst->error)},
+                         {"bound", number(worst->bound)}};
+    }
+    return json;
+}
+
+std::string shell_line(const std::vector<std::string>& words) {
+    std::string line;
+    for (const std::string& word : words) line += (line.empty() ? "" : " ") + quote_for_shell(word);
+    return line;
+}
 
 RunRecord start_record() {
     RunRecord record;
@@ -267,12 +284,25 @@ std::optional<double> median(std::vector<double> samples) {
     return samples[middle - 1] + (samples[middle] - samples[middle - 1]) / 2;
 }
 
+const StageTime* bounding_stage(const std::vector<StageTime>& stages) {
+    const auto longest =
+        std::max_element(stages.begin(), stages.end(),
+                         [](const StageTime& x, const StageTime& y) { return x.busy_ms < y.busy_ms; });
+    return longest == stages.end() ? nullptr : &*longest;
+}
+
 nlohmann::ordered_json to_json(const RunRecord& record) {
+    const StageTime* const bounding = bounding_stage(record.stages);
     const auto middle = median(record.kernel_samples_ms);
     Json parameters = Json::object();
     for (const auto& [name, value] : record.parameters) parameters[name] = value;
+    Json settings = Json::object();
+    for (const auto& [name, value] : record.settings) settings[name] = value;
+    Json conditions;
+    if (record.before || record.after)
+        conditions = {{"before", conditions_json(record.before)}, {"after", conditions_json(record.after)}};
     Json inputs = Json::array();
-    for (const auto& input : record.inputs) inputs.push_back(matrix_json(input));
+    for (const auto& input : record.inputs) inputs.push_back(to_json(input));
     const Json json = {
         {"schema", "gpumat.run/1"},
         {"time", record.time},
@@ -284,14 +314,20 @@ nlohmann::ordered_json to_json(const RunRecord& record) {
         {"level", text(record.level)},
         {"level_reason", text(record.level_reason)},
         {"device", device_json(record.device)},
+        {"conditions", conditions},
         {"parameters", parameters},
         {"type", text(record.type)},
         {"shape", {{"m", record.m}, {"n", record.n}, {"k", optional(record.k)}}},
         {"alpha", scalar_json(record.alpha, record.type)},
         {"beta", scalar_json(record.beta, record.type)},
+        {"settings", settings},
         {"inputs", inputs},
-        {"output", record.output ? matrix_json(*record.output) : Json()},
+        {"output", record.output ? to_json(*record.output) : Json()},
+        {"answer", record.answer},
         {"stages_ms", stages_json(record.stages_ms)},
+        {"stages", timeline_json(record.stages)},
+        {"bounded_by", bounding == nullptr ? Json() : Json(bounding->name)},
+        {"parts", record.parts},
         {"kernel_ms", samples_json(record.kernel_samples_ms)},
         {"kernel_bytes", count(record.kernel_bytes)},
         {"kernel_flops", count(record.kernel_flops)},
@@ -303,38 +339,19 @@ nlohmann::ordered_json to_json(const RunRecord& record) {
         {"dry_run", record.dry_run},
         {"peak_host_bytes", optional(record.peak_host_bytes)},
         {"peak_device_bytes", optional(record.peak_device_bytes)},
-        {"verification", verification_json(record.verification)},
+        {"verification", to_json(record.verification)},
         {"error", text(record.error)},
         {"exit_code", record.exit_code},
     };
-    // Paths may hold any bytes, JSON only UTF-8: what is not becomes U+FFFD, so that the object can be
-    // printed whatever it holds.
-    return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+    return in_utf8(json);
 }
 
-void append_record(const std::string& path, const RunRecord& record) {
-    const std::string json_line = to_json(record).dump() + "\n";
-    if (path == "-") {
-        if (const int error_number = write_all(STDOUT_FILENO, json_line); error_number != 0) {
-            fail("-", error_number);
-        }
-        return;
-    }
-    const bool csv = path.ends_with(".csv");
-    const auto columns = csv ? csv_columns(record) : std::vector<std::pair<std::string, Json>>{};
-    const std::string header = csv ? csv_line(columns, true) : "";
-    const std::string line = csv ? csv_line(columns, false) : json_line;
+std::string csv_header() {
+    return csv_line(csv_columns(RunRecord{}), true);
+}
 
-    struct stat present = {};
-    const bool special = stat(path.c_str(), &present) == 0 && !S_ISREG(present.st_mode);
-    const int access_mode = special ? O_WRONLY : O_RDWR | O_CREAT;
-    const int opened = open(path.c_str(), access_mode | O_APPEND | O_CLOEXEC, 0666);
-    if (opened < 0) fail(path, errno);
-    const Descriptor descriptor(opened);
-    if (!special) return append_to_file(descriptor.number(), path, header, line);
-    if (const int error_number = write_all(descriptor.number(), header + line); error_number != 0) {
-        fail(path, error_number);
-    }
+std::string csv_row(const RunRecord& record) {
+    return csv_line(csv_columns(record), false);
 }
 
 }  // namespace gpumat

@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "formats/format.hpp"
 #include "kernels/problem.hpp"
+#include "lib/stage.hpp"
 #include "lib/verify.hpp"
 
 // The run record `gpumat.run/1`: what one run read, computed, measured and wrote. It is filled while the
@@ -28,6 +30,16 @@ struct RecordedDevice {
     std::optional<double> power_w;
 };
 
+/// What a GPU's own counters say at a moment (NVML).
+struct RecordedConditions {
+    std::optional<int> clock_mhz;  ///< of the multiprocessors
+    std::optional<int> memory_clock_mhz;
+    std::optional<double> power_w;
+    std::optional<int> temperature_c;
+    std::string throttling;  ///< why clocks are held down; empty where they are not
+    bool at_power_limit = false;
+};
+
 /// An input, or the output.
 struct RecordedMatrix {
     std::string path;
@@ -40,13 +52,15 @@ struct RecordedMatrix {
     std::string hash;         ///< content_hash; empty where it was not computed
 };
 
-/// Milliseconds on the wall clock; a stage that did not run is absent.
+/// Milliseconds that each stage worked, on the wall clock; a stage that did not run is absent. Stages may
+/// work at the same time: together they can be more than the total.
 struct StageTimes {
     std::optional<double> read;
     std::optional<double> host_to_device;
     std::optional<double> kernel;  ///< all repetitions and warm-ups together
     std::optional<double> device_to_host;
     std::optional<double> verify;
+    std::optional<double> hash;  ///< of the result; that of the inputs is part of reading
     std::optional<double> write;
     std::optional<double> total;
 };
@@ -68,14 +82,21 @@ struct RunRecord {
     std::optional<std::int64_t> k;  ///< absent for a transpose
     std::optional<Scalar> alpha;    ///< absent for a transpose
     std::optional<Scalar> beta;
+    Parameters settings;  ///< of the operation, by name: "axis" → "rows"
     std::vector<RecordedMatrix> inputs;
     std::optional<RecordedMatrix> output;
+    /// A verified result of one element, where that is what the operation is for: see answer_of.
+    nlohmann::ordered_json answer;
     StageTimes stages_ms;
+    std::vector<StageTime> stages;          ///< when they began, worked and waited, in the order of the flow
+    std::int64_t parts = 1;                 ///< that the problem was cut into
     std::vector<double> kernel_samples_ms;  ///< one a repetition, warm-ups left out
     double kernel_bytes = 0;                ///< Problem::bytes
     double kernel_flops = 0;                ///< Problem::flops
     /// Rate over the bound that applies ("copy bandwidth", "roofline"), where it is known.
     std::optional<double> fraction_of_bound;
+    std::optional<RecordedConditions> before;  ///< the kernel ran; of a GPU with NVML
+    std::optional<RecordedConditions> after;
     std::string bound;
     std::optional<double> bound_ms;  ///< the time that the bound allows
     bool dry_run = false;            ///< nothing was read but headers, and nothing ran
@@ -86,8 +107,25 @@ struct RunRecord {
     int exit_code = 0;
 };
 
+/// What a header says of a matrix; without its hash. Throws Error{memory} where it passes any memory.
+RecordedMatrix recorded_matrix(const formats::Header& header);
+
+/// The element of a 1x1 matrix, exactly: a number, [re, im], or "nan", "inf", "-inf" for what JSON has no
+/// number for. Null for any other shape.
+nlohmann::ordered_json answer_of(const Matrix& result);
+
+/// An answer as text: the number, or "re,im".
+std::string answer_text(const nlohmann::ordered_json& answer);
+
+/// The objects of a matrix and of a verification in a record.
+nlohmann::ordered_json to_json(const RecordedMatrix& matrix);
+nlohmann::ordered_json to_json(const Verification& verification);
+
 /// A record with time, host and version of now and here.
 RunRecord start_record();
+
+/// The stage that bounds the run: the one that worked the longest. Null where none ran.
+const StageTime* bounding_stage(const std::vector<StageTime>& stages);
 
 /// Middle sample (mean of the two middle ones); absent where there is none.
 std::optional<double> median(std::vector<double> samples);
@@ -97,11 +135,12 @@ std::optional<double> median(std::vector<double> samples);
 /// α and β are integers for integer types, [re, im] for complex ones, else numbers.
 nlohmann::ordered_json to_json(const RunRecord& record);
 
-/// Appends the record to a log, in one write and under a lock, so that runs side by side never mix their
-/// lines: CSV where the name ends in ".csv" (RFC 4180; a header first where the file is empty), else a line
-/// of JSON; "-" is standard output, as JSON. The columns of CSV are fixed: nested names are joined by '.',
-/// inputs are numbered from 0 to 2, lists and `parameters` are JSON text. Throws Error{output} naming the
-/// path, also where an existing CSV has other columns; the log is then as it was.
-void append_record(const std::string& path, const RunRecord& record);
+/// The words of a command line as a POSIX shell takes them back.
+std::string shell_line(const std::vector<std::string>& words);
+
+/// The first line and a row of a CSV file of records (RFC 4180). The columns are fixed: nested names are
+/// joined by '.', inputs are numbered from 0 to 2, lists and `parameters` are JSON text.
+std::string csv_header();
+std::string csv_row(const RunRecord& record);
 
 }  // namespace gpumat

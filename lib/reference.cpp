@@ -11,10 +11,8 @@
 namespace gpumat {
 namespace {
 
-constexpr std::int64_t kTileRows = kReferenceTileRows;
-constexpr std::int64_t kTileCols = kReferenceTileCols;
-constexpr std::int64_t kSteps = 64;    // of k that are packed at a time: a block of B is 128 KiB of doubles
-constexpr std::int64_t kUnrolled = 4;  // steps of k between a load and a store of the sums
+constexpr std::int64_t kSteps = 64;    // that are packed at a time: a block of B is 128 KiB of doubles
+constexpr std::int64_t kUnrolled = 4;  // steps between a load and a store of the sums
 static_assert(kSteps % kUnrolled == 0, "a packed block is padded with zeros to whole groups of steps");
 
 /// One row of a tile: sum(j) += a(k)·b(k, j) for all steps, with what is summed beside it.
@@ -25,21 +23,24 @@ struct Row {
     const double* b;     // steps × kTileCols
     double* sum;         // cols
     double* correction;  // cols; only where kTwofold
-    double* magnitude;   // cols; only where kMagnitude
+    double* magnitude;   // cols
+    double* squares;     // cols
 };
 
-template <bool kTwofold, bool kMagnitude>
+template <bool kTwofold>
 [[gnu::always_inline]] inline void add_products(const Row& row) {
     double* __restrict sum = row.sum;
     double* __restrict correction = row.correction;
     double* __restrict magnitude = row.magnitude;
+    double* __restrict squares = row.squares;
     for (std::int64_t k = 0; k < row.steps; k += kUnrolled) {
         const double* __restrict a = row.a + k;
         const double* __restrict b = row.b + k * kTileCols;
         for (std::int64_t j = 0; j < row.cols; ++j) {
             double s = sum[j];
             double c = kTwofold ? correction[j] : 0.0;
-            double m = kMagnitude ? magnitude[j] : 0.0;
+            double m = magnitude[j];
+            double q = squares[j];
             for (std::int64_t u = 0; u < kUnrolled; ++u) {
                 const double product = a[u] * b[u * kTileCols + j];
                 const double next = s + product;
@@ -49,132 +50,79 @@ template <bool kTwofold, bool kMagnitude>
                     const double sum_error = (s - (next - part)) + (product - part);
                     c += product_error + sum_error;
                 }
-                if constexpr (kMagnitude) m += __builtin_fabs(product);
+                m += __builtin_fabs(product);
+                q += product * product;
                 s = next;
             }
             sum[j] = s;
             if constexpr (kTwofold) correction[j] = c;
-            if constexpr (kMagnitude) magnitude[j] = m;
+            magnitude[j] = m;
+            squares[j] = q;
         }
     }
 }
 
 // The same loop for any processor and for one with AVX2 and fused multiply-add, chosen at run time: without
 // the instruction, each fused multiply-add is a call.
-template <bool kTwofold, bool kMagnitude>
+template <bool kTwofold>
 void add_products_portable(const Row& row) {
-    add_products<kTwofold, kMagnitude>(row);
+    add_products<kTwofold>(row);
 }
 #if defined(__x86_64__)
-template <bool kTwofold, bool kMagnitude>
+template <bool kTwofold>
 [[gnu::target("avx2,fma")]] void add_products_avx2(const Row& row) {
-    add_products<kTwofold, kMagnitude>(row);
+    add_products<kTwofold>(row);
 }
 #endif
 
 using AddProducts = void (*)(const Row&);
 
-template <bool kTwofold, bool kMagnitude>
+template <bool kTwofold>
 AddProducts fastest_add_products() {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        return add_products_avx2<kTwofold, kMagnitude>;
-    }
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return add_products_avx2<kTwofold>;
 #endif
-    return add_products_portable<kTwofold, kMagnitude>;
+    return add_products_portable<kTwofold>;
 }
 
-/// sum(j) += a(k)·b(k, j) in wrapping arithmetic.
-void add_integer_products(std::int64_t steps, std::int64_t cols, const std::uint64_t* a,
-                          const std::uint64_t* b, std::uint64_t* __restrict sum) {
+/// sum(j) += a(k)·b(k, j), integers in wrapping arithmetic.
+template <class Number>
+void add_plain_products(std::int64_t steps, std::int64_t cols, const Number* a, const Number* b,
+                        Number* __restrict sum) {
     for (std::int64_t k = 0; k < steps; ++k) {
         for (std::int64_t j = 0; j < cols; ++j) sum[j] += a[k] * b[k * kTileCols + j];
     }
 }
 
-/// Which rows and columns of C a tile covers.
-struct Place {
-    std::span<const std::int64_t> rows;
-    std::int64_t col;
-    std::int64_t cols;
+/// The rows and columns of a packed block.
+template <class Number>
+struct Packed {
+    std::vector<Number> a = std::vector<Number>(static_cast<std::size_t>(kTileRows * kSteps));
+    std::vector<Number> b = std::vector<Number>(static_cast<std::size_t>(kSteps * kTileCols));
 };
 
 std::int64_t padded(std::int64_t steps) {
     return (steps + kUnrolled - 1) / kUnrolled * kUnrolled;
 }
 
-/// Copies op(A)(rows, k … k + steps) and op(B)(k … k + steps, columns) through `convert`; the rest of the
-/// last group of steps is zero.
-template <class T, class To, class Convert>
-void pack(const Strided<T>& a, const Strided<T>& b, const Place& place, std::int64_t k, std::int64_t steps,
-          const Convert& convert, std::vector<To>& packed_a, std::vector<To>& packed_b) {
-    packed_a.assign(static_cast<std::size_t>(kTileRows * kSteps), To{});
-    packed_b.assign(static_cast<std::size_t>(kSteps * kTileCols), To{});
-    for (std::size_t i = 0; i < place.rows.size(); ++i) {
-        To* to = packed_a.data() + static_cast<std::int64_t>(i) * kSteps;
-        for (std::int64_t s = 0; s < steps; ++s) to[s] = convert(a(place.rows[i], k + s));
-    }
-    for (std::int64_t s = 0; s < steps; ++s) {
-        To* to = packed_b.data() + s * kTileCols;
-        for (std::int64_t j = 0; j < place.cols; ++j) to[j] = convert(b(k + s, place.col + j));
-    }
-}
-
-struct Packed {
-    std::vector<double> a;
-    std::vector<double> b;
-};
-
-/// Adds the products of a packed block to every row of a tile.
-void add_block(AddProducts add, const Place& place, std::int64_t steps, const Packed& packed,
-               std::vector<double>& sum, std::vector<double>& correction, std::vector<double>& magnitude) {
-    for (std::size_t i = 0; i < place.rows.size(); ++i) {
-        const auto row = static_cast<std::int64_t>(i);
-        add({padded(steps), place.cols, packed.a.data() + row * kSteps, packed.b.data(),
-             sum.data() + row * kTileCols, correction.data() + row * kTileCols,
-             magnitude.data() + row * kTileCols});
-    }
-}
-
 template <bool kTwofold, class T>
-void real_tile(const Problem& p, const Operands& operands, const Place& place, FloatTile& tile) {
-    const auto a = operand_a<T>(p, operands);
-    const auto b = operand_b<T>(p, operands);
-    const auto add = fastest_add_products<kTwofold, true>();
-    const auto value = [](T x) { return static_cast<double>(x); };
-    Packed packed;
-    for (std::int64_t k = 0; k < p.k; k += kSteps) {
-        const std::int64_t steps = std::min(kSteps, p.k - k);
-        pack(a, b, place, k, steps, value, packed.a, packed.b);
-        add_block(add, place, steps, packed, tile.sum, tile.correction, tile.magnitude);
-    }
-}
-
-template <bool kTwofold, class T>
-void complex_tile(const Problem& p, const Operands& operands, const Place& place, FloatTile& tile) {
-    const auto a = operand_a<T>(p, operands);
-    const auto b = operand_b<T>(p, operands);
-    const auto add = fastest_add_products<kTwofold, false>();
-    const auto add_moduli = fastest_add_products<false, false>();
-    Packed re;
-    Packed im;
-    Packed moduli;
-    for (std::int64_t k = 0; k < p.k; k += kSteps) {
-        const std::int64_t steps = std::min(kSteps, p.k - k);
-        pack(
-            a, b, place, k, steps, [](T x) { return as_complex(x).real(); }, re.a, re.b);
-        pack(
-            a, b, place, k, steps, [](T x) { return as_complex(x).imag(); }, im.a, im.b);
-        pack(
-            a, b, place, k, steps, [](T x) { return modulus(as_complex(x)); }, moduli.a, moduli.b);
-        add_block(add_moduli, place, steps, moduli, tile.magnitude, tile.correction, tile.magnitude);
-        add_block(add, place, steps, re, tile.sum, tile.correction, tile.magnitude);
-        std::swap(re.b, im.b);  // the mixed products: re(A)·im(B), im(A)·re(B)
-        add_block(add, place, steps, re, tile.sum_imag, tile.correction_imag, tile.magnitude);
-        add_block(add, place, steps, im, tile.sum_imag, tile.correction_imag, tile.magnitude);
-        std::swap(re.b, im.b);
-        for (double& x : im.a) x = -x;
-        add_block(add, place, steps, im, tile.sum, tile.correction, tile.magnitude);
+void real_sums(const RealForm<T>& form, const TilePlace& place, RealSums& sums) {
+    const auto add = fastest_add_products<kTwofold>();
+    Packed<double> packed;
+    for (std::int64_t step = 0; step < form.steps(); step += kSteps) {
+        const std::int64_t steps = std::min(kSteps, form.steps() - step);
+        form.pack(place, step, steps, kSteps, packed.a.data(), packed.b.data());
+        for (std::int64_t i = 0; i < std::ssize(place.rows); ++i) {
+            // What is left of the last group of steps counts as zero.
+            std::fill(packed.a.data() + i * kSteps + steps, packed.a.data() + i * kSteps + padded(steps), 0);
+        }
+        std::fill(packed.b.data() + steps * kTileCols, packed.b.data() + padded(steps) * kTileCols, 0);
+        for (std::int64_t i = 0; i < std::ssize(place.rows); ++i) {
+            const std::int64_t at = i * kTileCols;
+            add({padded(steps), place.cols, packed.a.data() + i * kSteps, packed.b.data(),
+                 sums.sum.data() + at, sums.correction.data() + at, sums.magnitude.data() + at,
+                 sums.squares.data() + at});
+        }
     }
 }
 
@@ -210,73 +158,94 @@ std::complex<double> scaled_by(std::complex<double> value, int exponent) {
     return {std::ldexp(value.real(), exponent), std::ldexp(value.imag(), exponent)};
 }
 
-/// Scales a value to a modulus of about 1 and returns the exponent that was taken out; 0 for zero and for
-/// what is not finite.
+/// The largest part in modulus.
+double largest_part(std::complex<double> value) {
+    return std::max(std::abs(value.real()), std::abs(value.imag()));
+}
+
+/// Scales a value to parts of about 1 and returns the exponent that was taken out; 0 for zero and for what is
+/// not finite.
 int normalize(std::complex<double>& value) {
-    const double largest = std::max(std::abs(value.real()), std::abs(value.imag()));
-    if (!(largest > 0) || !std::isfinite(modulus(value))) return 0;
+    const double largest = largest_part(value);
+    if (!(largest > 0) || !is_finite(value)) return 0;
     const int exponent = std::ilogb(largest);
     value = scaled_by(value, -exponent);
     return exponent;
 }
 
-/// The same for a tile of one element, whose magnitude is finite and bounds the sums.
-int normalize(FloatTile& dot) {
-    if (dot.magnitude[0] == 0) return 0;
-    const int exponent = std::ilogb(dot.magnitude[0]);
-    for (auto* part : {&dot.sum, &dot.correction, &dot.sum_imag, &dot.correction_imag, &dot.magnitude}) {
-        for (double& value : *part) value = std::ldexp(value, -exponent);
-    }
-    return exponent;
-}
-
-/// A tile of one element, with both factors of every product scaled by 2^exponent. The magnitude counts every
-/// term where the exponent is 0, else only those of finite factors.
-FloatTile scaled_dot(const Problem& p, const Operands& operands, std::int64_t row, std::int64_t col,
-                     int exponent) {
+/// One element of op(A)·op(B).
+struct Dot {
     Twofold re;
     Twofold im;
-    double magnitude = 0;
+    double re_terms = 0;
+    double im_terms = 0;
+
+    [[nodiscard]] double terms() const { return std::max(re_terms, im_terms); }
+    [[nodiscard]] bool sums_are_finite() const { return std::isfinite(re.high) && std::isfinite(im.high); }
+
+    /// As `normalize` above. The terms are finite and bound the sums.
+    int normalize() {
+        if (terms() == 0) return 0;
+        const int exponent = std::ilogb(terms());
+        for (double* value : {&re.high, &re.low, &im.high, &im.low, &re_terms, &im_terms})
+            *value = std::ldexp(*value, -exponent);
+        return exponent;
+    }
+
+    [[nodiscard]] FloatTile tile(bool complex) const {
+        FloatTile tile;
+        // The squares are not known: 0 stands for it.
+        tile.re = {{re.high}, {re.low}, {re_terms}, {0.0}};
+        if (complex) tile.im = {{im.high}, {im.low}, {im_terms}, {0.0}};
+        return tile;
+    }
+};
+
+/// An element with both factors of every product scaled by 2^exponent. The terms count every product where
+/// the exponent is 0, else only those of finite factors.
+Dot scaled_dot(const Problem& p, const Operands& operands, std::int64_t row, std::int64_t col, int exponent) {
+    Dot dot;
     visit_type(p.type, [&]<class T>(TypeTag<T>) {
         const auto a = operand_a<T>(p, operands);
         const auto b = operand_b<T>(p, operands);
         for (std::int64_t k = 0; k < p.k; ++k) {
             std::complex<double> x = as_complex(a(row, k));
             std::complex<double> y = as_complex(b(k, col));
-            if (std::isfinite(modulus(x)) && std::isfinite(modulus(y))) {  // else 0·∞ might come of it
+            const bool finite = is_finite(x) && is_finite(y);
+            if (finite) {  // else 0·∞ might come of it
                 x = scaled_by(x, exponent);
                 y = scaled_by(y, exponent);
             }
-            re.add_product(x.real(), y.real());
+            dot.re.add_product(x.real(), y.real());
             if constexpr (kIsComplex<T>) {
-                re.add_product(-x.imag(), y.imag());
-                im.add_product(x.real(), y.imag());
-                im.add_product(x.imag(), y.real());
+                dot.re.add_product(-x.imag(), y.imag());
+                dot.im.add_product(x.real(), y.imag());
+                dot.im.add_product(x.imag(), y.real());
             }
-            const double term = modulus(x) * modulus(y);
-            if (exponent == 0 || std::isfinite(term)) magnitude += term;
+            if (exponent != 0 && !finite) continue;
+            dot.re_terms += std::abs(x.real() * y.real()) + std::abs(x.imag() * y.imag());
+            dot.im_terms += std::abs(x.real() * y.imag()) + std::abs(x.imag() * y.real());
         }
     });
-    if (!is_complex(p.type)) return {{re.high}, {re.low}, {}, {}, {magnitude}};
-    return {{re.high}, {re.low}, {im.high}, {im.low}, {magnitude}};
+    return dot;
 }
 
 /// Computes a tile and stores its elements of C, each rounded once.
 template <class T>
-void store_tile(const Problem& p, const Operands& operands, const Place& place, T* c) {
-    const auto* d = p.beta.is_zero(p.type) ? nullptr : static_cast<const T*>(operands.d);
+void store_tile(const Problem& p, const Operands& operands, const TilePlace& place, T* c) {
+    const bool add = !p.beta.is_zero(p.type);
     const ReferenceScalars scalars(p);
     std::conditional_t<std::is_integral_v<T>, IntegerTile, FloatTile> tile;
     if constexpr (std::is_integral_v<T>) {
-        reference_tile(p, operands, place.rows, place.col, place.cols, false, tile);
+        reference_tile(p, operands, place, false, tile);
     } else {
-        reference_tile(p, operands, place.rows, place.col, place.cols, tile);
+        reference_tile(p, operands, place, tile);
     }
     for (std::size_t i = 0; i < place.rows.size(); ++i) {
         for (std::int64_t j = 0; j < place.cols; ++j) {
             const auto index = i * static_cast<std::size_t>(kTileCols) + static_cast<std::size_t>(j);
             const std::int64_t at = place.rows[i] * p.n + place.col + j;
-            const T added = d == nullptr ? T{} : d[at];
+            const T added = add ? element_of_d<T>(operands, place.rows[i], place.col + j) : T{};
             if constexpr (std::is_integral_v<T>) {
                 c[at] = static_cast<T>(residue(p.alpha.integer) * tile.sum[index] +
                                        residue(p.beta.integer) * residue(added));
@@ -298,14 +267,16 @@ void Twofold::add_product(double x, double y) {
     high = next;
 }
 
-std::complex<double> ReferenceElement::value() const {
-    const auto part = [](const Twofold& x) { return std::isfinite(x.high) ? x.high + x.low : x.high; };
-    return {part(re), part(im)};
+double Twofold::value() const {
+    return std::isfinite(high) ? high + low : high;
 }
 
 ReferenceScalars::ReferenceScalars(const Problem& problem)
-    : alpha(problem.alpha.value), beta(problem.beta.value) {
-    if (!is_complex(problem.type)) {
+    : alpha(problem.alpha.value),
+      beta(problem.beta.value),
+      complex(is_complex(problem.type)),
+      steps(static_cast<double>(problem.k) * (complex ? 2 : 1)) {
+    if (!complex) {
         alpha = alpha.real();
         beta = beta.real();
     }
@@ -315,86 +286,117 @@ ReferenceScalars::ReferenceScalars(const Problem& problem)
     }
 }
 
-void reference_tile(const Problem& problem, const Operands& operands, std::span<const std::int64_t> rows,
-                    std::int64_t col, std::int64_t cols, FloatTile& tile) {
-    const auto elements = rows.size() * static_cast<std::size_t>(kTileCols);
-    for (auto* part : {&tile.sum, &tile.correction, &tile.magnitude}) part->assign(elements, 0.0);
-    for (auto* part : {&tile.sum_imag, &tile.correction_imag}) {
-        part->assign(is_complex(problem.type) ? elements : 0, 0.0);
+void reference_tile(const Problem& problem, const Operands& operands, const TilePlace& place,
+                    FloatTile& tile) {
+    const auto elements = place.rows.size() * static_cast<std::size_t>(kTileCols);
+    for (auto* sums : {&tile.re, &tile.im}) {
+        const bool used = sums == &tile.re || is_complex(problem.type);
+        for (auto* part : {&sums->sum, &sums->correction, &sums->magnitude, &sums->squares})
+            part->assign(used ? elements : 0, 0.0);
     }
-    const Place place{rows, col, cols};
     visit_type(problem.type, [&]<class T>(TypeTag<T>) {
-        if constexpr (std::is_same_v<T, std::complex<double>>) {
-            complex_tile<true, T>(problem, operands, place, tile);
-        } else if constexpr (kIsComplex<T>) {
-            complex_tile<false, T>(problem, operands, place, tile);
-        } else if constexpr (std::is_same_v<T, double>) {
-            real_tile<true, T>(problem, operands, place, tile);
-        } else if constexpr (!std::is_integral_v<T>) {
-            real_tile<false, T>(problem, operands, place, tile);
+        if constexpr (!std::is_integral_v<T>) {
+            constexpr bool kTwofold = std::is_same_v<T, double> || std::is_same_v<T, std::complex<double>>;
+            real_sums<kTwofold>(RealForm<T>(problem, operands, Part::re), place, tile.re);
+            if constexpr (kIsComplex<T>)
+                real_sums<kTwofold>(RealForm<T>(problem, operands, Part::im), place, tile.im);
         }
     });
 }
 
-void reference_tile(const Problem& problem, const Operands& operands, std::span<const std::int64_t> rows,
-                    std::int64_t col, std::int64_t cols, bool estimate, IntegerTile& tile) {
-    const auto elements = rows.size() * static_cast<std::size_t>(kTileCols);
+void reference_tile(const Problem& problem, const Operands& operands, const TilePlace& place, bool estimate,
+                    IntegerTile& tile) {
+    const auto elements = place.rows.size() * static_cast<std::size_t>(kTileCols);
     tile.sum.assign(elements, 0);
     tile.estimate.assign(estimate ? elements : 0, 0.0);
-    const Place place{rows, col, cols};
-    const auto add = fastest_add_products<false, false>();
+    const auto add = [&]<class Number>(const auto& form, Packed<Number>& packed, std::vector<Number>& sums) {
+        for (std::int64_t step = 0; step < form.steps(); step += kSteps) {
+            const std::int64_t steps = std::min(kSteps, form.steps() - step);
+            form.pack(place, step, steps, kSteps, packed.a.data(), packed.b.data());
+            for (std::int64_t i = 0; i < std::ssize(place.rows); ++i) {
+                add_plain_products(steps, place.cols, packed.a.data() + i * kSteps, packed.b.data(),
+                                   sums.data() + i * kTileCols);
+            }
+        }
+    };
     visit_type(problem.type, [&]<class T>(TypeTag<T>) {
         if constexpr (std::is_integral_v<T>) {
-            const auto a = operand_a<T>(problem, operands);
-            const auto b = operand_b<T>(problem, operands);
-            std::vector<std::uint64_t> packed_a;
-            std::vector<std::uint64_t> packed_b;
-            Packed approximate;
-            for (std::int64_t k = 0; k < problem.k; k += kSteps) {
-                const std::int64_t steps = std::min(kSteps, problem.k - k);
-                pack(a, b, place, k, steps, residue<T>, packed_a, packed_b);
-                for (std::size_t i = 0; i < rows.size(); ++i) {
-                    const auto row = static_cast<std::int64_t>(i);
-                    add_integer_products(steps, cols, packed_a.data() + row * kSteps, packed_b.data(),
-                                         tile.sum.data() + row * kTileCols);
-                }
-                if (!estimate) continue;
-                pack(
-                    a, b, place, k, steps, [](T x) { return static_cast<double>(x); }, approximate.a,
-                    approximate.b);
-                add_block(add, place, steps, approximate, tile.estimate, tile.estimate, tile.estimate);
-            }
+            const RealForm<T> form(problem, operands, Part::re);
+            Packed<std::uint64_t> packed;
+            add(form, packed, tile.sum);
+            if (!estimate) return;
+            Packed<double> approximate;
+            add(form, approximate, tile.estimate);
         }
     });
 }
+
+namespace {
+
+/// What an element of a tile says of one part of op(A)·op(B).
+struct Sum {
+    double high = 0;
+    double low = 0;
+    double terms = 0;
+    double root_squares = 0;
+    double walk = 0;
+
+    Sum() = default;
+    Sum(const RealSums& sums, std::size_t index, double steps)
+        : high(sums.sum[index]), terms(sums.magnitude[index]) {
+        // The correction of a sum that overflowed is NaN; it means nothing then.
+        low = std::isfinite(high) ? sums.correction[index] : 0.0;
+        const double squares = sums.squares[index];
+        // Squares that pass the range of double, or are not known: Σ|t| bounds their root.
+        root_squares = squares > 0x1p-900 && squares < 0x1p1000 ? std::sqrt(squares) : terms;
+        // Apart from the factor p or q, so that nothing passes the range that is within it.
+        const double p = std::fabs(high);
+        const double scale = std::max(p, root_squares);
+        if (!(scale > 0) || !std::isfinite(scale)) {
+            walk = scale;
+            return;
+        }
+        const double p_part = p / scale;
+        const double q_part = root_squares / scale;
+        walk = scale * std::sqrt(steps * (p_part * p_part / 3 + q_part * q_part / 6) + q_part * q_part);
+    }
+};
+
+/// x·left + y·right + z·d + w·e for real factors.
+ReferencePart combined(double x, const Sum& left, double y, const Sum& right, double z, double d, double w,
+                       double e) {
+    ReferencePart part;
+    part.value.add_product(x, left.high);
+    part.value.low += x * left.low;
+    part.value.add_product(z, d);
+    part.product_terms = left.terms;
+    const double added = std::fabs(z * d) + std::fabs(w * e);
+    part.terms = std::fabs(x) * left.terms + added;
+    part.walk = std::fabs(x) * left.walk;
+    part.root_squares = std::fabs(x) * left.root_squares;
+    part.scaled = std::fabs(x * left.high) + added;
+    if (w != 0) part.value.add_product(w, e);
+    if (y == 0) return part;
+    part.value.add_product(y, right.high);
+    part.value.low += y * right.low;
+    part.product_terms = std::max(part.product_terms, right.terms);
+    part.terms += std::fabs(y) * right.terms;
+    part.walk = std::hypot(part.walk, y * right.walk);
+    part.root_squares = std::hypot(part.root_squares, y * right.root_squares);
+    part.scaled += std::fabs(y * right.high);
+    return part;
+}
+
+}  // namespace
 
 ReferenceElement finish(const ReferenceScalars& scalars, const FloatTile& tile, std::size_t index,
                         std::complex<double> d) {
     const auto [alpha, beta] = std::pair(scalars.alpha, scalars.beta);
-    ReferenceElement element;
-    const bool complex = !tile.sum_imag.empty();
-    // The correction of a sum that overflowed is NaN; it means nothing then.
-    const auto correction = [](double sum, double low) { return std::isfinite(sum) ? low : 0.0; };
-    const double sum = tile.sum[index];
-    const double low = correction(sum, tile.correction[index]);
-    element.re.add_product(alpha.real(), sum);
-    element.re.low += alpha.real() * low;
-    element.re.add_product(beta.real(), d.real());
-    if (complex) {
-        const double sum_imag = tile.sum_imag[index];
-        const double low_imag = correction(sum_imag, tile.correction_imag[index]);
-        element.re.add_product(-alpha.imag(), sum_imag);
-        element.re.low -= alpha.imag() * low_imag;
-        element.re.add_product(-beta.imag(), d.imag());
-        element.im.add_product(alpha.real(), sum_imag);
-        element.im.add_product(alpha.imag(), sum);
-        element.im.low += alpha.real() * low_imag + alpha.imag() * low;
-        element.im.add_product(beta.real(), d.imag());
-        element.im.add_product(beta.imag(), d.real());
-    }
-    element.product_terms = tile.magnitude[index];
-    element.terms = std::abs(alpha) * element.product_terms + std::abs(beta) * std::abs(d);
-    return element;
+    const Sum re(tile.re, index, scalars.steps);
+    if (!scalars.complex) return {combined(alpha.real(), re, 0, {}, beta.real(), d.real(), 0, 0), {}};
+    const Sum im(tile.im, index, scalars.steps);
+    return {combined(alpha.real(), re, -alpha.imag(), im, beta.real(), d.real(), -beta.imag(), d.imag()),
+            combined(alpha.real(), im, alpha.imag(), re, beta.real(), d.imag(), beta.imag(), d.real())};
 }
 
 /// The bound of underflow must stay finite on the scale of an element.
@@ -403,8 +405,8 @@ constexpr int kSmallestScale = -1000;
 ScaledElement scaled_element(const Problem& problem, const Operands& operands, std::int64_t row,
                              std::int64_t col) {
     int dot_exponent = 0;
-    FloatTile dot = scaled_dot(problem, operands, row, col, 0);
-    if (!std::isfinite(dot.magnitude[0])) {
+    Dot dot = scaled_dot(problem, operands, row, col, 0);
+    if (!std::isfinite(dot.terms())) {
         // Factors of less than 2^492 make products and sums of less than 2^1024, for any K.
         constexpr int kDown = 532;
         dot = scaled_dot(problem, operands, row, col, -kDown);
@@ -412,31 +414,35 @@ ScaledElement scaled_element(const Problem& problem, const Operands& operands, s
     }
     std::complex<double> d = 0;
     if (!problem.beta.is_zero(problem.type)) {
-        visit_type(problem.type, [&]<class T>(TypeTag<T>) {
-            d = as_complex(static_cast<const T*>(operands.d)[row * problem.n + col]);
-        });
+        visit_type(problem.type,
+                   [&]<class T>(TypeTag<T>) { d = as_complex(element_of_d<T>(operands, row, col)); });
     }
     ReferenceScalars scalars(problem);
-    dot_exponent += normalize(dot);
+    dot_exponent += dot.normalize();
     const int left = normalize(scalars.alpha) + dot_exponent;
     const int right = normalize(scalars.beta) + normalize(d);
-    const bool has_left = scalars.alpha != 0.0 && dot.magnitude[0] > 0;
-    const bool finite_d = std::isfinite(modulus(d));
+    const bool has_left = scalars.alpha != 0.0 && dot.terms() > 0;
+    const bool finite_d = is_finite(d);
     const bool has_right = scalars.beta != 0.0 && d != 0.0 && finite_d;
     ScaledElement scaled;
     scaled.exponent = has_left && has_right ? std::max(left, right) : has_left ? left : has_right ? right : 0;
     scaled.exponent = std::max(scaled.exponent, kSmallestScale);
-    const double left_terms = std::abs(scalars.alpha) * dot.magnitude[0];
-    const double right_terms = finite_d ? std::abs(scalars.beta) * modulus(d) : 0.0;
+    // What the bounds need comes from finite terms, on the element's scale.
+    ReferenceScalars bounding = scalars;
+    bounding.alpha = scaled_by(scalars.alpha, left - scaled.exponent);
+    bounding.beta = scaled_by(scalars.beta, right - scaled.exponent);
+    Dot finite = dot;
+    if (!dot.sums_are_finite()) finite.re = finite.im = {};
+    scaled.element = finish(bounding, finite.tile(bounding.complex), 0, finite_d ? d : 0.0);
+    for (ReferencePart* part : {&scaled.element.re, &scaled.element.im})
+        part->product_terms = std::ldexp(part->product_terms, dot_exponent - scaled.exponent);
     // An infinity stays one only beside a scalar that has not been scaled to 0.
-    const bool finite_sum =
-        std::isfinite(dot.sum[0]) && (dot.sum_imag.empty() || std::isfinite(dot.sum_imag[0]));
-    if (finite_sum) scalars.alpha = scaled_by(scalars.alpha, left - scaled.exponent);
-    if (finite_d) scalars.beta = scaled_by(scalars.beta, right - scaled.exponent);
-    scaled.element = finish(scalars, dot, 0, d);
-    scaled.element.product_terms = std::ldexp(dot.magnitude[0], dot_exponent - scaled.exponent);
-    scaled.element.terms =
-        std::ldexp(left_terms, left - scaled.exponent) + std::ldexp(right_terms, right - scaled.exponent);
+    if (dot.sums_are_finite() && finite_d) return scaled;
+    if (dot.sums_are_finite()) scalars.alpha = bounding.alpha;
+    if (finite_d) scalars.beta = bounding.beta;
+    const ReferenceElement special = finish(scalars, dot.tile(scalars.complex), 0, d);
+    scaled.element.re.value = special.re.value;
+    scaled.element.im.value = special.im.value;
     return scaled;
 }
 

@@ -6,6 +6,7 @@
 
 #include "kernels/problem.hpp"
 #include "lib/core/matrix.hpp"
+#include "lib/real_form.hpp"
 
 // The multiply that results are checked against: plain loops in i, k, j order over blocks that stay in the
 // cache, more precise than any level and independent of the levels' code.
@@ -15,6 +16,8 @@
 //    Knuth's two-sum the error of each addition, and these are summed beside the sum (Dot2 of Ogita, Rump
 //    and Oishi). Sum + correction errs by at most 2·(K·2^−53)² of the terms.
 //  - integers: exactly, modulo 2^64.
+//
+// Complex elements are two real ones, which are computed and judged each for itself.
 
 namespace gpumat {
 
@@ -25,51 +28,65 @@ struct Twofold {
 
     /// Adds x·y with an error of a few 2^−106 of the terms.
     void add_product(double x, double y);
+
+    /// The nearest double, or what the high part says where it is not finite.
+    [[nodiscard]] double value() const;
 };
 
-/// One element of C with what its error bound needs.
-struct ReferenceElement {
-    Twofold re;
-    Twofold im;                ///< zero for real types
-    double product_terms = 0;  ///< (|A|·|B|)(i, j), moduli for complex types
-    double terms = 0;          ///< S = |α|·(|A|·|B|) + |β|·|D|
+/// The real or imaginary part of an element of C, with what its error bounds need. Sums and moduli are of
+/// real products and of the parts of scalars and D.
+struct ReferencePart {
+    Twofold value;
+    double product_terms = 0;  ///< Σ|t| over the products t of op(A)·op(B)
+    double terms = 0;          ///< S = |α|·Σ|t| + |β·D|
+    /// |α|·√Σs², the expectation of the sum of the squares of the partial sums s when the products are added
+    /// in random order: K·p²/3 + K·q²/6, with p = Σt and q² = Σt²; and q² for the roundings of the products.
+    double walk = 0;
+    double root_squares = 0;  ///< |α|·q
+    double scaled = 0;        ///< |α·p| + |β·D|, which scaling and adding D round
+};
 
-    /// The nearest double, or what the high parts say where they are not finite.
-    [[nodiscard]] std::complex<double> value() const;
+/// One element of C. `im` is zero for real types.
+struct ReferenceElement {
+    ReferencePart re;
+    ReferencePart im;
+
+    [[nodiscard]] std::complex<double> value() const { return {re.value.value(), im.value.value()}; }
 };
 
 /// α and β as the levels use them: rounded to f32 for the types that sum in f32.
 struct ReferenceScalars {
     std::complex<double> alpha;
     std::complex<double> beta;
+    bool complex;
+    double steps;  ///< real products in a part of an element
 
     explicit ReferenceScalars(const Problem& problem);
 };
 
-/// The most rows and columns of a tile of C that is computed in one go.
-inline constexpr std::int64_t kReferenceTileRows = 32;
-inline constexpr std::int64_t kReferenceTileCols = 256;
-
-/// A tile of op(A)·op(B), at most kReferenceTileRows rows of exactly kReferenceTileCols elements, of which
+/// What is summed for each element of a tile, at most kTileRows rows of exactly kTileCols elements, of which
 /// the first ones are set.
-struct FloatTile {
+struct RealSums {
     std::vector<double> sum;
     std::vector<double> correction;  ///< zero for the types that sum in plain double
-    std::vector<double> sum_imag;    ///< empty for real types, as the next
-    std::vector<double> correction_imag;
-    std::vector<double> magnitude;  ///< |A|·|B|
+    std::vector<double> magnitude;   ///< Σ|t|
+    std::vector<double> squares;     ///< Σt²
+};
+struct FloatTile {
+    RealSums re;
+    RealSums im;  ///< empty for real types
 };
 struct IntegerTile {
     std::vector<std::uint64_t> sum;  ///< modulo 2^64
     std::vector<double> estimate;    ///< the sum in double; empty where it was not asked for
 };
 
-/// Computes a tile: any rows of C, columns [col, col + cols). For floating and complex types.
-void reference_tile(const Problem& problem, const Operands& operands, std::span<const std::int64_t> rows,
-                    std::int64_t col, std::int64_t cols, FloatTile& tile);
+/// Computes a tile of op(A)·op(B). For floating and complex types.
+void reference_tile(const Problem& problem, const Operands& operands, const TilePlace& place,
+                    FloatTile& tile);
 /// The same for integers.
-void reference_tile(const Problem& problem, const Operands& operands, std::span<const std::int64_t> rows,
-                    std::int64_t col, std::int64_t cols, bool estimate, IntegerTile& tile);
+void reference_tile(const Problem& problem, const Operands& operands, const TilePlace& place, bool estimate,
+                    IntegerTile& tile);
 
 /// α·sum + β·d for an element of a tile. d is that element of D, 0 where β = 0.
 ReferenceElement finish(const ReferenceScalars& scalars, const FloatTile& tile, std::size_t index,
@@ -82,7 +99,7 @@ struct ScaledElement {
 };
 
 /// One element on a scale of its own, where its terms are about 1: finite wherever the inputs are, and an
-/// infinity or NaN as the inputs' own ones make it. Only finite terms count in `terms` and `product_terms`.
+/// infinity or NaN as the inputs' own ones make it. Only finite terms count in what the bounds need.
 /// Slow: a dot product in scalar arithmetic.
 ScaledElement scaled_element(const Problem& problem, const Operands& operands, std::int64_t row,
                              std::int64_t col);

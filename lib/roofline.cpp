@@ -6,7 +6,8 @@
 #include <cstring>
 
 #include "kernels/common/peak.hpp"
-#include "lib/core/matrix.hpp"
+#include "lib/core/memory.hpp"
+#include "lib/core/parallel.hpp"
 #include "lib/host.hpp"
 #include "lib/stopwatch.hpp"
 
@@ -34,29 +35,24 @@ std::int64_t copied_bytes(std::uint64_t caches) {
     return static_cast<std::int64_t>(std::max(kLeast, caches));
 }
 
-/// Bytes read and written a second by the CPU's copy of more than its caches hold; the best of a few. Absent
-/// where the registry has no copy.
-std::optional<double> measure_copy_bytes_per_s(const Device& device, const Registry& registry,
-                                               std::int64_t bytes) {
+/// Bytes read and written a second by the C library's memcpy, on all threads, of more than the caches hold;
+/// the best of a few.
+double measure_copy_bytes_per_s(int threads, std::int64_t bytes) {
     constexpr int kRuns = 4;  // the first one pays for the pages
-    constexpr std::int64_t kRow = 16384;
-    const Problem problem = {
-        .operation = Operation::transpose, .type = Type::u8, .m = bytes / kRow, .n = kRow, .parameters = {}};
-    Matrix from({problem.m, problem.n}, problem.type, "the measurement of the memory's speed");
-    std::memset(from.data(), 1, from.bytes());  // pages that were never written are one page in the cache
-    Matrix to({problem.m, problem.n}, problem.type, "the measurement of the memory's speed");
-    const auto baselines = registry.baselines(Operation::transpose, DeviceKind::cpu);
-    const auto copy = std::ranges::find(baselines, "memcpy", &Level::name);
-    if (copy == baselines.end()) return std::nullopt;
-    const Launch launch = prepare_launch(**copy, problem, {.a = from.data(), .c = to.data()}, device);
+    constexpr std::int64_t kCopiedAtOnce = std::int64_t{4} << 20;
+    Buffer from(static_cast<std::size_t>(bytes));
+    Buffer to(static_cast<std::size_t>(bytes));
+    std::memset(from.data(), 1, from.size());  // pages that were never written are one page in the cache
     double best_ms = 0;
     for (int i = 0; i < kRuns; ++i) {
         const Stopwatch watch;
-        launch.run();
+        parallel_for(bytes, kCopiedAtOnce, threads, [&](std::int64_t begin, std::int64_t end) {
+            std::memcpy(to.data() + begin, from.data() + begin, static_cast<std::size_t>(end - begin));
+        });
         const double ms = watch.elapsed_ms();
         if (i > 0) best_ms = best_ms == 0 ? ms : std::min(best_ms, ms);
     }
-    return problem.bytes() / best_ms * 1e3;
+    return 2 * static_cast<double>(bytes) / best_ms * 1e3;
 }
 
 std::string rate_text(const std::optional<double>& flops_per_s, Type type) {
@@ -64,15 +60,14 @@ std::string rate_text(const std::optional<double>& flops_per_s, Type type) {
     return fmt::format("{:.4g} GFLOP/s of {}", *flops_per_s / 1e9, name_of(type));
 }
 
-Ceilings cpu_ceilings(Type type, const Device& device, const Registry& registry,
-                      std::optional<std::uint64_t> memory_limit) {
+Ceilings cpu_ceilings(Type type, const Device& device, std::optional<std::uint64_t> memory_limit) {
     const std::uint64_t caches = cache_bytes();
     const std::int64_t bytes = copied_bytes(caches);
     const std::uint64_t needed = 2 * static_cast<std::uint64_t>(bytes);
     const std::uint64_t most = memory_limit.value_or(available_memory_bytes() / 4);
     Ceilings ceilings;
     ceilings.cache_bytes = static_cast<double>(caches);
-    if (needed <= most) ceilings.bytes_per_s = measure_copy_bytes_per_s(device, registry, bytes);
+    if (needed <= most) ceilings.bytes_per_s = measure_copy_bytes_per_s(device.threads, bytes);
     ceilings.flops_per_s = measure_cpu_flops_per_s(type, device.threads);
     const std::string memory = ceilings.bytes_per_s
                                    ? fmt::format("copies at {:.4g} GB/s", *ceilings.bytes_per_s / 1e9)
@@ -99,10 +94,9 @@ Ceilings gpu_ceilings(Type type, const GpuInfo& gpu) {
 
 }  // namespace
 
-Ceilings ceilings_of(Type type, const Device& device, const Registry& registry,
-                     std::optional<std::uint64_t> memory_limit) {
+Ceilings ceilings_of(Type type, const Device& device, std::optional<std::uint64_t> memory_limit) {
     const Type arithmetic = arithmetic_type(type);
-    if (device.kind == DeviceKind::cpu) return cpu_ceilings(arithmetic, device, registry, memory_limit);
+    if (device.kind == DeviceKind::cpu) return cpu_ceilings(arithmetic, device, memory_limit);
     return gpu_ceilings(arithmetic, device.gpu->info());
 }
 
@@ -129,15 +123,14 @@ std::string to_string(const Roofline& bound) {
 }
 
 Roofline roofline(const Level& level, const Problem& problem, const Ceilings& ceilings) {
-    // Tensor-core conversion is off for f32, and c64 is made of it.
-    const bool cuda_cores = level.device == DeviceKind::cpu || level.name != "vendor" ||
-                            problem.type == Type::f32 || problem.type == Type::c64;
+    const bool known_peak =
+        level.arithmetic != nullptr && level.arithmetic(problem.type).units == Units::cores;
     Roofline bound;
     if (ceilings.bytes_per_s) {
         const double uncached = std::max(0.0, problem.bytes() - ceilings.cache_bytes);
         bound.memory_ms = uncached / *ceilings.bytes_per_s * 1e3;
     }
-    if (ceilings.flops_per_s && cuda_cores)
+    if (ceilings.flops_per_s && known_peak)
         bound.arithmetic_ms = problem.flops() / *ceilings.flops_per_s * 1e3;
     return bound;
 }

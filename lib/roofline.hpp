@@ -22,8 +22,7 @@ struct Ceilings {
 /// the threads of `device`: that takes a few tenths of a second, and for the memory twice what the caches
 /// hold, at least 128 MiB. Where that is more than the limit, or without one a quarter of what is available,
 /// the memory's speed is not measured, and `basis` says so.
-Ceilings ceilings_of(Type type, const Device& device, const Registry& registry,
-                     std::optional<std::uint64_t> memory_limit);
+Ceilings ceilings_of(Type type, const Device& device, std::optional<std::uint64_t> memory_limit);
 
 /// The least time that a problem can take under the ceilings, T = max(bytes / bandwidth, flops / rate). On a
 /// CPU the bytes are those that no cache holds, whatever ran before: none, where all may be in the caches. On

@@ -1,6 +1,6 @@
 #include "lib/tune.hpp"
 
-#include <spdlog/spdlog.h>
+#include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 #include <array>
@@ -15,15 +15,14 @@ namespace gpumat {
 namespace {
 
 using Names = std::vector<std::string>;
-using Choices = std::map<std::string, std::vector<int>>;
+using Choices = std::map<std::string, std::vector<std::string>>;
 
 // Of the run that only finds the levels that are far behind.
 constexpr double kGlanceTimeLimitS = 0.05;
 
-/// One type for each element kind: transposes move bits, so one type stands for all of its size.
-std::vector<Type> types_for(Operation operation) {
-    if (operation == Operation::transpose) return {Type::u8, Type::u16, Type::f32, Type::f64, Type::c128};
-    return {Type::f32, Type::f64, Type::c64, Type::c128, Type::f16, Type::bf16, Type::i32, Type::i64};
+const Tunable& tunable(const Operation& operation) {
+    if (operation.tunable != nullptr) return *operation.tunable;
+    throw Error(ErrorCode::usage, "a " + std::string(operation.name) + " has nothing to tune");
 }
 
 /// A device named for good, so that each bench takes the same.
@@ -32,10 +31,10 @@ std::string device_text(const Device& device) {
 }
 
 /// The levels that may win.
-Names entrants(Operation operation, DeviceKind device, const Registry& registry) {
+Names entrants(const Operation& operation, DeviceKind device, const Registry& registry) {
     Names names;
     for (const Level* level : registry.levels(operation, device)) {
-        if (level->name != "vendor") names.emplace_back(level->name);
+        if (level->role == Role::rung) names.emplace_back(level->name);
     }
     return names;
 }
@@ -51,16 +50,17 @@ Choices tunable_parameters(const Level& level) {
 }
 
 /// The sizes to measure for one type, with the class that each stands for.
-std::vector<std::pair<SizeClass, BenchSize>> sizes_for(const TuneOptions& options, Type type,
-                                                       DeviceKind device) {
-    std::vector<std::pair<SizeClass, BenchSize>> sizes;
+std::vector<std::pair<SizeClass, Extents>> sizes_for(const TuneOptions& options, Type type,
+                                                     DeviceKind device) {
+    const Tunable& classes = tunable(*options.operation);
+    std::vector<std::pair<SizeClass, Extents>> sizes;
     if (options.sizes.empty()) {
-        for (const SizeClass size_class : size_classes(options.operation, type))
-            sizes.emplace_back(size_class, representative(options.operation, type, size_class, device));
+        for (const SizeClass size_class : classes.classes(type))
+            sizes.emplace_back(size_class, classes.representative(type, size_class, device));
         return sizes;
     }
-    for (const BenchSize& size : options.sizes) {
-        const auto size_class = size_class_of(
+    for (const Extents& size : options.sizes) {
+        const auto size_class = classes.class_of(
             {.operation = options.operation, .type = type, .m = size.m, .n = size.n, .k = size.k});
         if (!size_class) {
             throw Error(ErrorCode::usage, "--size " + to_string(size) +
@@ -81,10 +81,10 @@ std::vector<std::pair<SizeClass, BenchSize>> sizes_for(const TuneOptions& option
 /// Measures on one device.
 class Tuner {
   public:
-    Tuner(const TuneOptions& options, const Registry& registry, const TuneListener& listener,
+    Tuner(const TuneOptions& options, const Catalog& catalog, const TuneListener& listener,
           const BenchFunction& bench, const Device& device)
         : options_(options),
-          registry_(registry),
+          catalog_(catalog),
           listener_(listener),
           bench_(bench),
           device_(device.kind),
@@ -99,7 +99,7 @@ class Tuner {
         for (const auto& [size_class, size] : sizes) {
             const auto winner = fastest_that_fits(type, size_class, size, close);
             if (!winner) continue;
-            TunedLevel entry = {.element = element_kind(options_.operation, type),
+            TunedLevel entry = {.element = tunable(*options_.operation).element_kind(type),
                                 .size_class = size_class,
                                 .size = size,
                                 .level = winner->level,
@@ -115,7 +115,7 @@ class Tuner {
 
   private:
     /// The rows that ran and were right.
-    std::vector<BenchRow> measure(Type type, const BenchSize& size, const Names& levels,
+    std::vector<BenchRow> measure(Type type, const Extents& size, const Names& levels,
                                   const Choices& parameters, double time_limit_s) {
         const BenchOptions asked = {.operation = options_.operation,
                                     .sizes = {size},
@@ -139,7 +139,8 @@ class Tuner {
                 rows.push_back(row);
             }
         };
-        bench_(asked, registry_, {.head = nullptr, .row = keep, .progress = listener_.progress});
+        bench_(asked, catalog_,
+               {.head = nullptr, .row = keep, .progress = listener_.progress, .say = listener_.say});
         return rows;
     }
 
@@ -151,8 +152,8 @@ class Tuner {
 
     /// The levels that are not far behind on a small problem.
     Names close_levels(Type type) {
-        const BenchSize size = representative(options_.operation, type, SizeClass::small, device_);
-        const auto rows = measure(type, size, entrants(options_.operation, device_, registry_), {},
+        const Extents size = tunable(*options_.operation).representative(type, SizeClass::small, device_);
+        const auto rows = measure(type, size, entrants(*options_.operation, device_, catalog_.registry()), {},
                                   std::min(kGlanceTimeLimitS, options_.time_limit_s));
         Names close;
         for (const BenchRow& row : rows) {
@@ -168,14 +169,15 @@ class Tuner {
         for (const BenchRow& row : rows) {
             const bool slow = *row.median_ms > options_.time_limit_s * 1e3;
             if (*row.median_ms <= (slow ? kFarBehindWhereSlow : kFarBehind) * best) continue;
-            spdlog::debug("{} {} is {:.3g} times slower than the fastest on {}, and left out from here on",
-                          row.level, name_of(row.type), *row.median_ms / best, to_string(row.size));
+            tell(listener_.say, Severity::detail,
+                 fmt::format("{} {} is {:.3g} times slower than the fastest on {}, and left out from here on",
+                             row.level, name_of(row.type), *row.median_ms / best, to_string(row.size)));
             std::erase(levels, row.level);
         }
     }
 
     /// Where the problem is of medium size or large, `levels` loses those that are far behind.
-    std::optional<BenchRow> fastest_that_fits(Type type, SizeClass size_class, const BenchSize& size,
+    std::optional<BenchRow> fastest_that_fits(Type type, SizeClass size_class, const Extents& size,
                                               Names& levels) {
         try {
             const auto rows = measure(type, size, levels, {}, options_.time_limit_s);
@@ -190,10 +192,10 @@ class Tuner {
         }
     }
 
-    BenchRow with_best_parameters(Type type, const BenchSize& size, std::vector<BenchRow> rows) {
+    BenchRow with_best_parameters(Type type, const Extents& size, std::vector<BenchRow> rows) {
         const auto by_time = [](const BenchRow& row) { return *row.median_ms; };
         BenchRow best = *std::ranges::min_element(rows, {}, by_time);
-        const Level& level = *registry_.find(options_.operation, device_, best.level);
+        const Level& level = *catalog_.registry().find(*options_.operation, device_, best.level);
         const Choices parameters = tunable_parameters(level);
         if (parameters.empty()) return best;
         rows = measure(type, size, {best.level}, parameters, options_.time_limit_s);
@@ -202,7 +204,7 @@ class Tuner {
     }
 
     const TuneOptions& options_;
-    const Registry& registry_;
+    const Catalog& catalog_;
     const TuneListener& listener_;
     const BenchFunction& bench_;
     DeviceKind device_;
@@ -212,10 +214,10 @@ class Tuner {
 };
 
 DeviceChoice device_for(const TuneOptions& options, const Registry& registry) {
-    return choose_device(options.device, options.operation, "auto", options.threads, registry);
+    return choose_device(options.device, *options.operation, "auto", options.threads, registry);
 }
 
-TuningFile open_tuning(Operation operation, const Device& device) {
+TuningFile open_tuning(const Operation& operation, const Device& device) {
     TuningFile file;
     const std::string device_id = tuned_device_id(device);
     const auto path = tuning_path(operation, device_id);
@@ -225,7 +227,7 @@ TuningFile open_tuning(Operation operation, const Device& device) {
                     "XDG_CACHE_HOME nor HOME names one");
     }
     file.path = *path;
-    file.tuning = {.operation = operation,
+    file.tuning = {.operation = &operation,
                    .device_id = device_id,
                    .device_name = recorded_device(device).name,
                    .software = tuned_software(device),
@@ -238,16 +240,18 @@ TuningFile open_tuning(Operation operation, const Device& device) {
 }  // namespace
 
 TuningFile open_tuning(const TuneOptions& options, const Registry& registry) {
-    return open_tuning(options.operation, device_for(options, registry).device);
+    return open_tuning(*options.operation, device_for(options, registry).device);
 }
 
-int run_tune(const TuneOptions& options, const Registry& registry, const TuneListener& listener,
+int run_tune(const TuneOptions& options, const Catalog& catalog, const TuneListener& listener,
              const BenchFunction& bench) {
-    const DeviceChoice choice = device_for(options, registry);
-    TuningFile file = open_tuning(options.operation, choice.device);
+    const DeviceChoice choice = device_for(options, catalog.registry());
+    TuningFile file = open_tuning(*options.operation, choice.device);
     save_tuning(file.path, file.tuning);  // a folder that cannot be written to costs no measurement
-    Tuner tuner(options, registry, listener, bench, choice.device);
-    for (const Type type : options.types.empty() ? types_for(options.operation) : options.types) {
+    Tuner tuner(options, catalog, listener, bench, choice.device);
+    const auto types = tunable(*options.operation).types;
+    for (const Type type :
+         options.types.empty() ? std::vector<Type>(types.begin(), types.end()) : options.types) {
         tuner.tune(type, file.tuning);
         save_tuning(file.path, file.tuning);
     }

@@ -19,11 +19,11 @@ inline constexpr double kFarBehind = 4;
 inline constexpr double kFarBehindWhereSlow = 2;
 
 struct TuneOptions {
-    Operation operation = Operation::transpose;
-    std::vector<Type> types;       ///< empty: one for each element kind that there is
-    std::vector<BenchSize> sizes;  ///< each stands for its class; empty: the representative of every class
-    std::string device = "auto";   ///< auto, cpu, gpu, gpu:N
-    double time_limit_s = 0.1;     ///< for the samples of one level
+    const Operation* operation = nullptr;
+    std::vector<Type> types;      ///< empty: one for each element kind that there is
+    std::vector<Extents> sizes;   ///< each stands for its class; empty: the representative of every class
+    std::string device = "auto";  ///< auto, cpu, gpu, gpu:N
+    double time_limit_s = 0.1;    ///< for the samples of one level
     int threads = 1;
     std::uint64_t seed = 0;
     std::optional<std::uint64_t> memory_limit;  ///< of host memory
@@ -35,12 +35,13 @@ struct TuneListener {
     std::function<void(const TunedLevel&)> tuned;
     std::function<void(const BenchProgress&)> progress;
     /// A class that is left as it was, because its problem does not fit in memory.
-    std::function<void(SizeClass, const BenchSize&, const std::string& reason)> skipped;
+    std::function<void(SizeClass, const Extents&, const std::string& reason)> skipped;
     /// A level that failed verification, which is never taken.
     std::function<void(const BenchRow&)> failed;
+    Tell say;
 };
 
-using BenchFunction = std::function<int(const BenchOptions&, const Registry&, const BenchListener&)>;
+using BenchFunction = std::function<int(const BenchOptions&, const Catalog&, const BenchListener&)>;
 
 /// The device's cache file as it is, or an empty one where it cannot be used. `why_not`: see load_tuning.
 struct TuningFile {
@@ -61,7 +62,7 @@ TuningFile open_tuning(const TuneOptions& options, const Registry& registry);
 ///
 /// Returns 0; 1 where a result failed verification. Throws what open_tuning does, and Error{usage} for two
 /// sizes of one class or a size of none, {output}, and {device} where a level breaks the device.
-int run_tune(const TuneOptions& options, const Registry& registry, const TuneListener& listener,
+int run_tune(const TuneOptions& options, const Catalog& catalog, const TuneListener& listener,
              const BenchFunction& bench = run_bench);
 
 }  // namespace gpumat

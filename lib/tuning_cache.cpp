@@ -6,12 +6,14 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
 
 #include "lib/atomic_output.hpp"
+#include "lib/core/descriptor.hpp"
 #include "lib/core/error.hpp"
 #include "lib/host.hpp"
 #include "lib/version.hpp"
@@ -61,19 +63,20 @@ TunedLevel entry_of(const Json& json) {
     entry.size = {size.at("m").get<std::int64_t>(), size.at("n").get<std::int64_t>(),
                   size.at("k").get<std::int64_t>()};
     entry.level = json.at("level").get<std::string>();
-    for (const auto& [name, value] : json.at("parameters").items()) entry.parameters[name] = value.get<int>();
+    for (const auto& [name, value] : json.at("parameters").items())
+        entry.parameters[name] = value.get<std::string>();
     entry.median_ms = json.at("median_ms").get<double>();
     entry.date = json.at("date").get<std::string>();
     require(is_date(entry.date), "an entry has no date");
     return entry;
 }
 
-Tuning tuning_of(const Json& json, Operation operation, const Device& device) {
+Tuning tuning_of(const Json& json, const Operation& operation, const Device& device) {
     require(json.at("schema").get<std::string>() == kSchema, "it is no " + std::string(kSchema));
     require(json.at("version").get<std::string>() == version(), "another version of gpumat wrote it");
     require(json.at("op").get<std::string>() == name_of(operation), "it is for another operation");
     Tuning tuning;
-    tuning.operation = operation;
+    tuning.operation = &operation;
     tuning.device_id = json.at("device").at("id").get<std::string>();
     tuning.device_name = json.at("device").at("name").get<std::string>();
     require(tuning.device_id == tuned_device_id(device), "it is for another device");
@@ -153,13 +156,13 @@ std::string tuned_software(const Device& device) {
     return compiler;
 }
 
-std::optional<std::string> tuning_path(Operation operation, const std::string& device_id) {
+std::optional<std::string> tuning_path(const Operation& operation, const std::string& device_id) {
     const std::optional<fs::path> folder = cache_folder();
     if (!folder) return std::nullopt;
     return *folder / ("tuning-" + std::string(name_of(operation)) + "-" + device_id + ".json");
 }
 
-std::optional<Tuning> load_tuning(const std::string& path, Operation operation, const Device& device,
+std::optional<Tuning> load_tuning(const std::string& path, const Operation& operation, const Device& device,
                                   std::string& why_not) {
     why_not.clear();
     std::error_code error;
@@ -185,10 +188,9 @@ void save_tuning(const std::string& path, const Tuning& tuning) {
                     "cannot make the folder " + folder.string() + " of the cache: " + error.message());
     }
     AtomicOutput output(path, OutputMode::replace);
-    std::ofstream stream(output.path(), std::ios::binary);
-    stream << to_json(tuning).dump(1) << '\n';
-    stream.close();
-    if (!stream) throw Error(ErrorCode::output, "cannot write " + path);
+    const std::string text = to_json(tuning).dump(1) + '\n';
+    if (const int error_number = write_all(output.descriptor(), text); error_number != 0)
+        throw Error(ErrorCode::output, "cannot write " + path + ": " + std::strerror(error_number));
     output.commit();
 }
 
@@ -197,7 +199,7 @@ Json to_json(const Tuning& tuning) {
     for (const TunedLevel& entry : tuning.entries) entries.push_back(to_json(entry));
     return {{"schema", kSchema},
             {"version", version()},
-            {"op", name_of(tuning.operation)},
+            {"op", name_of(*tuning.operation)},
             {"device", {{"id", tuning.device_id}, {"name", tuning.device_name}}},
             {"software", tuning.software},
             {"entries", std::move(entries)}};

@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/level.hpp"
-#include "lib/size_class.hpp"
+#include "kernels/operation.hpp"
 
 // What `gpumat tune` measured, in a file for each operation and device. `auto` trusts the file with nothing
 // but speed: whatever it says, the level must exist and be able to serve the problem, and the parameters
@@ -18,18 +17,18 @@ namespace gpumat {
 
 /// The fastest level of one class.
 struct TunedLevel {
-    std::string element;  ///< element_kind
+    std::string element;  ///< Tunable::element_kind
     SizeClass size_class = SizeClass::tiny;
-    BenchSize size;  ///< that was measured
+    Extents size;  ///< that was measured
     std::string level;
-    std::map<std::string, int, std::less<>> parameters;
+    Parameters parameters;
     double median_ms = 0;
     std::string date;  ///< "2026-01-01"
 };
 
 /// The file's content: at most one entry for each element kind and class.
 struct Tuning {
-    Operation operation = Operation::transpose;
+    const Operation* operation = nullptr;
     std::string device_id;  ///< see tuned_device_id
     std::string device_name;
     std::string software;  ///< see tuned_software
@@ -50,11 +49,11 @@ std::string tuned_software(const Device& device);
 
 /// The file for an operation and device: in the folder $GPUMAT_CACHE, else $XDG_CACHE_HOME/gpumat, else
 /// ~/.cache/gpumat. Absent where GPUMAT_CACHE is set and empty, or no folder is known.
-std::optional<std::string> tuning_path(Operation operation, const std::string& device_id);
+std::optional<std::string> tuning_path(const Operation& operation, const std::string& device_id);
 
 /// Reads the file. Absent where there is none, and where it is damaged, of another version of gpumat, or for
 /// another operation, device or software: `why_not` then says so. Never throws for what a file holds.
-std::optional<Tuning> load_tuning(const std::string& path, Operation operation, const Device& device,
+std::optional<Tuning> load_tuning(const std::string& path, const Operation& operation, const Device& device,
                                   std::string& why_not);
 
 /// Replaces the file as a whole and makes its folder. Throws Error{output}.

@@ -71,6 +71,23 @@ class Structure(unittest.TestCase):
             if room_of(path):
                 self.assertEqual([name for _, name in includes(path) if name.startswith("tests/")], [], path)
 
+    def test_nobody_asks_which_operation_it_has(self):
+        """Outside of kernels/OPERATION, only the two lists of operations name one."""
+        lists = {"kernels/registry.cpp", "lib/catalog.cpp"}
+        names = next(os.walk(os.path.join(ROOT, "kernels")))[1]
+        operations = [name for name in names if os.path.exists(os.path.join(ROOT, "kernels", name, "operation.hpp"))]
+        self.assertGreater(len(operations), 1)
+        either = "|".join(operations)
+        rows = "|".join("k" + name.capitalize() for name in operations)
+        asks = re.compile(rf'\b(?:{rows})\b|[=!]=\s*"(?:{either})"|"(?:{either})"\s*[=!]=|kernels/(?:{either})/')
+        for path in sources():
+            room = room_of(path)
+            if room is None or path in lists or re.match(rf"kernels/(?:{either})/", path):
+                continue
+            with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+                for number, line in enumerate(file, 1):
+                    self.assertIsNone(asks.search(line), f"{path}:{number}: {line.strip()}")
+
     def test_each_level_has_a_file(self):
         """kernels/OPERATION/DEVICE/LEVEL.cpp or .cu, dashes as underscores."""
         tool = os.environ.get("GPUMAT")

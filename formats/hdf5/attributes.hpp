@@ -19,6 +19,10 @@ class AttributeSource {
     /// The dataset, invalid where the matrix is no dataset; and "FILE:/A".
     [[nodiscard]] virtual hid_t attributed() const = 0;
     [[nodiscard]] virtual const std::string& name() const = 0;
+
+    /// The type in which elements that only move are to be stored where that is not the one of their matrix
+    /// type: of booleans. Else invalid.
+    [[nodiscard]] virtual hid_t kept_type() const = 0;
 };
 
 /// Reads every attribute of `object` that would be copied, for a try. Throws Error{input} naming `what` where

@@ -2,11 +2,8 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <functional>
-#include <span>
 
 #include "formats/hdf5/filters.hpp"
-#include "formats/hdf5/library_filters.hpp"
 #include "formats/hdf5/raw.hpp"
 #include "formats/hdf5/stored_chunk.hpp"
 #include "lib/core/memory.hpp"
@@ -20,64 +17,33 @@ namespace {
 constexpr std::size_t kFetchBytes = std::size_t{512} << 10;
 constexpr std::int64_t kMostFetched = 16;
 
-/// Of chunks without filters: converts their elements to `Element::memory`, as H5Dread would. To be used
-/// under a Session.
-class Converter : public ChunkDecoder {
-  public:
-    Converter(const Source& source, const Dense& dense)
-        : memory_type_(source.element.memory.id()),
-          stored_type_(take(H5Dget_type(dense.dataset.id()), ErrorCode::input, source.name)),
-          elements_(static_cast<std::size_t>(dense.chunk.rows * dense.chunk.cols)),
-          converted_bytes_(elements_ * source.element.memory_bytes),
-          converted_(std::max(elements_ * source.element.stored_bytes, converted_bytes_)),
-          background_(converted_bytes_) {}
-
-    /// The memory that it takes, with the chunk itself.
-    static std::uint64_t memory_bytes(std::uint64_t chunk_bytes, std::uint64_t result_bytes) {
-        return chunk_bytes + std::max(chunk_bytes, result_bytes) + result_bytes;
-    }
-
-    std::span<const std::byte> apply(std::span<const std::byte> data, std::uint32_t /*mask*/, bool& shuffled,
-                                     const std::string& what) override {
-        shuffled = false;
-        const std::size_t chunk_bytes = elements_ * H5Tget_size(stored_type_.id());
-        if (data.size() != chunk_bytes) {
-            throw Error(ErrorCode::input, what + " holds " + std::to_string(data.size()) +
-                                              " bytes, expected " + std::to_string(chunk_bytes));
-        }
-        std::ranges::copy(data, converted_.begin());
-        require(H5Tconvert(stored_type_.id(), memory_type_, elements_, converted_.data(), background_.data(),
-                           H5P_DEFAULT),
-                ErrorCode::input, what + " cannot be converted");
-        return std::span(converted_).first(converted_bytes_);
-    }
-
-  private:
-    hid_t memory_type_;
-    Handle stored_type_;
-    std::size_t elements_;  ///< of a chunk
-    std::size_t converted_bytes_;
-    std::vector<std::byte> converted_;
-    std::vector<std::byte> background_;  ///< what members of compounds that are not converted would keep
-};
-
-/// How the chunks of a dataset are decoded.
-struct Decoding {
-    std::function<std::unique_ptr<ChunkDecoder>()> start;  ///< for one thread
-    std::size_t most_stored_bytes = 0;                     ///< that a chunk can take in the file
-    std::size_t swap_bytes = 1;                            ///< numbers of this size are reversed afterwards
-    int threads = 1;
-};
-
 /// Chunks are fetched by one thread at a time, as stored, and their filters undone in parallel.
 class ChunkedStorage : public Storage {
   public:
-    ChunkedStorage(const Source& source, const Dense& dense, Decoding decoding)
+    /// Throws where there is too little memory for one chunk: a small file can have chunks of 4 GiB.
+    ChunkedStorage(const Source& source, const Dense& dense, const ReadOptions& options)
         : source_(source),
           dense_(dense),
-          decoding_(std::move(decoding)),
+          most_threads_(std::max(1, options.threads)),
           element_bytes_(static_cast<std::int64_t>(source.element.memory_bytes)),
-          fill_(fill_value(source, dense)) {}
+          most_stored_bytes_(decoder().most_stored_bytes()),
+          working_bytes_(decoder().working_bytes()),
+          fill_(fill_value(source, dense)) {
+        require_memory(working_bytes_, options.memory_limit,
+                       source.name + ": reading chunks of " + to_string(dense.chunk));
+        set_spare(options.memory_limit.value_or(available_memory_bytes()) - working_bytes_);
+    }
+
+    [[nodiscard]] std::uint64_t working_bytes() const override { return working_bytes_; }
+
+    /// Each thread takes what decoding a chunk takes, and what it fetches beside that.
+    void set_spare(std::uint64_t bytes) override {
+        const std::uint64_t most = working_bytes_ + bytes;
+        threads_ = static_cast<int>(std::clamp<std::uint64_t>(most / (working_bytes_ + kFetchBytes), 1,
+                                                              static_cast<std::uint64_t>(most_threads_)));
+        fetch_bytes_ = static_cast<std::size_t>(std::min<std::uint64_t>(
+            kFetchBytes, most / static_cast<std::uint64_t>(threads_) - working_bytes_));
+    }
 
     void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
         if (rect.rows == 0 || rect.cols == 0) return;
@@ -86,7 +52,7 @@ class ChunkedStorage : public Storage {
         const std::int64_t rows = (rect.row + rect.rows - 1) / dense_.chunk.rows - first_row + 1;
         const std::int64_t cols = (rect.col + rect.cols - 1) / dense_.chunk.cols - first_col + 1;
         const std::int64_t chunks = rows * cols;
-        const auto workers = static_cast<int>(std::min<std::int64_t>(decoding_.threads, chunks));
+        const auto workers = static_cast<int>(std::min<std::int64_t>(threads_, chunks));
         const std::int64_t grain = std::clamp<std::int64_t>(chunks / (4 * workers), 1, kMostFetched);
         const auto chunk_at = [&](std::int64_t i) {
             return Block{(first_row + i / cols) * dense_.chunk.rows,
@@ -94,7 +60,7 @@ class ChunkedStorage : public Storage {
         };
         std::atomic<std::int64_t> next{0};
         parallel_for(workers, 1, workers, [&](std::int64_t, std::int64_t) {
-            const auto decoder = decoding_.start();
+            Unfilter undo = decoder();
             std::vector<Placed> fetched(static_cast<std::size_t>(grain));
             try {
                 for (std::int64_t i = next.fetch_add(grain); i < chunks; i = next.fetch_add(grain)) {
@@ -102,7 +68,7 @@ class ChunkedStorage : public Storage {
                     for (std::int64_t first = i; first < end;) {
                         const std::size_t count = fetch_some(first, end, chunk_at, fetched);
                         for (std::size_t k = 0; k < count; ++k)
-                            deliver(fetched[k], rect, to, row_bytes, *decoder);
+                            deliver(fetched[k], rect, to, row_bytes, undo);
                         first += static_cast<std::int64_t>(count);
                     }
                 }
@@ -114,6 +80,12 @@ class ChunkedStorage : public Storage {
     }
 
   private:
+    [[nodiscard]] Unfilter decoder() const {
+        const auto element = static_cast<std::size_t>(element_bytes_);
+        return {dense_.filters, static_cast<std::size_t>(dense_.chunk.rows * dense_.chunk.cols) * element,
+                element};
+    }
+
     /// A chunk as it is in the file, and where it belongs.
     struct Placed {
         Block chunk;
@@ -132,7 +104,7 @@ class ChunkedStorage : public Storage {
         const Session session;
         std::size_t count = 0;
         std::size_t bytes = 0;
-        for (std::int64_t i = first; i < end && bytes < kFetchBytes; ++i, ++count) {
+        for (std::int64_t i = first; i < end && (count == 0 || bytes < fetch_bytes_); ++i, ++count) {
             fetched[count].chunk = chunk_at(i);
             fetch(fetched[count]);
             bytes += fetched[count].stored.bytes().size();
@@ -143,13 +115,13 @@ class ChunkedStorage : public Storage {
     void fetch(Placed& placed) const {
         const std::array<hsize_t, 2> place = {static_cast<hsize_t>(placed.chunk.row),
                                               static_cast<hsize_t>(placed.chunk.col)};
-        placed.stored.read(dense_.dataset.id(), place.data(), decoding_.most_stored_bytes,
+        placed.stored.read(dense_.dataset.id(), place.data(), most_stored_bytes_,
                            [&] { return name_of_chunk(placed.chunk); });
     }
 
     /// Undoes the filters of a chunk and puts what of it lies in `rect` where it belongs.
     void deliver(const Placed& placed, const Block& rect, std::byte* to, std::int64_t row_bytes,
-                 ChunkDecoder& decoder) const {
+                 Unfilter& undo) const {
         const Block& chunk = placed.chunk;
         const std::int64_t top = std::max(chunk.row, rect.row);
         const std::int64_t left = std::max(chunk.col, rect.col);
@@ -168,7 +140,7 @@ class ChunkedStorage : public Storage {
         }
         bool shuffled = false;
         const auto plain =
-            decoder.apply(placed.stored.bytes(), skipped_filters(placed), shuffled, name_of_chunk(chunk));
+            undo.apply(placed.stored.bytes(), skipped_filters(placed), shuffled, name_of_chunk(chunk));
         const auto bytes = static_cast<std::size_t>(count * element_bytes_);
         for (std::int64_t row = top; row < bottom; ++row) {
             const std::int64_t first = (row - chunk.row) * chunk.cols + left - chunk.col;
@@ -179,7 +151,7 @@ class ChunkedStorage : public Storage {
             } else {
                 std::memcpy(target(row), plain.data() + first * element_bytes_, bytes);
             }
-            swap_bytes(target(row), bytes, decoding_.swap_bytes);
+            swap_bytes(target(row), bytes, source_.element.swap_bytes);
         }
     }
 
@@ -198,57 +170,21 @@ class ChunkedStorage : public Storage {
 
     const Source& source_;
     const Dense& dense_;
-    Decoding decoding_;
+    int most_threads_;
     std::int64_t element_bytes_;
+    std::size_t most_stored_bytes_;  ///< that a chunk can take in the file
+    std::uint64_t working_bytes_;    ///< of one thread with one chunk
+    int threads_ = 1;
+    std::size_t fetch_bytes_ = 0;  ///< that a thread fetches before it decodes
     std::vector<std::byte> fill_;  ///< one element; empty where none is defined
 };
-
-/// As many threads as there is memory for, each with a chunk as stored and before its filters. Throws
-/// where there is too little for one: a small file can have chunks of 4 GiB.
-int threads_for(const Source& source, const Dense& dense, std::size_t chunk_bytes,
-                const ReadOptions& options) {
-    const std::uint64_t bytes = 2 * static_cast<std::uint64_t>(chunk_bytes);
-    require_memory(bytes, options.memory_limit,
-                   source.name + ": reading chunks of " + to_string(dense.chunk));
-    const std::uint64_t most = options.memory_limit.value_or(available_memory_bytes());
-    return static_cast<int>(
-        std::clamp<std::uint64_t>(most / bytes, 1, static_cast<std::uint64_t>(std::max(1, options.threads))));
-}
 
 }  // namespace
 
 std::unique_ptr<Storage> open_chunked_storage(const Source& source, const Dense& dense,
                                               const ReadOptions& options) {
     if (!std::ranges::all_of(dense.filters, Unfilter::known)) return nullptr;
-    const std::size_t element = source.element.memory_bytes;
-    const std::size_t chunk_bytes = static_cast<std::size_t>(dense.chunk.rows * dense.chunk.cols) * element;
-    const auto start = [&dense, chunk_bytes, element] {
-        return std::make_unique<Unfilter>(dense.filters, chunk_bytes, element);
-    };
-    return std::make_unique<ChunkedStorage>(
-        source, dense,
-        Decoding{start, start()->most_stored_bytes(), source.element.swap_bytes,
-                 threads_for(source, dense, chunk_bytes, options)});
-}
-
-std::unique_ptr<Storage> open_library_chunks(const Source& source, const Dense& dense) {
-    const std::size_t chunk_bytes =
-        static_cast<std::size_t>(dense.chunk.rows * dense.chunk.cols) * source.element.stored_bytes;
-    const bool plain = dense.filters.empty();
-    const auto start = [&source, &dense, plain]() -> std::unique_ptr<ChunkDecoder> {
-        if (plain) return std::make_unique<Converter>(source, dense);
-        return std::make_unique<LibraryUnfilter>(source, dense);
-    };
-    const std::size_t most_bytes = plain ? chunk_bytes : LibraryUnfilter::most_stored_bytes(chunk_bytes);
-    return std::make_unique<ChunkedStorage>(source, dense, Decoding{start, most_bytes, 1, 1});
-}
-
-std::uint64_t library_chunk_bytes(const Source& source, const Dense& dense) {
-    const auto elements = static_cast<std::uint64_t>(dense.chunk.rows * dense.chunk.cols);
-    const std::uint64_t chunk_bytes = elements * source.element.stored_bytes;
-    const std::uint64_t result_bytes = elements * source.element.memory_bytes;
-    return dense.filters.empty() ? Converter::memory_bytes(chunk_bytes, result_bytes)
-                                 : LibraryUnfilter::memory_bytes(chunk_bytes, result_bytes);
+    return std::make_unique<ChunkedStorage>(source, dense, options);
 }
 
 }  // namespace gpumat::formats::hdf5

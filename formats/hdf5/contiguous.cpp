@@ -78,17 +78,16 @@ std::unique_ptr<Storage> open_contiguous_storage(const Source& source, const Den
                               size_of(source.element.type) * source.element.memory_bytes;
     const int descriptor = descriptor_of(dense, source.name);
     if (offset == HADDR_UNDEF || bytes == 0 || descriptor < 0) return nullptr;
-    const std::uint64_t stored = H5Dget_storage_size(dense.dataset.id());
+    require_whole(dense.dataset.id(), dense.creation.id(), source.name);
     struct stat status {};
     if (fstat(descriptor, &status) != 0)
         throw Error(ErrorCode::input, source.name + ": " + std::strerror(errno));
     const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
-    if (stored < bytes || offset > file_bytes || bytes > file_bytes - offset) {
-        throw Error(
-            ErrorCode::input,
-            source.name + ": the dataset takes " + std::to_string(bytes) + " bytes, and the file has only " +
-                std::to_string(std::min(stored, file_bytes - std::min<std::uint64_t>(offset, file_bytes))) +
-                " for it");
+    if (offset > file_bytes || bytes > file_bytes - offset) {
+        throw Error(ErrorCode::input,
+                    source.name + ": the dataset takes " + std::to_string(bytes) +
+                        " bytes, and the file has only " +
+                        std::to_string(file_bytes - std::min<std::uint64_t>(offset, file_bytes)) + " for it");
     }
     return std::make_unique<ContiguousStorage>(source, descriptor, static_cast<std::int64_t>(offset),
                                                options.threads);

@@ -117,10 +117,8 @@ std::optional<FloatFields> fields_of(hid_t type) {
     if (order != H5T_ORDER_LE && order != H5T_ORDER_BE) return {};
     FloatFields fields;
     if (H5Tget_fields(type, &fields.sign, &fields.exponent, &fields.exponent_bits, &fields.mantissa,
-                      &fields.mantissa_bits) < 0 ||
-        H5Tget_offset(type) != 0) {
+                      &fields.mantissa_bits) < 0)
         return {};
-    }
     fields.bytes = H5Tget_size(type);
     fields.bias = H5Tget_ebias(type);
     fields.implied_bit = H5Tget_norm(type) == H5T_NORM_IMPLIED;

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "formats/hdf5/source.hpp"
 
@@ -10,17 +9,17 @@ namespace gpumat::formats::hdf5 {
 
 /// What a virtual dataset and its pieces ask of who reads it.
 struct PieceNeeds {
-    Shape largest{1, 1};             ///< the largest chunk of two dimensions
-    std::uint64_t memory_bytes = 0;  ///< that reading and checking a chunk takes at most
-    std::uint64_t open_bytes = 0;    ///< that HDF5 takes for mappings, and for pieces while it reads them
-    std::string words;               ///< what these are made of
+    Shape largest{1, 1};            ///< the largest chunk of two dimensions
+    std::uint64_t chunk_bytes = 0;  ///< of the largest chunk of any
+    std::uint64_t open_bytes = 0;   ///< that HDF5 takes for mappings, and for pieces while it reads them
+    std::string words;              ///< what these are made of
     double seconds = 0;  ///< of processor time that mappings and pieces may take, beside what is read
 };
 
 /// For a dataset whose elements lie in other files (external storage, or a virtual dataset): throws
 /// Error{input} unless `options` allow that, and where a piece is missing or short, for which HDF5 itself
 /// would deliver zeros or fill values; Error{memory} where what HDF5 keeps in memory for the mappings and
-/// pieces passes the limit.
+/// pieces passes the limit. Widens the bounds of the child that runs this, if any, with what it finds.
 PieceNeeds require_external_pieces(const Source& source, const Dense& dense, const ReadOptions& options);
 
 /// Throws Error{input} where a dataset with these creation properties is a virtual one that grows with its
@@ -28,16 +27,12 @@ PieceNeeds require_external_pieces(const Source& source, const Dense& dense, con
 /// a one, whatever they are.
 void require_fixed_size(hid_t creation, const std::string& what);
 
+/// Throws Error{memory} where the mappings of a virtual dataset with these creation properties, which HDF5
+/// keeps while the dataset is open, pass the memory limit.
+void require_room_for_mappings(hid_t creation, const ReadOptions& options, const std::string& what);
+
 /// Throws Error{input} where the elements are not all in the dataset's own file, or were never written and
 /// have no fill value: HDF5 would deliver zeros, or whatever is in memory.
 void require_stored(hid_t dataset, const std::string& what);
-
-/// Throws Error{input} where H5Dread would take wrong numbers for `selection`, a dataspace of the virtual
-/// dataset, from a damaged chunk of a piece. Returns the pieces with chunks that it takes something from,
-/// open with caches of these chunks that take `cache_bytes` together at most. H5Dread uses those as long as
-/// they are open: it decodes a chunk once, and not once for each part of the virtual dataset that maps onto
-/// it. To be called in a child.
-std::vector<Handle> check_pieces(hid_t dataset, hid_t selection, std::uint64_t cache_bytes,
-                                 const std::string& what);
 
 }  // namespace gpumat::formats::hdf5

@@ -162,6 +162,22 @@ std::size_t Unfilter::most_bytes_after(std::size_t count) const {
     return most;
 }
 
+std::size_t Unfilter::working_bytes() const {
+    std::size_t written[2] = {};
+    std::size_t turn = 0;
+    for (std::size_t i = filters_.size(); i-- > 0;) {
+        if (filters_[i].id == H5Z_FILTER_FLETCHER32 || left_to_caller(i)) continue;
+        std::size_t& buffer = written[turn++ % 2];
+        buffer = std::max(buffer, most_bytes_after(i));
+    }
+    return most_stored_bytes() + written[0] + written[1];
+}
+
+bool Unfilter::left_to_caller(std::size_t i) const {
+    return i == 0 && filters_[i].id == H5Z_FILTER_SHUFFLE && filters_[i].values[0] == element_bytes_ &&
+           element_bytes_ > 1;
+}
+
 std::span<const std::byte> Unfilter::apply(std::span<const std::byte> data, std::uint32_t mask,
                                            bool& shuffled, const std::string& what) {
     shuffled = false;
@@ -181,7 +197,7 @@ std::span<const std::byte> Unfilter::apply(std::span<const std::byte> data, std:
         } else if (filter.id == H5Z_FILTER_FLETCHER32) {
             data = checked(data, what);
             --turn;  // nothing was written
-        } else if (i == 0 && filter.values[0] == element_bytes_ && element_bytes_ > 1) {
+        } else if (left_to_caller(i)) {
             shuffled = true;
         } else {
             const std::size_t bytes = filter.values[0];

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/hdf5/deflate.hpp"
+#include "formats/deflate.hpp"
 #include "formats/hdf5/source.hpp"
 
 namespace gpumat::formats::hdf5 {
@@ -20,23 +20,9 @@ void shuffle(const std::byte* from, std::byte* to, std::size_t bytes, std::size_
 void unshuffle(const std::byte* planes, std::size_t total, std::size_t first, std::size_t count,
                std::size_t element_bytes, std::byte* to);
 
-/// Undoes the filters of a dataset, chunk after chunk, in one thread.
-class ChunkDecoder {
-  public:
-    virtual ~ChunkDecoder() = default;
-    ChunkDecoder() = default;
-    ChunkDecoder(const ChunkDecoder&) = delete;
-    ChunkDecoder& operator=(const ChunkDecoder&) = delete;
-
-    /// The chunk as it was before the filters that `mask` (bit i: filter i) does not skip; `shuffled` then
-    /// says that the shuffle of whole elements, the first filter, is left to the caller. `data` and the
-    /// result live until the next call. Throws Error{input} with `what` where the chunk is damaged.
-    virtual std::span<const std::byte> apply(std::span<const std::byte> data, std::uint32_t mask,
-                                             bool& shuffled, const std::string& what) = 0;
-};
-
-/// The filters that the project undoes itself. Never writes more than a chunk.
-class Unfilter : public ChunkDecoder {
+/// Undoes the filters of a dataset, chunk after chunk, in one thread: those that the project has itself.
+/// Never writes more than a chunk.
+class Unfilter {
   public:
     /// `chunk_bytes`: what every chunk holds without filters. All filters have to be `known`.
     Unfilter(const std::vector<Filter>& filters, std::size_t chunk_bytes, std::size_t element_bytes)
@@ -47,10 +33,19 @@ class Unfilter : public ChunkDecoder {
     /// The most bytes that a chunk can take in the file.
     [[nodiscard]] std::size_t most_stored_bytes() const { return most_bytes_after(filters_.size()); }
 
+    /// What decoding one takes, with the chunk as stored.
+    [[nodiscard]] std::size_t working_bytes() const;
+
+    /// The chunk as it was before the filters that `mask` (bit i: filter i) does not skip; `shuffled` then
+    /// says that the shuffle of whole elements, the first filter, is left to the caller. `data` and the
+    /// result live until the next call. Throws Error{input} with `what` where the chunk is damaged.
     std::span<const std::byte> apply(std::span<const std::byte> data, std::uint32_t mask, bool& shuffled,
-                                     const std::string& what) override;
+                                     const std::string& what);
 
   private:
+    /// Whether filter `i` is the shuffle that is left to the caller.
+    [[nodiscard]] bool left_to_caller(std::size_t i) const;
+
     /// What the first `count` filters can have made of a chunk.
     [[nodiscard]] std::size_t most_bytes_after(std::size_t count) const;
 

@@ -1,8 +1,17 @@
 #pragma once
 
+#include <span>
+
 #include "formats/format.hpp"
 
+namespace gpumat::formats {
+struct AheadCheck;
+}
+
 namespace gpumat::formats::hdf5 {
+
+/// See formats::check_ahead.
+void check_ahead(std::span<const AheadCheck> checks);
 
 /// Whether the HDF5 signature stands at byte 0, 512, 1024, 2048, … of the file.
 bool recognises(std::string_view head, const std::string& path);
@@ -18,6 +27,12 @@ std::unique_ptr<Reader> open(const Reference& reference, const ReadOptions& opti
 /// Throws what `create` would throw for a file that exists as `target` says, of what it holds and of the
 /// options. Writes nothing.
 void require_writable(const WriteTarget& target, const Shape& shape, Type type, const WriteOptions& options);
+
+/// The chunk of a dataset with these options; 1x1 where it has none.
+Shape writing_grain(const Shape& shape, Type type, const WriteOptions& options);
+
+/// What a writer takes at least beside the matrix: a chunk, before and behind its filters.
+std::uint64_t writing_bytes(const Shape& shape, Type type, const WriteOptions& options);
 
 /// Creates the dataset `target.dataset` ("/A" where empty) in a new file or, with `target.append`, in one
 /// that exists. Throws Error{output}; Error{usage} for options that do not fit the matrix.

@@ -5,8 +5,11 @@
 #include <deque>
 #include <map>
 
+#include "formats/hdf5/descriptor_driver.hpp"
 #include "formats/hdf5/external.hpp"
 #include "formats/hdf5/link_access.hpp"
+#include "formats/hdf5/probe.hpp"
+#include "lib/core/spool.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
@@ -44,6 +47,18 @@ std::string external_target(const std::vector<char>& value, std::size_t size) {
     return std::string(file) + ":" + object;
 }
 
+/// The access to a dataset. A virtual one hands it on to its pieces. With HDF5's own cache of 1 MiB a larger
+/// chunk would be decoded anew for each mapping that takes something from it.
+hid_t cached_chunks() {
+    constexpr std::size_t kSlots = 521;  // HDF5's own number
+    static const hid_t properties = [] {
+        const hid_t made = H5Pcreate(H5P_DATASET_ACCESS);
+        H5Pset_chunk_cache(made, kSlots, kChunkCacheBytes, H5D_CHUNK_CACHE_W0_DEFAULT);
+        return made;
+    }();
+    return properties;
+}
+
 /// One step of a path: the object behind a hard or external link, or nothing for a soft link, whose own
 /// path has then been put before `parts` and `at` moved to where it starts.
 Handle follow(Handle& at, const std::string& name, std::deque<std::string>& parts, int& soft_links,
@@ -68,15 +83,13 @@ Handle follow(Handle& at, const std::string& name, std::deque<std::string>& part
                                               ", which is refused unless external files are allowed "
                                               "(--allow-external)");
         }
-        // Its mappings, if any, are counted when it is open: only HDF5 knows where it looks for the file.
         return take(H5Oopen(at.id(), name.c_str(), link_access()), ErrorCode::input,
                     what + ": the external link '" + name + "' to " + target + " leads nowhere");
     }
     if (info.type != H5L_TYPE_HARD) {
         throw Error(ErrorCode::input, what + ": '" + name + "' is a link of an unknown, user-defined kind");
     }
-    Allowance allowance{options.memory_limit};
-    return open_object(at.id(), name, allowance, what);
+    return open_object(at.id(), name, what);
 }
 
 herr_t keep_name(hid_t /*group*/, const char* name, const H5L_info_t* info, void* data) {
@@ -130,8 +143,22 @@ std::string attribute_of(const std::string& what, const char* name) {
 }  // namespace
 
 Handle open_for_reading(const std::string& path) {
-    return take(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), ErrorCode::input,
-                path + ": cannot be opened as HDF5");
+    // HDF5 looks for the name of a file that has none.
+    const auto descriptor = descriptor_of_path(path);
+    const Handle access = descriptor ? access_through(*descriptor) : Handle();
+    return take(H5Fopen(path.c_str(), H5F_ACC_RDONLY, descriptor ? access.id() : H5P_DEFAULT),
+                ErrorCode::input, path + ": cannot be opened as HDF5");
+}
+
+Handle open_object(hid_t place, const std::string& name, const std::string& what) {
+    now_reading(what);
+    H5O_info_t info{};
+    require(H5Oget_info_by_name2(place, name.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT), ErrorCode::input,
+            what);
+    const bool is_dataset = info.type == H5O_TYPE_DATASET;
+    return take(is_dataset ? H5Dopen2(place, name.c_str(), cached_chunks())
+                           : H5Oopen(place, name.c_str(), H5P_DEFAULT),
+                ErrorCode::input, what);
 }
 
 Handle resolve(hid_t file, const std::string& path, const std::string& dataset, const ReadOptions& options) {
@@ -156,7 +183,7 @@ Handle resolve(hid_t file, const std::string& path, const std::string& dataset, 
     return at;
 }
 
-void walk(hid_t file, const std::string& path, Allowance allowance,
+void walk(hid_t file, const std::string& path,
           const std::function<bool(const Handle& object, const std::string& name)>& visit,
           Failures& failures) {
     struct Place {
@@ -181,7 +208,7 @@ void walk(hid_t file, const std::string& path, Allowance allowance,
                                               " groups one in the other, and was not looked at");
         }
         seen.emplace(std::pair{info.fileno, info.addr}, place.name);
-        const Handle object = open_object(file, place.name, allowance, what);
+        const Handle object = open_object(file, place.name, what);
         if (!visit(object, place.name) || info.type != H5O_TYPE_GROUP) return {};
         return names_in(object.id(), what);
     };
@@ -225,10 +252,9 @@ std::string text_attribute(hid_t object, const char* name, const std::string& wh
                        [&](hid_t memory, void* to) { return H5Aread(attribute.id(), memory, to); });
 }
 
-std::string text_dataset(hid_t group, const char* name, const ReadOptions& options, const std::string& what) {
+std::string text_dataset(hid_t group, const char* name, const std::string& what) {
     if (!has_member(group, name, what)) return {};
-    Allowance allowance{options.memory_limit};
-    const Handle dataset = open_object(group, name, allowance, what);
+    const Handle dataset = open_object(group, name, what);
     if (H5Iget_type(dataset.id()) != H5I_DATASET)
         throw Error(ErrorCode::input, what + ": expected a dataset");
     require_stored(dataset.id(), what);

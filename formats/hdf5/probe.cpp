@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,18 +20,18 @@
 #include <optional>
 #include <string_view>
 
-#include "formats/hdf5/shared_memory.hpp"
+#include "lib/core/descriptor.hpp"
 #include "lib/core/memory.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
 
 // What describing a file may take: in a file of a million datasets, some 300 MB, about 20 s.
-constexpr std::uint64_t kLeastSeconds = 2;
+constexpr std::uint64_t kLeastSeconds = 5;
 constexpr std::uint64_t kBytesASecond = std::uint64_t{4}
                                         << 20;  ///< of file and result, each worth a second more
 constexpr std::uint64_t kLeastMemoryBytes = std::uint64_t{1} << 30;
-constexpr std::uint64_t kMemoryPerFileByte = 64;
+constexpr std::uint64_t kMemoryPerFileByte = 256;
 constexpr std::uint64_t kMemoryPerResultByte = 4;  ///< filters keep a chunk before and after them
 
 constexpr char kDone = 'd';   ///< the child's last word, followed by what `task` told
@@ -92,20 +93,10 @@ void apply(const OwnBounds& child) {
     limit(RLIMIT_AS, child.memory, child.address_space + child.bounds.memory_bytes);
 }
 
-/// False where not all of it was taken.
-bool write_all(int descriptor, const std::string& text) {
-    for (std::size_t done = 0; done < text.size();) {
-        const ssize_t written = write(descriptor, text.data() + done, text.size() - done);
-        if (written <= 0) return false;
-        done += static_cast<std::size_t>(written);
-    }
-    return true;
-}
-
 /// What the child does: nothing that it has inherited may act twice, so it resets every signal handler and
 /// ends without running exit handlers.
-[[noreturn]] void run_child(int to_parent, pid_t parent, const Bounds& bounds, Note& note,
-                            const sigset_t& signals, const std::function<std::string()>& task) {
+[[noreturn]] void run_child(int to_parent, Descriptor socket, pid_t parent, const Bounds& bounds, Note& note,
+                            const sigset_t& signals, const std::function<std::string(Conversation&)>& task) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     for (int number = 1; number < NSIG; ++number) {
@@ -121,13 +112,14 @@ bool write_all(int descriptor, const std::string& text) {
     apply(*own);
     std::string last_word(1, kDone);
     try {
-        last_word += task();
+        Conversation conversation(std::move(socket));
+        last_word += task(conversation);
     } catch (const Error& error) {
         last_word = std::string{kError, static_cast<char>(error.code())} + error.what();
     } catch (...) {  // no memory within the limit; the parent says so
         _exit(0);
     }
-    _exit(write_all(to_parent, last_word) ? 0 : 1);
+    _exit(write_all(to_parent, last_word) == 0 ? 0 : 1);
 }
 
 std::string read_all(int descriptor) {
@@ -168,41 +160,86 @@ std::string how_it_ended(int status, const rusage& used, const Note& note) {
 
 }  // namespace
 
-std::string ask_child(const std::string& path, const std::string& shown, ErrorCode code,
-                      const std::function<std::string()>& task, std::uint64_t result_bytes,
-                      double more_seconds) {
+bool Conversation::send(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+        const ssize_t sent = ::send(socket_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0) return false;
+        bytes = bytes.subspan(static_cast<std::size_t>(sent));
+    }
+    return true;
+}
+
+bool Conversation::receive(std::span<std::byte> bytes) {
+    while (!bytes.empty()) {
+        const ssize_t got = recv(socket_.number(), bytes.data(), bytes.size(), 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        bytes = bytes.subspan(static_cast<std::size_t>(got));
+    }
+    return true;
+}
+
+Child::Child(const std::string& path, std::string shown, ErrorCode code,
+             const std::function<std::string(Conversation&)>& task, std::uint64_t result_bytes,
+             double more_seconds)
+    : shown_(std::move(shown)), code_(code), note_(sizeof(Note)) {
     const Bounds bounds = bounds_for(bytes_of_file(path), result_bytes, more_seconds);
-    SharedMemory shared(sizeof(Note));
-    Note& note = *new (shared.data()) Note{bounds.seconds};
+    Note& note = *new (note_.data()) Note{bounds.seconds};
     std::array<int, 2> pipe{};
-    if (pipe2(pipe.data(), O_CLOEXEC) != 0) cannot_start(shown);
-    const auto [from_child, to_parent] = pipe;
+    if (pipe2(pipe.data(), O_CLOEXEC) != 0) cannot_start(shown_);
+    last_word_ = Descriptor(pipe[0]);
+    const Descriptor to_parent(pipe[1]);
+    std::array<int, 2> sockets{};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) cannot_start(shown_);
+    conversation_ = Conversation(Descriptor(sockets[0]));
+    Descriptor of_child(sockets[1]);
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);  // until the child has no handlers any more
     const pid_t parent = getpid();
-    const pid_t child = fork();
-    if (child == 0) run_child(to_parent, parent, bounds, note, before, task);
+    number_ = fork();
+    if (number_ == 0) {
+        conversation_ = Conversation(Descriptor());  // so that the child sees when the parent's end is closed
+        run_child(to_parent.number(), std::move(of_child), parent, bounds, note, before, task);
+    }
     const int error = errno;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    close(to_parent);
-    const std::string last_word = child > 0 ? read_all(from_child) : "";
-    close(from_child);
-    if (child < 0) {
-        errno = error;
-        cannot_start(shown);
+    errno = error;
+    if (number_ < 0) cannot_start(shown_);
+}
+
+Child::~Child() {
+    if (number_ <= 0) return;
+    kill(number_, SIGKILL);
+    while (waitpid(number_, nullptr, 0) < 0 && errno == EINTR) {
     }
+}
+
+std::string Child::finish() {
+    conversation_ = Conversation(Descriptor());  // one that still waits for a word hears that none comes
+    const std::string last_word = read_all(last_word_.number());
     int status = 0;
     rusage used{};
-    while (wait4(child, &status, 0, &used) < 0 && errno == EINTR) {
+    while (wait4(number_, &status, 0, &used) < 0 && errno == EINTR) {
     }
+    number_ = -1;
     const bool finished = WIFEXITED(status) && WEXITSTATUS(status) == 0 && !last_word.empty();
     if (finished && last_word[0] == kDone) return last_word.substr(1);
     if (finished && last_word.size() > 2 && last_word[0] == kError)
         throw Error(static_cast<ErrorCode>(last_word[1]), last_word.substr(2));
+    const Note& note = *std::launder(reinterpret_cast<const Note*>(note_.data()));
     const std::string reading = note.reading.data();
-    throw Error(code, (reading.empty() ? shown : reading) + ": " + how_it_ended(status, used, note));
+    throw Error(code_, (reading.empty() ? shown_ : reading) + ": " + how_it_ended(status, used, note));
+}
+
+std::string ask_child(const std::string& path, const std::string& shown, ErrorCode code,
+                      const std::function<std::string()>& task, std::uint64_t result_bytes,
+                      double more_seconds) {
+    return Child(
+               path, shown, code, [&](Conversation&) { return task(); }, result_bytes, more_seconds)
+        .finish();
 }
 
 void try_in_child(const std::string& path, const std::string& shown, ErrorCode code,

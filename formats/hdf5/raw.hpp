@@ -28,10 +28,4 @@ std::unique_ptr<Storage> open_contiguous_storage(const Source& source, const Den
 std::unique_ptr<Storage> open_chunked_storage(const Source& source, const Dense& dense,
                                               const ReadOptions& options);
 
-/// Of any chunked dataset, decoded and converted by HDF5 and checked by us. To be read in a child.
-std::unique_ptr<Storage> open_library_chunks(const Source& source, const Dense& dense);
-
-/// The memory that this takes beside what is delivered.
-std::uint64_t library_chunk_bytes(const Source& source, const Dense& dense);
-
 }  // namespace gpumat::formats::hdf5

@@ -2,7 +2,9 @@
 #include <fstream>
 #include <limits>
 
+#include "formats/hdf5/ahead.hpp"
 #include "formats/hdf5/attributes.hpp"
+#include "formats/hdf5/dense_reader.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/locate.hpp"
 #include "formats/hdf5/other_files.hpp"
@@ -10,14 +12,11 @@
 #include "formats/hdf5/source.hpp"
 #include "formats/hdf5/sparse.hpp"
 #include "formats/hdf5/storage.hpp"
-#include "formats/hdf5/transpose.hpp"
-#include "lib/core/convert.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
 
 constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
-constexpr std::int64_t kPanelBytes = std::int64_t{16} << 20;
 constexpr int kMostListed = 20;
 
 std::uint64_t bytes_of_file(const std::string& path) {
@@ -25,11 +24,22 @@ std::uint64_t bytes_of_file(const std::string& path) {
     return file ? static_cast<std::uint64_t>(file.tellg()) : 0;
 }
 
-BlockOrder cheap_order(const Source& source) {
+/// The rectangles of what is stored that cost no more than their share: chunks, runs of rows of a page,
+/// columns of a sparse matrix. Other storage is read through the library, row by row.
+Shape stored_grain(const Source& source) {
+    constexpr std::int64_t kRunBytes = 4096;
     const auto* dense = std::get_if<Dense>(&source.where);
-    if (std::holds_alternative<Sparse>(source.where)) return BlockOrder::column_panels;
-    if (dense == nullptr || dense->layout == H5D_CHUNKED) return BlockOrder::any;
-    return source.reversed ? BlockOrder::column_panels : BlockOrder::row_panels;
+    if (std::holds_alternative<Sparse>(source.where)) return {source.stored.rows, 1};
+    if (dense != nullptr && dense->layout == H5D_CHUNKED) return dense->chunk;
+    if (dense != nullptr && dense->layout == H5D_CONTIGUOUS)
+        return {1, kRunBytes / static_cast<std::int64_t>(source.element.memory_bytes)};
+    return {1, source.stored.cols};
+}
+
+/// The grain of the matrix.
+Shape grain_of(const Source& source) {
+    const Shape stored = stored_grain(source);
+    return source.reversed ? stored.transposed() : stored;
 }
 
 /// rows × columns, or the largest number where that is more.
@@ -49,7 +59,7 @@ Header header_of(const Source& source, const std::string& path) {
     header.stored_entries =
         std::holds_alternative<Sparse>(source.where) ? source.entries : elements_of(source.stored);
     header.file_bytes = bytes_of_file(path);
-    header.order = cheap_order(source);
+    header.grain = grain_of(source);
     return header;
 }
 
@@ -88,7 +98,7 @@ Contents contents_of(hid_t file, const std::string& path, const ReadOptions& opt
         if (!plain_group) contents.others.push_back(name + " " + why);
         return plain_group;
     };
-    walk(file, path, {options.memory_limit}, visit, known);
+    walk(file, path, visit, known);
     contents.failures = std::move(known);
     return contents;
 }
@@ -122,8 +132,9 @@ Failures failures_in(const std::string& text) {
 
 std::string listed(const std::vector<std::string>& lines) {
     std::string text;
-    for (std::size_t i = 0; i < lines.size() && i < kMostListed; ++i) text += "\n  " + lines[i];
-    if (lines.size() > kMostListed) text += "\n  and " + std::to_string(lines.size() - kMostListed) + " more";
+    for (std::size_t i = 0; i < lines.size() && i < kMostListed; ++i)
+        text += (i == 0 ? " " : "; ") + lines[i];
+    if (lines.size() > kMostListed) text += "; and " + std::to_string(lines.size() - kMostListed) + " more";
     return text;
 }
 
@@ -131,7 +142,7 @@ std::string listed(const std::vector<Listed>& matrices) {
     std::vector<std::string> lines;
     lines.reserve(matrices.size());
     for (const auto& [header, element] : matrices)
-        lines.push_back(header.source.dataset + "  " + to_string(header.shape) + " " + element);
+        lines.push_back(header.source.dataset + " " + to_string(header.shape) + " " + element);
     return listed(lines);
 }
 
@@ -210,31 +221,26 @@ void try_matrix(const Reference& reference, const ReadOptions& options) {
 class Hdf5Reader : public Reader, public AttributeSource {
   public:
     Hdf5Reader(const Reference& reference, const ReadOptions& options) : options_(options) {
-        const Session session;
-        try_in_child(reference.path, reference.path, ErrorCode::input,
-                     [&] { try_matrix(reference, options); });
         const OtherFiles others;
-        file_ = open_for_reading(reference.path);
-        source_ = find_matrix(file_.id(), reference, options);
-        header_ = header_of(source_, reference.path);
-        if (!source_.element.exact && !options.type) {
-            throw Error(ErrorCode::input, source_.name + ": its " + source_.element.name +
-                                              " numbers fit no type exactly; ask for one to round to "
-                                              "(--type " +
-                                              std::string(name_of(source_.element.type)) + ")");
-        }
-        header_.type = options.type.value_or(source_.element.type);
-        if (const auto* dense = std::get_if<Dense>(&source_.where)) {
-            storage_ = open_storage(source_, *dense, options);
-        } else if (const auto* sparse = std::get_if<Sparse>(&source_.where)) {
-            storage_ = open_sparse_storage(source_, *sparse, options);
-        }
+        open(reference, options);
+        // Reads its parts, on threads that each want a session: this one must hold none.
+        if (std::holds_alternative<Sparse>(source_.where)) sparse_.emplace(source_, header_.type, options);
         other_files_.assign(others.paths().begin(), others.paths().end());
     }
 
     [[nodiscard]] const Header& header() const override { return header_; }
 
-    [[nodiscard]] std::uint64_t open_bytes() const override { return storage_ ? storage_->open_bytes() : 0; }
+    [[nodiscard]] std::uint64_t open_bytes() const override {
+        return dense_ ? dense_->open_bytes() : sparse_ ? sparse_->open_bytes() : 0;
+    }
+
+    [[nodiscard]] std::uint64_t working_bytes() const override {
+        return dense_ ? dense_->working_bytes() : 0;
+    }
+
+    void set_spare(std::uint64_t bytes) override {
+        if (dense_) dense_->set_spare(bytes);
+    }
 
     [[nodiscard]] std::vector<std::string> other_files() const override { return other_files_; }
 
@@ -245,102 +251,48 @@ class Hdf5Reader : public Reader, public AttributeSource {
 
     [[nodiscard]] const std::string& name() const override { return source_.name; }
 
+    [[nodiscard]] hid_t kept_type() const override {
+        const hid_t memory = source_.element.memory.id();
+        const bool boolean = source_.element.memory.valid() && H5Tget_class(memory) == H5T_ENUM;
+        return boolean && !options_.type ? memory : H5I_INVALID_HID;
+    }
+
     void read(const Block& block, const MutableMatrixView& out) override {
         if (!block.inside(header_.shape) || out.shape != block.shape() || out.type != header_.type) {
             throw Error(ErrorCode::input, source_.name + ": a block of " + to_string(block.shape()) +
                                               " was asked for that does not fit the matrix");
         }
-        if (block.rows == 0 || block.cols == 0) return;
-        const Block rect = source_.reversed ? Block{block.col, block.row, block.cols, block.rows} : block;
-        if (!source_.reversed && !changes_type()) {
-            storage_->read(rect, out.data, out.ld * static_cast<std::int64_t>(size_of(out.type)));
-            return;
-        }
-        const Shape tile = tile_for(rect.shape());
-        for (std::int64_t row = first_edge(rect.row, tile.rows); row < rect.row + rect.rows;
-             row += tile.rows) {
-            for (std::int64_t col = first_edge(rect.col, tile.cols); col < rect.col + rect.cols;
-                 col += tile.cols) {
-                read_tile(intersection(rect, {row, col, tile.rows, tile.cols}), rect, out);
-            }
-        }
+        if (dense_) dense_->read(block, out);
+        if (sparse_) sparse_->read(block, out);
     }
 
   private:
-    [[nodiscard]] bool changes_type() const {
-        return source_.element.wide.has_value() || header_.type != source_.element.type;
-    }
-
-    /// The last multiple of `step` that is not after `position`.
-    static std::int64_t first_edge(std::int64_t position, std::int64_t step) {
-        return position - position % step;
-    }
-
-    static Block intersection(const Block& a, const Block& b) {
-        const std::int64_t row = std::max(a.row, b.row);
-        const std::int64_t col = std::max(a.col, b.col);
-        return {row, col, std::min(a.row + a.rows, b.row + b.rows) - row,
-                std::min(a.col + a.cols, b.col + b.cols) - col};
-    }
-
-    /// The pieces in which a rectangle is converted or turned round: whole chunks, or full-width panels
-    /// of a bounded size.
-    [[nodiscard]] Shape tile_for(const Shape& rect) const {
-        const auto* dense = std::get_if<Dense>(&source_.where);
-        const bool chunked = dense != nullptr && dense->layout == H5D_CHUNKED;
-        const Shape grain = chunked ? dense->chunk : Shape{1, 1};
-        const auto element = static_cast<std::int64_t>(source_.element.memory_bytes);
-        const auto multiple = [](std::int64_t wanted, std::int64_t step) {
-            return std::max<std::int64_t>(1, wanted / step) * step;
-        };
-        const std::int64_t most = kPanelBytes / element;
-        const std::int64_t cols =
-            multiple(std::min(rect.cols, most / std::min(grain.rows, most)), grain.cols);
-        const std::int64_t rows =
-            multiple(std::max<std::int64_t>(1, most / std::min(cols, most)), grain.rows);
-        return {rows, cols};
-    }
-
-    /// Reads `tile`, a part of `rect`, and delivers it where it belongs in `out`, which `rect` fills.
-    void read_tile(const Block& tile, const Block& rect, const MutableMatrixView& out) {
-        const auto element = static_cast<std::int64_t>(source_.element.memory_bytes);
-        const std::size_t bytes = static_cast<std::size_t>(tile.rows * tile.cols * element);
-        if (scratch_.size() < bytes) scratch_ = Buffer(bytes);
-        storage_->read(tile, scratch_.data(), tile.cols * element);
-
-        const Block within{tile.row - rect.row, tile.col - rect.col, tile.rows, tile.cols};
-        const Block place =
-            source_.reversed ? Block{within.col, within.row, within.cols, within.rows} : within;
-        const MutableMatrixView part{
-            out.type, place.shape(), out.ld,
-            out.data + (place.row * out.ld + place.col) * static_cast<std::int64_t>(size_of(out.type))};
-        const Block shown = source_.reversed ? Block{tile.col, tile.row, tile.cols, tile.rows} : tile;
-        if (source_.element.wide) {
-            narrow(source_.element, scratch_.data(), source_.reversed, part, shown, source_.name,
-                   options_.threads);
-            return;
+    void open(const Reference& reference, const ReadOptions& options) {
+        const Session session;
+        if (!was_checked(reference, options)) {
+            try_in_child(reference.path, reference.path, ErrorCode::input,
+                         [&] { try_matrix(reference, options); });
         }
-        const MatrixView stored{source_.element.type, tile.shape(), tile.cols, scratch_.data()};
-        if (!source_.reversed) {
-            convert(stored, part, source_.name, options_.threads, shown);
-        } else if (!changes_type()) {
-            transpose(stored, part, options_.threads);
-        } else {
-            if (turned_.size() < bytes) turned_ = Buffer(bytes);
-            const MutableMatrixView turned{stored.type, part.shape, part.shape.cols, turned_.data()};
-            transpose(stored, turned, options_.threads);
-            convert(turned, part, source_.name, options_.threads, shown);
+        file_ = open_for_reading(reference.path);
+        source_ = find_matrix(file_.id(), reference, options);
+        header_ = header_of(source_, reference.path);
+        if (!source_.element.exact && !options.type) {
+            throw Error(ErrorCode::input, source_.name + ": its " + source_.element.name +
+                                              " numbers fit no type exactly; ask for one to round to "
+                                              "(--type " +
+                                              std::string(name_of(source_.element.type)) + ")");
         }
+        header_.type = options.type.value_or(source_.element.type);
+        if (std::holds_alternative<Dense>(source_.where)) dense_.emplace(source_, options, header_.type);
     }
 
     ReadOptions options_;
     Handle file_;
     Source source_;
     Header header_;
-    std::unique_ptr<Storage> storage_;
+    std::optional<DenseReader> dense_;  // at most one of them: neither for a matrix without elements
+    std::optional<SparseMatrix> sparse_;
     std::vector<std::string> other_files_;
-    Buffer scratch_;  ///< a tile as stored
-    Buffer turned_;   ///< the same tile transposed
 };
 
 }  // namespace
@@ -373,6 +325,10 @@ Listing list(const std::string& path, const ReadOptions& options) {
     for (Listed& matrix : found.matrices) listing.matrices.push_back(std::move(matrix.header));
     for (const auto& [name, error] : found.failures) listing.failures.push_back(error);
     return listing;
+}
+
+void check_ahead(std::span<const AheadCheck> checks) {
+    check_in_one_child(checks, [](const AheadCheck& check) { try_matrix(check.reference, check.options); });
 }
 
 std::unique_ptr<Reader> open(const Reference& reference, const ReadOptions& options) {

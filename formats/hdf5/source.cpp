@@ -7,7 +7,7 @@
 #include <limits>
 #include <string_view>
 
-#include "formats/hdf5/chunk_check.hpp"
+#include "formats/hdf5/dense_reader.hpp"
 #include "formats/hdf5/external.hpp"
 #include "formats/hdf5/locate.hpp"
 
@@ -111,6 +111,7 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
     dense.creation = take(H5Dget_create_plist(dense.dataset.id()), ErrorCode::input,
                           source.name + ": has a layout that cannot be read");
     require_fixed_size(dense.creation.id(), source.name);
+    require_room_for_mappings(dense.creation.id(), options, source.name);
     const auto dims = extents_of(dense.dataset.id());
     if (!dims) return std::string("holds nothing (a null dataspace), expected a matrix");
     for (const hsize_t extent : *dims) {
@@ -150,41 +151,59 @@ void require_known_extents(hid_t dataset, const std::string& what) {
     require_fixed_size(creation.id(), what);
 }
 
-/// The member `name` of a group that says something about a matrix, or is a part of it; none where there is
-/// none. Throws as `open_object`, and where its extents cannot be asked for.
-Handle open_member(hid_t group, const char* name, const ReadOptions& options, const std::string& what) {
+/// The member `name` of a group that is, or is a part of, a matrix; none where there is none. Throws where
+/// its extents cannot be asked for.
+Handle open_member(hid_t group, const char* name, const std::string& what) {
     if (!has_member(group, name, what)) return {};
-    Allowance allowance{options.memory_limit};
-    Handle member = open_object(group, name, allowance, what + ": its member '" + name + "'");
+    Handle member = open_object(group, name, what + ": its member '" + name + "'");
     if (H5Iget_type(member.id()) == H5I_DATASET) require_known_extents(member.id(), what);
     return member;
 }
 
-/// Reads all of a dataset of a few integers that says something about a matrix. False where it is damaged,
-/// lies in another file, is stored with filters that only HDF5 has, which need a child, or holds too large
-/// numbers.
-bool read_integers(hid_t dataset, std::span<std::int64_t> to) {
-    const Handle type(H5Dget_type(dataset));
+/// A dataset of numbers of which at most one extent is not 1, or in words why it is none.
+Found describe_vector(Handle dataset, const Source& matrix, const char* name, const ReadOptions& options) {
+    if (!dataset.valid() || H5Iget_type(dataset.id()) != H5I_DATASET) return std::string("is no dataset");
+    Source part;
+    part.name = matrix.name + "/" + name;
+    part.path = matrix.path;
+    ReadOptions as_column = options;
+    as_column.as_column = true;
+    as_column.layout = Layout::row;
+    Found found = describe_numbers(std::move(part), std::move(dataset), as_column, false, kOctave);
+    const auto* vector = std::get_if<Source>(&found);
+    if (vector != nullptr && vector->stored.rows != 1 && vector->stored.cols != 1)
+        return std::string("has two extents other than 1");
+    return found;
+}
+
+std::int64_t length_of(const Source& vector) {
+    return vector.stored.rows == 1 ? vector.stored.cols : vector.stored.rows;
+}
+
+/// Reads a dataset of `to.size()` integers that say something about a matrix. False where it is damaged, or
+/// is something else.
+bool read_integers(Handle dataset, const Source& matrix, const char* name, const ReadOptions& options,
+                   std::span<std::int64_t> to) {
+    Found found = describe_vector(std::move(dataset), matrix, name, options);
+    const auto* vector = std::get_if<Source>(&found);
+    if (vector == nullptr || length_of(*vector) != std::ssize(to) || !is_integer(vector->element.type))
+        return false;
     try {
-        require_stored(dataset, {});
-        ChunkCheck check(dataset, {});
-        if (check.needs_library()) return false;
-        const Handle all(H5Dget_space(dataset));
-        check.check(all.id());
+        DenseReader(*vector, options, Type::i64)
+            .read(Block::whole(vector->stored),
+                  {Type::i64, vector->stored, vector->stored.cols, reinterpret_cast<std::byte*>(to.data())});
     } catch (const Error&) {
         return false;
     }
-    return read_whole_numbers(type.id(), to, [&](hid_t memory, void* numbers) {
-        return H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers);
-    });
+    return true;
 }
 
 /// The shape that MATLAB and Octave store as the only content of an empty matrix.
-std::optional<Shape> stored_shape(hid_t dataset) {
-    const auto dims = extents_of(dataset);
-    if (!dims || dims->size() != 1 || (*dims)[0] != 2) return {};
+std::optional<Shape> stored_shape(Handle dataset, const Source& matrix, const ReadOptions& options) {
+    const auto dims = extents_of(dataset.id());
+    if (!dims || dims->size() != 1) return {};
     std::array<std::int64_t, 2> extents{};
-    if (!read_integers(dataset, extents)) return {};
+    if (!read_integers(std::move(dataset), matrix, "shape", options, extents)) return {};
     const Shape shape{extents[0], extents[1]};
     return shape.rows >= 0 && shape.cols >= 0 && (shape.rows == 0 || shape.cols == 0) ? std::optional(shape)
                                                                                       : std::nullopt;
@@ -210,8 +229,9 @@ Element element_for(Type type) {
     return std::move(*element_of(stored.id()));
 }
 
-Found empty_matrix(Source source, hid_t dataset, Type type, std::string_view convention) {
-    const auto shape = stored_shape(dataset);
+Found empty_matrix(Source source, Handle dataset, Type type, std::string_view convention,
+                   const ReadOptions& options) {
+    const auto shape = stored_shape(std::move(dataset), source, options);
     if (!shape)
         return "is marked as an empty" + std::string(convention) +
                " matrix, and holds no shape of two extents";
@@ -222,42 +242,47 @@ Found empty_matrix(Source source, hid_t dataset, Type type, std::string_view con
     return source;
 }
 
-/// The length of a dataset in which at most one extent is not 1.
-std::optional<std::int64_t> length_of(const Handle& dataset) {
-    const auto dims = dataset.valid() ? extents_of(dataset.id()) : std::nullopt;
-    if (!dims) return {};
-    hsize_t length = 1;
-    for (const hsize_t extent : *dims) {
-        if (extent != 1 && length != 1) return {};
-        length *= extent;
-    }
-    constexpr auto kMost = static_cast<hsize_t>(std::numeric_limits<std::int64_t>::max());
-    return length <= kMost ? std::optional(static_cast<std::int64_t>(length)) : std::nullopt;
+/// What a message says of elements that are not read from one dataset.
+Element without_memory_type(const Element& element) {
+    Element shown;
+    shown.type = element.type;
+    shown.exact = element.exact;
+    shown.name = element.name;
+    return shown;
 }
 
-/// Opens the three parts of a matrix in compressed columns and checks that their sizes agree.
+/// Describes the three parts of a matrix in compressed columns and checks that their sizes agree.
 Found sparse_matrix(Source source, hid_t group, const char* starts_name, const char* rows_name,
                     std::int64_t rows, const ReadOptions& options, std::string_view convention) {
-    Sparse sparse;
-    const auto open = [&](const char* name) { return open_member(group, name, options, source.name); };
-    sparse.starts = open(starts_name);
-    const auto starts = length_of(sparse.starts);
     const std::string what = "is a sparse" + std::string(convention) + " matrix ";
-    if (!starts || *starts < 1) return what + "without its column starts '" + starts_name + "'";
-    source.stored = {rows, *starts - 1};
+    const auto describe_part = [&](const char* name) {
+        return describe_vector(open_member(group, name, source.name), source, name, options);
+    };
+    const auto keep = [](Found& found) {
+        return std::make_shared<const Source>(std::get<Source>(std::move(found)));
+    };
+    const auto holds_integers = [](const Found& found) {
+        const auto* part = std::get_if<Source>(&found);
+        return part != nullptr && is_integer(part->element.type);
+    };
+    Sparse sparse;
+    Found starts = describe_part(starts_name);
+    if (!holds_integers(starts) || length_of(std::get<Source>(starts)) < 1)
+        return what + "without its column starts '" + starts_name + "'";
+    sparse.starts = keep(starts);
+    source.stored = {rows, length_of(*sparse.starts) - 1};
     if (rows < 0) return what + "with " + std::to_string(rows) + " rows";
-    if (Handle values = open("data"); values.valid()) {
-        sparse.rows = open(rows_name);
-        const auto row_count = length_of(sparse.rows);
-        const auto value_count = length_of(values);
-        if (!row_count || !value_count || *row_count != *value_count)
+    if (has_member(group, "data", source.name)) {
+        Found row_numbers = describe_part(rows_name);
+        Found values = describe_part("data");
+        if (const auto* why = std::get_if<std::string>(&values)) return what + "whose 'data' " + *why;
+        if (!holds_integers(row_numbers) ||
+            length_of(std::get<Source>(row_numbers)) != length_of(std::get<Source>(values)))
             return what + "whose '" + rows_name + "' and 'data' do not agree";
-        const Handle type(H5Dget_type(values.id()));
-        auto element = element_of(type.id());
-        if (!element) return what + "that holds " + words_for(type.id()) + ", expected numbers";
-        source.element = std::move(*element);
-        source.entries = *value_count;
-        sparse.values = std::move(values);
+        sparse.rows = keep(row_numbers);
+        sparse.values = keep(values);
+        source.element = without_memory_type(sparse.values->element);
+        source.entries = length_of(*sparse.values);
     } else {
         const std::string type = text_attribute(group, "MATLAB_class", source.name);
         source.element = element_for(matlab_type(type).value_or(Type::f64));
@@ -270,30 +295,29 @@ Found sparse_matrix(Source source, hid_t group, const char* starts_name, const c
 
 /// Octave stores the numbers of rows, columns and entries beside the parts.
 Found octave_sparse_matrix(Source source, hid_t group, const ReadOptions& options) {
-    const std::string name = source.name;
     const std::string what = "is a sparse" + std::string(kOctave) + " matrix ";
-    const auto number = [&](const char* member) {
+    const auto number = [&](const char* member, const Source& matrix) {
         std::int64_t value = 0;
-        const Handle dataset = open_member(group, member, options, name);
-        return length_of(dataset) == 1 && read_integers(dataset.id(), {&value, 1}) ? std::optional(value)
-                                                                                   : std::nullopt;
+        Handle dataset = open_member(group, member, matrix.name);
+        return read_integers(std::move(dataset), matrix, member, options, {&value, 1}) ? std::optional(value)
+                                                                                       : std::nullopt;
     };
-    const auto rows = number("nr");
+    const auto rows = number("nr", source);
     if (!rows) return what + "without its number of rows 'nr'";
     Found found = sparse_matrix(std::move(source), group, "cidx", "ridx", *rows, options, kOctave);
     const auto* matrix = std::get_if<Source>(&found);
     if (matrix == nullptr) return found;
     for (const auto& [member, count] : {std::pair{"nc", matrix->stored.cols}, {"nz", matrix->entries}}) {
-        if (number(member) == count) continue;
+        if (number(member, *matrix) == count) continue;
         return what + "whose '" + member + "' is not " + std::to_string(count) + ", which its parts have";
     }
     return found;
 }
 
 Found describe_octave(Source source, hid_t group, const ReadOptions& options) {
-    const std::string type = text_dataset(group, "type", options, source.name + ": its type");
+    const std::string type = text_dataset(group, "type", source.name + ": its type");
     const auto is = [&](const char* word) { return type.find(word) != std::string::npos; };
-    Handle value = open_member(group, "value", options, source.name);
+    Handle value = open_member(group, "value", source.name);
     if (!value.valid()) return "is an Octave value (" + type + ") without its content";
     const bool sparse = is("sparse");
     const bool empty = has_attribute(group, "OCTAVE_EMPTY_MATRIX", source.name);
@@ -308,9 +332,9 @@ Found describe_octave(Source source, hid_t group, const ReadOptions& options) {
         const Type empty_type = is("float") ? Type::f32 : is("bool") ? Type::u8 : Type::f64;
         const auto word = type.substr(0, type.find(' '));
         return empty_matrix(
-            std::move(source), value.id(),
+            std::move(source), std::move(value),
             is("complex") ? (is("float") ? Type::c64 : Type::c128) : matlab_type(word).value_or(empty_type),
-            kOctave);
+            kOctave, options);
     }
     return describe_numbers(std::move(source), std::move(value), options, true, kOctave);
 }
@@ -371,7 +395,7 @@ Found describe(Handle object, const std::string& path, const std::string& datase
     if (!type) return "is a MATLAB " + matlab + ", expected a matrix of numbers";
     if (number_attribute(object.id(), "MATLAB_empty", 0, source.name) != 0) {
         require_known_extents(object.id(), source.name);
-        return empty_matrix(std::move(source), object.id(), *type, kMatlab);
+        return empty_matrix(std::move(source), std::move(object), *type, kMatlab, options);
     }
     return describe_numbers(std::move(source), std::move(object), options, true, kMatlab);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -31,11 +31,13 @@ struct Dense {
     bool plain_edges = false;  ///< chunks that the dataset does not fill are stored without filters
 };
 
-/// A sparse matrix in compressed columns: three one-dimensional datasets.
+struct Source;
+
+/// A sparse matrix in compressed columns: three datasets, each a dense matrix of one row or column.
 struct Sparse {
-    Handle starts;                 ///< cols + 1 offsets into rows and values
-    Handle rows;                   ///< the row of each entry, from 0, ascending in a column
-    std::optional<Handle> values;  ///< absent where there are no entries
+    std::shared_ptr<const Source> starts;  ///< cols + 1 offsets into rows and values
+    std::shared_ptr<const Source> rows;    ///< the row of each entry, from 0, ascending in a column
+    std::shared_ptr<const Source> values;  ///< null, as `rows`, where there are no entries
 };
 
 /// A matrix without elements, of which only the shape is stored.

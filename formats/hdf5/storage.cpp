@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "formats/hdf5/external.hpp"
-#include "formats/hdf5/library_filters.hpp"
 #include "formats/hdf5/probe.hpp"
 #include "formats/hdf5/raw.hpp"
 #include "formats/hdf5/shared_memory.hpp"
@@ -24,19 +23,16 @@ void select(hid_t space, int rank, const Block& rect, const std::string& what) {
             ErrorCode::input, what);
 }
 
-constexpr std::uint64_t kConversionBytes = std::uint64_t{4} << 20;   ///< of HDF5's own buffers and cache
-constexpr std::int64_t kTileBytes = std::int64_t{64} << 20;          ///< that one child reads, or a chunk
-constexpr std::uint64_t kCheckedBytes = std::uint64_t{512} << 20;    ///< of pieces, for a tile: two minutes
-constexpr std::uint64_t kMostCacheBytes = std::uint64_t{512} << 20;  ///< of chunks of pieces
+constexpr std::uint64_t kConversionBytes = std::uint64_t{4} << 20;  ///< of HDF5's own buffers and cache
+constexpr std::uint64_t kTileBytes = std::uint64_t{64} << 20;       ///< that one child reads, or a chunk
+constexpr std::uint64_t kChunkCopies = 3;  ///< that HDF5 holds: as stored, before a filter and behind it
 
 /// Through H5Dread.
 class LibraryStorage : public Storage {
   public:
-    /// `cache_bytes`: the memory for chunks of a virtual dataset's pieces.
-    LibraryStorage(const Source& source, const Dense& dense, std::uint64_t cache_bytes)
+    LibraryStorage(const Source& source, const Dense& dense)
         : source_(source),
           dense_(dense),
-          cache_bytes_(cache_bytes),
           element_bytes_(static_cast<std::int64_t>(source.element.memory_bytes)) {}
 
     void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
@@ -49,9 +45,6 @@ class LibraryStorage : public Storage {
         select(memory.id(), 2, {0, 0, rect.rows, rect.cols}, source_.name);
         const Handle file = take(H5Dget_space(dense_.dataset.id()), ErrorCode::input, source_.name);
         select(file.id(), dense_.rank, rect, source_.name);
-        std::vector<Handle> pieces;  // open until they are read
-        if (dense_.layout == H5D_VIRTUAL)
-            pieces = check_pieces(dense_.dataset.id(), file.id(), cache_bytes_, source_.name);
         require(H5Dread(dense_.dataset.id(), source_.element.memory.id(), memory.id(), file.id(), H5P_DEFAULT,
                         to),
                 ErrorCode::input, source_.name + ": cannot be read");
@@ -60,53 +53,43 @@ class LibraryStorage : public Storage {
   private:
     const Source& source_;
     const Dense& dense_;
-    std::uint64_t cache_bytes_;
     std::int64_t element_bytes_;
 };
 
-/// What reading a tile takes.
-struct Needs {
-    Shape grain;                      ///< of tiles, and the smallest one: a chunk
-    std::uint64_t memory_bytes = 0;   ///< beside the tile
-    std::uint64_t checked_bytes = 0;  ///< that are read beside the tile
-    std::uint64_t cache_bytes = 0;    ///< that chunks take beside the tile
-    PieceNeeds virtual_dataset;       ///< what one takes all the time
-
-    /// All but the tile.
-    [[nodiscard]] std::uint64_t bytes() const {
-        return memory_bytes + cache_bytes + virtual_dataset.open_bytes;
-    }
-};
-
-/// The bytes of the smallest tile.
-std::uint64_t grain_bytes(const Source& source, const Shape& grain) {
-    return static_cast<std::uint64_t>(std::min(grain.rows, source.stored.rows) *
-                                      std::min(grain.cols, source.stored.cols)) *
-           source.element.memory_bytes;
-}
-
-/// What another storage reads, tile after tile in a child: a filter can crash, loop or inflate without end,
-/// so can the conversion of a damaged type, and nothing has tried the pieces of a virtual dataset.
+/// What H5Dread reads, tile after tile in a child: a filter can crash, loop or inflate without end, so can
+/// the conversion of a damaged type, and nothing has tried the pieces of a virtual dataset.
 class ChildStorage : public Storage {
   public:
-    ChildStorage(const Source& source, std::unique_ptr<Storage> inner, const Needs& needs,
-                 const ReadOptions& options)
+    /// `grain`: the chunk of the dataset or the largest of its pieces, of which tiles are multiples.
+    ChildStorage(const Source& source, const Dense& dense, const Shape& grain, std::uint64_t chunk_bytes,
+                 PieceNeeds pieces, const ReadOptions& options)
         : source_(source),
-          inner_(std::move(inner)),
-          needs_(needs),
+          library_(source, dense),
+          grain_(grain),
+          pieces_(std::move(pieces)),
           element_bytes_(static_cast<std::int64_t>(source.element.memory_bytes)),
-          limit_(options.memory_limit) {
-        require_room(0);
+          memory_bytes_(kConversionBytes + kChunkCopies * chunk_bytes) {
+        const std::uint64_t least = open_bytes() + working_bytes();
+        require_memory(least, options.memory_limit,
+                       source_.name +
+                           (grain_ == Shape{1, 1} ? std::string(": reading elements")
+                                                  : ": reading chunks of " + to_string(grain_)) +
+                           (pieces_.words.empty() ? "" : " with " + pieces_.words));
+        spare_ = options.memory_limit.value_or(available_memory_bytes()) - least;
     }
+
+    [[nodiscard]] std::uint64_t open_bytes() const override { return pieces_.open_bytes; }
+    [[nodiscard]] std::uint64_t working_bytes() const override {
+        return memory_bytes_ +
+               static_cast<std::uint64_t>(std::min(grain_.rows, source_.stored.rows) *
+                                          std::min(grain_.cols, source_.stored.cols) * element_bytes_);
+    }
+    void set_spare(std::uint64_t bytes) override { spare_ = bytes; }
 
     void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
         if (rect.rows == 0 || rect.cols == 0) return;
         const Session session;
-        // What is read of a virtual dataset is in memory beside its mappings and pieces. Without a limit the
-        // memory that is free has lost it already.
-        const bool counts = !needs_.virtual_dataset.words.empty() && limit_.has_value();
-        const auto taken = static_cast<std::uint64_t>(rect.rows * rect.cols * element_bytes_);
-        const Shape step = tile_of(rect.cols, tile_bytes(counts ? taken : 0));
+        const Shape step = tile_of(rect.cols);
         SharedMemory shared(static_cast<std::size_t>(std::min(step.rows, rect.rows) *
                                                      std::min(step.cols, rect.cols) * element_bytes_));
         for (std::int64_t row = rect.row; row < rect.row + rect.rows;) {
@@ -121,35 +104,17 @@ class ChildStorage : public Storage {
         }
     }
 
-    [[nodiscard]] std::uint64_t open_bytes() const override { return needs_.virtual_dataset.open_bytes; }
-
   private:
-    /// Throws where a chunk is too much beside `taken` bytes: a small file can have chunks of 4 GiB.
-    void require_room(std::uint64_t taken) const {
-        require_memory(
-            needs_.bytes() + grain_bytes(source_, needs_.grain) + taken, limit_,
-            source_.name +
-                (needs_.grain == Shape{1, 1} ? std::string(": reading elements")
-                                             : ": reading chunks of " + to_string(needs_.grain)) +
-                (needs_.virtual_dataset.words.empty() ? "" : " with " + needs_.virtual_dataset.words) +
-                (taken == 0 ? "" : " and matrix (" + format_bytes(taken) + ")"));
-    }
-
-    /// Of one tile: what the limit leaves beside `taken` bytes, and at least a chunk.
-    [[nodiscard]] std::int64_t tile_bytes(std::uint64_t taken) const {
-        require_room(taken);
-        const std::uint64_t left = limit_.value_or(available_memory_bytes()) - needs_.bytes() - taken;
-        return static_cast<std::int64_t>(std::min(left, static_cast<std::uint64_t>(kTileBytes)));
-    }
-
-    /// Whole chunks, as many as make a tile of so many bytes of a matrix of `cols` columns.
-    [[nodiscard]] Shape tile_of(std::int64_t cols, std::int64_t bytes) const {
-        const std::int64_t most = std::max<std::int64_t>(1, bytes / element_bytes_);
+    /// Whole chunks, at least one, as many as there is room for of a matrix of `cols` columns. HDF5 keeps
+    /// them decoded beside the tile.
+    [[nodiscard]] Shape tile_of(std::int64_t cols) const {
+        const auto most = std::max<std::int64_t>(
+            1, static_cast<std::int64_t>(std::min(spare_ / 2, kTileBytes)) / element_bytes_);
         const auto multiple = [](std::int64_t wanted, std::int64_t step) {
             return std::max<std::int64_t>(1, wanted / step) * step;
         };
-        const std::int64_t width = multiple(most / std::min(needs_.grain.rows, most), needs_.grain.cols);
-        return {multiple(most / std::min({width, cols, most}), needs_.grain.rows), width};
+        const std::int64_t width = multiple(most / std::min(grain_.rows, most), grain_.cols);
+        return {multiple(most / std::min({width, cols, most}), grain_.rows), width};
     }
 
     /// How far it is from `position` to the next multiple of `step`, or to `end`.
@@ -169,20 +134,26 @@ class ChildStorage : public Storage {
     void read_tile(const Block& tile, SharedMemory& shared, std::byte* to, std::int64_t row_bytes) {
         const std::int64_t bytes = tile.cols * element_bytes_;
         try_in_child(
-            source_.path, shown(tile), ErrorCode::input, [&] { inner_->read(tile, shared.data(), bytes); },
-            static_cast<std::uint64_t>(tile.rows * bytes) + needs_.memory_bytes +
-                needs_.virtual_dataset.open_bytes + needs_.checked_bytes,
-            needs_.virtual_dataset.seconds);
+            source_.path, shown(tile), ErrorCode::input, [&] { library_.read(tile, shared.data(), bytes); },
+            static_cast<std::uint64_t>(tile.rows * bytes) + memory_bytes_ + pieces_.open_bytes,
+            pieces_.seconds);
         for (std::int64_t i = 0; i < tile.rows; ++i)
             std::memcpy(to + i * row_bytes, shared.data() + i * bytes, static_cast<std::size_t>(bytes));
     }
 
     const Source& source_;
-    std::unique_ptr<Storage> inner_;
-    Needs needs_;
+    LibraryStorage library_;
+    Shape grain_;
+    PieceNeeds pieces_;
     std::int64_t element_bytes_;
-    std::optional<std::uint64_t> limit_;
+    std::uint64_t memory_bytes_;  ///< that HDF5 takes for a tile, beside it
+    std::uint64_t spare_ = 0;
 };
+
+/// Whether elements are read as they are stored, but for their byte order.
+bool reads_bits(const Source& source) {
+    return source.element.same_bits || source.element.wide.has_value();
+}
 
 /// Throws where HDF5 has no filter that the dataset needs, neither built in nor as a plugin.
 void require_filters(const Source& source, const Dense& dense) {
@@ -302,56 +273,35 @@ bool enough_chunks_are_there(hid_t dataset, hid_t creation, const std::string& w
 
 namespace {
 
-/// Of a tile of a virtual dataset. Half of what the limit leaves beside the smallest one and the matrix is
-/// for chunks.
-Needs needs_of(const Source& source, const PieceNeeds& pieces, const ReadOptions& options) {
-    Needs needs{.grain = pieces.largest,
-                .memory_bytes = kConversionBytes + pieces.memory_bytes,
-                .checked_bytes = kCheckedBytes,
-                .virtual_dataset = pieces};
-    std::uint64_t least = needs.bytes() + grain_bytes(source, needs.grain);
-    const auto matrix = addressable_bytes(source.stored, source.element.type);
-    if (!matrix || __builtin_add_overflow(least, *matrix, &least)) return needs;
-    const std::uint64_t limit = options.memory_limit.value_or(available_memory_bytes());
-    if (pieces.memory_bytes > 0 && limit > least)
-        needs.cache_bytes = std::min((limit - least) / 2, kMostCacheBytes);
-    return needs;
-}
-
 /// Whatever the fast storages leave. In a child where filters run, numbers are converted or other files are
 /// read.
-std::unique_ptr<Storage> open_library_storage(const Source& source, const Dense& dense,
-                                              const PieceNeeds& pieces, const ReadOptions& options) {
+std::unique_ptr<Storage> open_library_storage(const Source& source, const Dense& dense, PieceNeeds pieces,
+                                              const ReadOptions& options) {
     require_filters(source, dense);
     require_whole(dense.dataset.id(), dense.creation.id(), source.name);
     require_filled(source, dense);
-    if (dense.layout == H5D_CHUNKED) {
-        return std::make_unique<ChildStorage>(
-            source, open_library_chunks(source, dense),
-            Needs{.grain = dense.chunk, .memory_bytes = library_chunk_bytes(source, dense)}, options);
-    }
-    if (dense.layout == H5D_VIRTUAL) {
-        const Needs needs = needs_of(source, pieces, options);
-        auto storage = std::make_unique<LibraryStorage>(source, dense, needs.cache_bytes);
-        return std::make_unique<ChildStorage>(source, std::move(storage), needs, options);
-    }
-    auto storage = std::make_unique<LibraryStorage>(source, dense, 0);
-    if (source.element.same_bits || source.element.wide.has_value()) return storage;
-    return std::make_unique<ChildStorage>(source, std::move(storage),
-                                          Needs{.grain = {1, 1}, .memory_bytes = kConversionBytes}, options);
+    if (dense.layout != H5D_CHUNKED && dense.layout != H5D_VIRTUAL && reads_bits(source))
+        return std::make_unique<LibraryStorage>(source, dense);
+    const bool chunked = dense.layout == H5D_CHUNKED;
+    const Shape grain = chunked ? dense.chunk : pieces.largest;
+    const std::uint64_t chunk_bytes =
+        chunked ? static_cast<std::uint64_t>(grain.rows * grain.cols) *
+                      std::max(source.element.stored_bytes, source.element.memory_bytes)
+                : pieces.chunk_bytes;
+    return std::make_unique<ChildStorage>(source, dense, grain, chunk_bytes, std::move(pieces), options);
 }
 
 }  // namespace
 
 std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, const ReadOptions& options) {
-    const PieceNeeds pieces = require_external_pieces(source, dense, options);
-    const bool plain = source.element.same_bits || source.element.wide.has_value();
+    PieceNeeds pieces = require_external_pieces(source, dense, options);
     const bool external = H5Pget_external_count(dense.creation.id()) > 0;
     std::unique_ptr<Storage> storage;
-    if (plain && dense.layout == H5D_CONTIGUOUS && !external)
+    if (reads_bits(source) && dense.layout == H5D_CONTIGUOUS && !external)
         storage = open_contiguous_storage(source, dense, options);
-    if (plain && dense.layout == H5D_CHUNKED) storage = open_chunked_storage(source, dense, options);
-    return storage ? std::move(storage) : open_library_storage(source, dense, pieces, options);
+    if (reads_bits(source) && dense.layout == H5D_CHUNKED)
+        storage = open_chunked_storage(source, dense, options);
+    return storage ? std::move(storage) : open_library_storage(source, dense, std::move(pieces), options);
 }
 
 }  // namespace gpumat::formats::hdf5

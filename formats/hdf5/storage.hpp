@@ -19,8 +19,13 @@ class Storage {
     /// Fills rows of `rect.cols` elements, `row_bytes` apart. Throws Error{input}.
     virtual void read(const Block& rect, std::byte* to, std::int64_t row_bytes) = 0;
 
-    /// The memory that it keeps beside the elements that it reads.
+    /// The memory that it keeps beside the elements that it reads, and what it takes at least while it reads.
     [[nodiscard]] virtual std::uint64_t open_bytes() const { return 0; }
+    [[nodiscard]] virtual std::uint64_t working_bytes() const { return 0; }
+
+    /// It may take so much more than `working_bytes` while it reads. Before this is called: what the memory
+    /// limit leaves, or the memory that is free.
+    virtual void set_spare(std::uint64_t /*bytes*/) {}
 };
 
 /// The fastest storage that reads the dataset. `source` and `dense` must outlive it. Throws Error{input}

@@ -42,7 +42,8 @@ class CoordinateBody : public Body {
 std::unique_ptr<Body> open_array(const BodyContext& context);
 
 /// Entries with their indices, in any order. Every block reads the whole file. Entries for the same element
-/// are added in the order of the file, in the type that is delivered; a sum beyond its range is refused.
+/// are added exactly (of floating-point types: as the f64 numbers nearest to their text), and the sum is
+/// rounded once to the type that is delivered; one beyond its range is refused.
 std::unique_ptr<CoordinateBody> open_coordinate(const BodyContext& context);
 
 }  // namespace gpumat::formats::matrix_market

@@ -7,6 +7,7 @@
 
 #include "formats/matrix_market/body.hpp"
 #include "formats/matrix_market/chunks.hpp"
+#include "formats/matrix_market/exact_sum.hpp"
 #include "lib/core/error.hpp"
 
 namespace gpumat::formats::matrix_market {
@@ -185,26 +186,58 @@ class EntryParser {
     const Owners& owners_;
 };
 
-/// Adds to an element; false where the sum is beyond the type's range.
+/// The type in which entries for the same element are added: wide enough that the sum is rounded once.
 template <class T>
-bool accumulate(T& sum, const T& value) {
-    if constexpr (std::integral<T>) {
-        return !__builtin_add_overflow(sum, value, &sum);
-    } else if constexpr (kIsComplexType<T>) {
-        using Part = typename T::value_type;
-        Part real = sum.real();
-        Part imaginary = sum.imag();
-        const bool held = accumulate(real, value.real()) && accumulate(imaginary, value.imag());
-        sum = T(real, imaginary);
-        return held;
+using Wide = std::conditional_t<std::integral<T>, T,
+                                std::conditional_t<kIsComplexType<T>, std::complex<double>, double>>;
+
+/// One of several entries for the same element.
+template <class T>
+struct Term {
+    std::int64_t element;  ///< in the block, row after row
+    T value;
+};
+
+template <class T>
+using Terms = std::vector<Term<T>>;
+
+template <class T>
+bool is_zero(const T& value) {
+    if constexpr (kIsComplexType<T> || std::integral<T>) {
+        return value == T(0);
     } else {
-        // Zero becomes −0, to which every value adds as it is, so that −0 stays −0 where nothing was added
-        // before.
-        const auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(sum));
-        const auto before = std::bit_cast<double>(bits | static_cast<std::uint64_t>(bits == 0) << 63);
-        const double added = static_cast<double>(value);
-        sum = T(before + added);
-        return std::isfinite(static_cast<double>(sum)) || !std::isfinite(before) || !std::isfinite(added);
+        return static_cast<double>(value) == 0;
+    }
+}
+
+/// The sum of `terms`, rounded once; false where it is beyond the type's range.
+template <class T>
+bool sum_of(std::span<const Term<Wide<T>>> terms, T& sum) {
+    if constexpr (std::integral<T>) {
+        __int128 exact = 0;
+        for (const auto& term : terms) exact += term.value;
+        sum = static_cast<T>(exact);
+        return sum == exact;
+    } else {
+        const auto add = [&]<class Part>(Part& to, auto part_of) {
+            ExactSum exact;
+            bool finite = true;
+            for (const auto& term : terms) {
+                exact.add(part_of(term.value));
+                finite &= std::isfinite(part_of(term.value));
+            }
+            to = exact.rounded<Part>();
+            return !finite || std::isfinite(static_cast<double>(to));
+        };
+        if constexpr (kIsComplexType<T>) {
+            typename T::value_type parts[2] = {};
+            const bool holds = add(parts[0], [](const auto& value) { return value.real(); }) &&
+                               add(parts[1], [](const auto& value) { return value.imag(); });
+            sum = T(parts[0], parts[1]);
+            return holds;
+        } else {
+            return add(sum, [](double value) { return value; });
+        }
     }
 }
 
@@ -227,30 +260,49 @@ class CoordinateText final : public CoordinateBody {
     void read(const Block& block, const MutableMatrixView& out) override {
         clear(out);
         const Owners owners(block.rows, context_.threads);
-        parse_all(block, owners,
-                  [&](std::span<const CoordinateChunk<T>> chunks) { add_all(chunks, owners, block, out); });
+        std::vector<Terms<T>> later(owners.count);
+        parse_all<T>(context_, block, owners, [&](std::span<const CoordinateChunk<T>> chunks) {
+            each(owners, [&](std::size_t owner) { put(chunks, owner, out, later[owner]); });
+        });
+        if (std::ranges::all_of(later, [](const Terms<T>& terms) { return terms.empty(); })) return;
+        if constexpr (std::is_same_v<T, Wide<T>>) {
+            each(owners, [&](std::size_t owner) {
+                add_first_terms(out, later[owner]);
+                put_sums(later[owner], block, out);
+            });
+        } else {
+            add_again(owners, later, block, out);
+        }
     }
 
     void read_entries(const std::function<void(const Entries&)>& take) override {
         const Owners one(context_.header.shape.rows, 1);
-        parse_all(Block::whole(context_.header.shape), one, [&](std::span<const CoordinateChunk<T>> chunks) {
-            for (const CoordinateChunk<T>& chunk : chunks) {
-                const std::span<const Entry<T>> entries = chunk.owned.front().entries();
-                if (!entries.empty()) take({context_.type, std::ssize(entries), entries.data()});
-            }
-        });
+        parse_all<T>(context_, Block::whole(context_.header.shape), one,
+                     [&](std::span<const CoordinateChunk<T>> chunks) {
+                         for (const CoordinateChunk<T>& chunk : chunks) {
+                             const std::span<const Entry<T>> entries = chunk.owned.front().entries();
+                             if (!entries.empty()) take({context_.type, std::ssize(entries), entries.data()});
+                         }
+                     });
     }
 
   private:
-    /// Parses the entries that lie in the block, some chunks at a time.
-    template <class Take>
-    void parse_all(const Block& block, const Owners& owners, const Take& take) {
-        const EntryParser<F, T> parse(context_, block, owners);
-        Batches<CoordinateChunk<T>> batches(context_.source, context_.header, context_.name,
-                                            context_.threads);
-        Cursor cursor{context_.header.body_offset, context_.header.body_line, 0};
+    /// Parses the entries that lie in the block as numbers of type V, some chunks at a time.
+    template <class V, class Take>
+    static void parse_all(const BodyContext& context, const Block& block, const Owners& owners,
+                          const Take& take) {
+        const EntryParser<F, V> parse(context, block, owners);
+        Batches<CoordinateChunk<V>> batches(context.source, context.header, context.name, context.threads);
+        Cursor cursor{context.header.body_offset, context.header.body_line, 0};
         while (batches.next(cursor, batches.most_bytes(), parse, locate_entry)) take(batches.chunks());
         batches.require_all(cursor);
+    }
+
+    /// Calls `act(owner)` for every owner, on all threads.
+    template <class Act>
+    void each(const Owners& owners, const Act& act) const {
+        parallel_for(static_cast<std::int64_t>(owners.count), 1, context_.threads,
+                     [&](std::int64_t owner, std::int64_t) { act(static_cast<std::size_t>(owner)); });
     }
 
     void clear(const MutableMatrixView& out) const {
@@ -264,24 +316,83 @@ class CoordinateText final : public CoordinateBody {
         });
     }
 
-    void add_all(std::span<const CoordinateChunk<T>> chunks, const Owners& owners, const Block& block,
-                 const MutableMatrixView& out) const {
-        parallel_for(static_cast<std::int64_t>(owners.count), 1, context_.threads,
-                     [&](std::int64_t owner, std::int64_t) {
-                         for (const CoordinateChunk<T>& chunk : chunks) {
-                             add(chunk.owned[static_cast<std::size_t>(owner)].entries(), block, out);
-                         }
-                     });
+    /// Puts the entries of one owner in their places. Those that come where another one is go to `later`.
+    static void put(std::span<const CoordinateChunk<T>> chunks, std::size_t owner,
+                    const MutableMatrixView& out, Terms<T>& later) {
+        constexpr std::size_t kAhead = 16;  // entries lie anywhere in the matrix: fetch theirs in time
+        for (const CoordinateChunk<T>& chunk : chunks) {
+            const std::span<const Entry<T>> entries = chunk.owned[owner].entries();
+            for (std::size_t n = 0; n < entries.size(); ++n) {
+                const Entry<T>& ahead = entries[std::min(n + kAhead, entries.size() - 1)];
+                __builtin_prefetch(&out.row<T>(ahead.row)[ahead.col], 1);
+                const Entry<T>& entry = entries[n];
+                T& place = out.row<T>(entry.row)[entry.col];
+                if (is_zero(place)) {
+                    place = entry.value;
+                } else if (!is_zero(entry.value)) {
+                    later.push_back({entry.row * out.shape.cols + entry.col, entry.value});
+                }
+            }
+        }
     }
 
-    void add(std::span<const Entry<T>> entries, const Block& block, const MutableMatrixView& out) const {
-        constexpr std::size_t kAhead = 16;  // entries lie anywhere in the matrix: fetch theirs in time
-        for (std::size_t n = 0; n < entries.size(); ++n) {
-            const Entry<T>& later = entries[std::min(n + kAhead, entries.size() - 1)];
-            __builtin_prefetch(&out.row<T>(later.row)[later.col], 1);
-            const Entry<T>& entry = entries[n];
-            if (accumulate(out.row<T>(entry.row)[entry.col], entry.value)) continue;
-            refuse_sum(entry.row + block.row, entry.col + block.col);
+    /// Adds to `terms`, for each of their elements, the entry that came first.
+    static void add_first_terms(const MutableMatrixView& out, Terms<T>& terms) {
+        std::ranges::sort(terms, {}, &Term<T>::element);
+        const std::size_t count = terms.size();
+        for (std::size_t n = 0; n < count; ++n) {
+            const std::int64_t element = terms[n].element;
+            if (n > 0 && terms[n - 1].element == element) continue;
+            terms.push_back({element, out.row<T>(element / out.shape.cols)[element % out.shape.cols]});
+        }
+    }
+
+    /// The elements of `later`, from a second reading in a wide type: in this one, every entry would be
+    /// rounded before it is added.
+    void add_again(const Owners& owners, const std::vector<Terms<T>>& later, const Block& block,
+                   const MutableMatrixView& out) const {
+        if (!context_.source.rereadable()) {
+            throw Error(ErrorCode::input,
+                        context_.name +
+                            ": found several entries for one element, which can only be added in " +
+                            std::string(name_of(context_.type)) +
+                            " in a second reading; expected a file, or no --type");
+        }
+        std::vector<std::vector<std::int64_t>> elements(owners.count);
+        each(owners, [&](std::size_t owner) {
+            for (const Term<T>& term : later[owner]) elements[owner].push_back(term.element);
+            std::ranges::sort(elements[owner]);
+            elements[owner].erase(std::unique(elements[owner].begin(), elements[owner].end()),
+                                  elements[owner].end());
+        });
+        BodyContext context = context_;
+        context.type = kIsComplexType<T> ? Type::c128 : Type::f64;
+        std::vector<Terms<Wide<T>>> terms(owners.count);
+        parse_all<Wide<T>>(context, block, owners, [&](std::span<const CoordinateChunk<Wide<T>>> chunks) {
+            each(owners, [&](std::size_t owner) {
+                for (const CoordinateChunk<Wide<T>>& chunk : chunks) {
+                    for (const Entry<Wide<T>>& entry : chunk.owned[owner].entries()) {
+                        const std::int64_t element = entry.row * out.shape.cols + entry.col;
+                        if (std::ranges::binary_search(elements[owner], element))
+                            terms[owner].push_back({element, entry.value});
+                    }
+                }
+            });
+        });
+        each(owners, [&](std::size_t owner) { put_sums(terms[owner], block, out); });
+    }
+
+    /// Writes the sum of the terms of each element.
+    void put_sums(Terms<Wide<T>>& terms, const Block& block, const MutableMatrixView& out) const {
+        std::ranges::sort(terms, {}, &Term<Wide<T>>::element);
+        for (auto first = terms.begin(); first != terms.end();) {
+            const std::int64_t element = first->element;
+            const auto last =
+                std::find_if(first, terms.end(), [&](const auto& term) { return term.element != element; });
+            const std::int64_t row = element / out.shape.cols;
+            const std::int64_t col = element % out.shape.cols;
+            if (!sum_of<T>({first, last}, out.row<T>(row)[col])) refuse_sum(row + block.row, col + block.col);
+            first = last;
         }
     }
 

@@ -117,7 +117,7 @@ void parse_banner(Line& line, std::string_view text, FileHeader& header) {
     }
     if (text.starts_with(kHdf5Start)) {
         line.refuse_token(
-            "'%%MatrixMarket': HDF5 is read from files as they are only, not from a pipe or compressed");
+            "'%%MatrixMarket': HDF5 comes through a pipe with --from hdf5, and is not read compressed");
     }
     if (lowered(banner) != lowered(kBanner) || !text.starts_with("%%")) {
         line.refuse_token("'%%MatrixMarket' at the start of the file");
@@ -174,6 +174,14 @@ void parse_sizes(Line& line, const std::string& name, FileHeader& header) {
     if (header.storage == Storage::array) header.entries = array_entries(header, name);
 }
 
+/// Other comments, and a type whose values are not written so, mean nothing.
+void parse_comment(std::string_view text, FileHeader& header) {
+    if (!text.starts_with(kTypeComment)) return;
+    text.remove_prefix(kTypeComment.size());
+    const auto type = type_from_name(text.substr(0, text.find_first_of("\r\n")));
+    if (type && field_of(*type) == header.field) header.type = type;
+}
+
 }  // namespace
 
 FileHeader parse_header(TextSource& source, const std::string& name) {
@@ -194,7 +202,9 @@ FileHeader parse_header(TextSource& source, const std::string& name) {
             if (!banner_seen) {
                 parse_banner(line, line_text, header);
                 banner_seen = true;
-            } else if (!line.is_comment() && !line.is_empty()) {
+            } else if (line.is_comment()) {
+                parse_comment(line_text, header);
+            } else if (!line.is_empty()) {
                 parse_sizes(line, name, header);
                 header.body_offset = offset;
                 header.body_line = number + 1;
@@ -213,6 +223,12 @@ bool looks_like_matrix_market(std::string_view text) {
     }
     return text.starts_with('%') &&
            lowered(text.substr(0, text.find('\n'))).find("matrixmarket") != std::string::npos;
+}
+
+Field field_of(Type type) {
+    if (is_complex(type)) return Field::complex;
+    if (is_floating(type)) return Field::real;
+    return type >= Type::u8 && type <= Type::u64 ? Field::unsigned_integer : Field::integer;
 }
 
 Type natural_type(Field field) {

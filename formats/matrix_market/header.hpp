@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,11 +20,16 @@ struct FileHeader {
     Storage storage = Storage::array;
     Field field = Field::real;
     Symmetry symmetry = Symmetry::general;
+    std::optional<Type> type{};  ///< of whom wrote it, where a comment says so
     Shape shape;
     std::int64_t entries = 0;       ///< values that the file holds: of a triangle only where it is symmetric
     std::uint64_t body_offset = 0;  ///< of the line after the size line
     std::int64_t body_line = 0;     ///< its number, from 1
 };
+
+/// Begins the comment that keeps the type of the elements, which the format has no place for: "% gpumat_type:
+/// f32".
+constexpr std::string_view kTypeComment = "% gpumat_type: ";
 
 /// Reads the header and size lines. Throws Error{input} naming `name`, line and column.
 FileHeader parse_header(TextSource& source, const std::string& name);
@@ -33,6 +39,9 @@ bool looks_like_matrix_market(std::string_view text);
 
 /// The type that holds every value of the field exactly as it is written, as far as one does.
 Type natural_type(Field field);
+
+/// The field in which values of the type are written.
+Field field_of(Type type);
 
 /// "coordinate, symmetric, 42943 entries".
 std::string describe(const FileHeader& header);

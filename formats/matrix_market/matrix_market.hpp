@@ -23,7 +23,8 @@ Listing list(const std::string& path, const ReadOptions& options);
 std::unique_ptr<Reader> open(const Reference& reference, const ReadOptions& options);
 
 /// Creates the file and writes its header. Attributes become comments. Blocks come as whole columns from
-/// left to right. Throws Error{output}; Error{usage} for options of HDF5.
+/// left to right. A name that ends in .gz gets gzip-compressed text, except on standard output. Throws
+/// Error{output}; Error{usage} for options of HDF5.
 std::unique_ptr<Writer> create(const WriteTarget& target, const Shape& shape, Type type,
                                const WriteOptions& options);
 

@@ -19,11 +19,12 @@ Header header_of(const Reference& reference, const FileHeader& file, const TextS
     header.format = "matrix-market";
     header.source = reference;
     header.shape = file.shape;
-    header.type = natural_type(file.field);
+    header.type = file.type.value_or(natural_type(file.field));
     header.storage = describe(file);
     header.stored_entries = file.entries;
     header.file_bytes = source.file_bytes();
-    header.order = BlockOrder::column_panels;
+    header.grain = {file.shape.rows, 1};
+    header.rereads = file.storage == Storage::coordinate || file.symmetry != Symmetry::general;
     return header;
 }
 

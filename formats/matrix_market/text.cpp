@@ -202,6 +202,7 @@ class ByteStream {
     virtual void interrupt() = 0;
     [[nodiscard]] virtual const std::string& name() const = 0;
     [[nodiscard]] virtual std::uint64_t file_bytes() const = 0;
+    [[nodiscard]] virtual bool rereadable() const = 0;
 };
 
 class RawStream final : public ByteStream {
@@ -245,7 +246,7 @@ class RawStream final : public ByteStream {
 
     [[nodiscard]] const std::string& name() const override { return file_->name(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return file_->bytes(); }
-    [[nodiscard]] bool seekable() const { return file_->seekable(); }
+    [[nodiscard]] bool rereadable() const override { return file_->seekable(); }
     [[nodiscard]] std::unique_ptr<File> take_file() { return std::move(file_); }
 
   private:
@@ -303,6 +304,7 @@ class GzipStream final : public ByteStream {
 
     [[nodiscard]] const std::string& name() const override { return from_->name(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return from_->file_bytes(); }
+    [[nodiscard]] bool rereadable() const override { return from_->rereadable(); }
 
   private:
     bool refill() {
@@ -381,6 +383,7 @@ class AheadStream final : public ByteStream {
 
     [[nodiscard]] const std::string& name() const override { return from_->name(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return from_->file_bytes(); }
+    [[nodiscard]] bool rereadable() const override { return from_->rereadable(); }
 
   private:
     struct Block {
@@ -467,6 +470,7 @@ class StreamText final : public TextSource {
         return {text_.data() + first, past - first};
     }
 
+    [[nodiscard]] bool rereadable() const override { return stream_->rereadable(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return stream_->file_bytes(); }
 
   private:
@@ -533,7 +537,7 @@ class StreamText final : public TextSource {
 std::unique_ptr<TextSource> open_text(const std::string& path, int threads) {
     auto raw = std::make_unique<RawStream>(std::make_unique<File>(path));
     const bool compressed = is_gzip(raw->peek());
-    if (!compressed && raw->seekable()) return std::make_unique<PlainText>(raw->take_file());
+    if (!compressed && raw->rereadable()) return std::make_unique<PlainText>(raw->take_file());
     std::unique_ptr<ByteStream> stream = std::move(raw);
     if (compressed) stream = std::make_unique<GzipStream>(std::move(stream));
     if (threads > 1) stream = std::make_unique<AheadStream>(std::move(stream));

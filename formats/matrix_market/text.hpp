@@ -45,6 +45,9 @@ class TextSource {
     /// feed, also where the file does not, and may lie in `scratch`. Several threads may ask at once.
     virtual std::string_view lines(std::uint64_t begin, std::uint64_t end, Buffer& scratch) = 0;
 
+    /// Whether the text can be read again from its start, which that of a pipe cannot.
+    [[nodiscard]] virtual bool rereadable() const { return true; }
+
     /// Bytes of the text, or 0 where they are not known beforehand.
     [[nodiscard]] virtual std::uint64_t text_bytes() const { return 0; }
 

@@ -1,7 +1,4 @@
-#include <fcntl.h>
 #include <pthread.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,14 +7,18 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
+#include "formats/deflate.hpp"
+#include "formats/matrix_market/header.hpp"
 #include "formats/matrix_market/matrix_market.hpp"
 #include "formats/matrix_market/shortest.hpp"
 #include "formats/matrix_market/value.hpp"
+#include "lib/core/descriptor.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/parallel.hpp"
 
@@ -60,43 +61,15 @@ class HeldSignals {
     sigset_t before_{};
 };
 
-/// The file that is written; standard output stays open.
+/// The file, pipe or device that is written.
 class OutputFile {
   public:
-    explicit OutputFile(const WriteTarget& target)
-        : shown_(target.shown.empty() ? target.path : target.shown) {
-        if (target.path == "-") {
-            shown_ = "standard output";
-            fd_ = STDOUT_FILENO;
-        } else {
-            fd_ = ::open(target.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-            if (fd_ < 0) fail(errno);
-        }
-    }
-    ~OutputFile() {
-        if (fd_ > STDERR_FILENO) ::close(fd_);
-    }
-    OutputFile(const OutputFile&) = delete;
-    OutputFile& operator=(const OutputFile&) = delete;
+    explicit OutputFile(const WriteTarget& target) : shown_(target.shown), fd_(target.descriptor) {}
 
-    void write(std::string_view text) const {
+    void write(std::span<const std::byte> bytes) const {
         const HeldSignals held;
-        while (!text.empty()) {
-            const ssize_t done = ::write(fd_, text.data(), text.size());
-            if (done < 0 && errno == EINTR) continue;
-            if (done < 0) fail(errno);
-            text.remove_prefix(static_cast<std::size_t>(done));
-        }
-    }
-
-    /// Flushes a regular file to the disk and closes it.
-    void finish() {
-        struct stat status {};
-        if (::fstat(fd_, &status) != 0) fail(errno);
-        if (S_ISREG(status.st_mode) && ::fsync(fd_) != 0) fail(errno);
-        if (fd_ <= STDERR_FILENO) return;
-        const int closed = ::close(std::exchange(fd_, -1));
-        if (closed != 0) fail(errno);
+        const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        if (const int reason = write_all(fd_, text); reason != 0) fail(reason);
     }
 
     [[noreturn]] void refuse(const std::string& what) const {
@@ -110,7 +83,7 @@ class OutputFile {
     }
 
     std::string shown_;
-    int fd_ = -1;
+    int fd_;
 };
 
 template <class T>
@@ -131,14 +104,23 @@ char* format_number(char* to, const std::complex<T>& value) {
     return format_number(to, value.imag());
 }
 
-const char* field_name(Type type) {
-    if (is_complex(type)) return "complex";
-    if (is_floating(type)) return "real";
-    return type >= Type::u8 && type <= Type::u64 ? "unsigned-integer" : "integer";
+const char* field_name(Field field) {
+    switch (field) {
+        case Field::complex:
+            return "complex";
+        case Field::unsigned_integer:
+            return "unsigned-integer";
+        case Field::integer:
+            return "integer";
+        default:
+            return "real";
+    }
 }
 
 std::string header_text(const Shape& shape, Type type, const WriteOptions& options) {
-    std::string text = std::string("%%MatrixMarket matrix array ") + field_name(type) + " general\n";
+    std::string text =
+        std::string("%%MatrixMarket matrix array ") + field_name(field_of(type)) + " general\n";
+    if (natural_type(field_of(type)) != type) text.append(kTypeComment).append(name_of(type)).append("\n");
     for (const auto& [name, value] : options.attributes) {
         std::string comment = name + ": " + value;
         std::ranges::replace(comment, '\r', ' ');
@@ -150,19 +132,38 @@ std::string header_text(const Shape& shape, Type type, const WriteOptions& optio
     return text + std::to_string(shape.rows) + " " + std::to_string(shape.cols) + "\n";
 }
 
+constexpr int kGzipLevel = 6;  ///< gzip's own default
+
+/// The name asks for compressed text. What goes to standard output is plain.
+bool is_compressed(const WriteTarget& target) {
+    return target.shown.ends_with(".gz");
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+    return std::as_bytes(std::span(text));
+}
+
 /// One piece of the output: consecutive values in the order of the file.
 struct Piece {
     std::vector<std::byte> values;
     std::vector<char> text;
-    std::size_t size = 0;
+    std::size_t size = 0;               ///< of the text
+    std::vector<std::byte> compressed;  ///< a gzip member, where the file is compressed
 };
 
 template <class T>
 class ArrayWriter final : public Writer {
   public:
     ArrayWriter(const WriteTarget& target, const Shape& shape, Type type, const WriteOptions& options)
-        : file_(target), shape_(shape), type_(type), threads_(std::max(1, options.threads)) {
-        file_.write(header_text(shape, type, options));
+        : file_(target),
+          shape_(shape),
+          type_(type),
+          threads_(std::max(1, options.threads)),
+          compressed_(is_compressed(target)) {
+        const std::string header = header_text(shape, type, options);
+        std::vector<std::byte> member;
+        if (compressed_) Deflater(kGzipLevel).gzip(bytes_of(header), member);
+        file_.write(compressed_ ? std::span<const std::byte>(member) : bytes_of(header));
     }
 
     [[nodiscard]] BlockOrder order() const override { return BlockOrder::column_panels; }
@@ -191,7 +192,6 @@ class ArrayWriter final : public Writer {
             file_.refuse(std::to_string(columns_written_) + " columns came, expected " +
                          std::to_string(shape_.cols));
         }
-        file_.finish();
     }
 
   private:
@@ -203,7 +203,9 @@ class ArrayWriter final : public Writer {
 
     void write_all(const Batch& batch) const {
         for (std::size_t i = 0; i < batch.used; ++i) {
-            file_.write({batch.pieces[i].text.data(), batch.pieces[i].size});
+            const Piece& piece = batch.pieces[i];
+            file_.write(compressed_ ? std::span(piece.compressed)
+                                    : std::as_bytes(std::span(piece.text).first(piece.size)));
         }
     }
 
@@ -222,7 +224,7 @@ class ArrayWriter final : public Writer {
         });
     }
 
-    static void format(const MatrixView& in, std::int64_t begin, std::int64_t end, Piece& piece) {
+    void format(const MatrixView& in, std::int64_t begin, std::int64_t end, Piece& piece) const {
         const auto count = static_cast<std::size_t>(end - begin);
         piece.values.resize(count * sizeof(T));
         T* const values = reinterpret_cast<T*>(piece.values.data());
@@ -235,6 +237,8 @@ class ArrayWriter final : public Writer {
             *to++ = '\n';
         }
         piece.size = static_cast<std::size_t>(to - piece.text.data());
+        if (compressed_)
+            Deflater(kGzipLevel).gzip(bytes_of({piece.text.data(), piece.size}), piece.compressed);
     }
 
     /// Copies values [begin, end) in the order of the columns. Memory runs along the rows: columns that fill
@@ -261,6 +265,7 @@ class ArrayWriter final : public Writer {
     Shape shape_;
     Type type_;
     int threads_;
+    bool compressed_;
     std::int64_t columns_written_ = 0;
 };
 

@@ -65,12 +65,15 @@ void check(cublasStatus_t status, const char* call) {
     throw Error(code, std::string(call) + ": " + GPUMAT_CUBLAS_FUNCTION(cublasGetStatusString)(status));
 }
 
-Handle::Handle(cudaStream_t stream) {
+Handle::Handle() {
     check(GPUMAT_CUBLAS_FUNCTION(cublasCreate_v2)(&handle_), "cublasCreate");
-    const cublasStatus_t status = GPUMAT_CUBLAS_FUNCTION(cublasSetStream_v2)(handle_, stream);
-    if (status == CUBLAS_STATUS_SUCCESS) return;
-    GPUMAT_CUBLAS_FUNCTION(cublasDestroy_v2)(handle_);
-    check(status, "cublasSetStream");
+}
+
+cublasHandle_t Handle::on(cudaStream_t stream) {
+    if (stream != stream_)
+        check(GPUMAT_CUBLAS_FUNCTION(cublasSetStream_v2)(handle_, stream), "cublasSetStream");
+    stream_ = stream;
+    return handle_;
 }
 
 Handle::~Handle() {

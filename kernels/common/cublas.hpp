@@ -32,18 +32,21 @@ void* symbol(const char* name);
 /// Throws Error{device} (Error{memory} for a failed allocation) naming `call` where `status` is not success.
 void check(cublasStatus_t status, const char* call);
 
-/// A cuBLAS context on one stream, ended with the object. Creating one takes milliseconds and device memory.
+/// A cuBLAS context, ended with the object. Creating one takes milliseconds and device memory.
 class Handle {
   public:
-    explicit Handle(cudaStream_t stream);
+    Handle();
     ~Handle();
     Handle(const Handle&) = delete;
     Handle& operator=(const Handle&) = delete;
 
     [[nodiscard]] cublasHandle_t get() const { return handle_; }
+    /// The context, for calls that work on that stream.
+    [[nodiscard]] cublasHandle_t on(cudaStream_t stream);
 
   private:
     cublasHandle_t handle_ = nullptr;
+    cudaStream_t stream_ = nullptr;
 };
 
 #endif

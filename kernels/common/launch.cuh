@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "kernels/common/cuda_check.cuh"
+#include "kernels/common/cuda_stream.cuh"
 #include "kernels/level.hpp"
 
 namespace gpumat {
@@ -51,19 +52,19 @@ constexpr int resident_blocks(int blocks, int threads) {
     return std::min(blocks, kMostThreads / threads);
 }
 
-/// The prepared run of one kernel on the device's stream. The arguments are kept by value.
+/// The prepared run of one kernel. The arguments are kept by value.
 template <class... Parameters, class... Arguments>
-Launch make_launch(std::string_view level, const Device& device, const Geometry& geometry,
-                   void (*kernel)(Parameters...), Arguments... arguments) {
+Launch make_launch(std::string_view level, const Geometry& geometry, void (*kernel)(Parameters...),
+                   Arguments... arguments) {
     if (geometry.grid.x == 0 || geometry.grid.y == 0 || geometry.grid.z == 0)
-        return {.level = level, .run = [] {}};
+        return {.level = level, .run = [](Stream) {}};
     allow_shared_memory(reinterpret_cast<const void*>(kernel), geometry.shared_bytes);
     prefer_blocks(reinterpret_cast<const void*>(kernel), geometry);
-    auto* stream = static_cast<cudaStream_t>(device.gpu->stream());
     return {.level = level,
             .run =
-                [=] {
-                    kernel<<<geometry.grid, geometry.block, geometry.shared_bytes, stream>>>(arguments...);
+                [=](Stream stream) {
+                    kernel<<<geometry.grid, geometry.block, geometry.shared_bytes, cuda_stream(stream)>>>(
+                        arguments...);
                     GPUMAT_CUDA(cudaGetLastError());
                 },
             .details = launch_details(reinterpret_cast<const void*>(kernel), geometry)};

@@ -14,15 +14,15 @@
 namespace gpumat {
 namespace {
 
-struct Multiprocessor {
+struct LanesOf {
     int compute_capability;
     int f32;
     int f64;
     int i32;
 };
-constexpr std::array kMultiprocessors = {
-    Multiprocessor{75, 64, 2, 64},  Multiprocessor{80, 64, 32, 64}, Multiprocessor{86, 128, 2, 64},
-    Multiprocessor{87, 128, 2, 64}, Multiprocessor{89, 128, 2, 64}, Multiprocessor{90, 128, 64, 64},
+constexpr std::array kLanes = {
+    LanesOf{75, 64, 2, 64},  LanesOf{80, 64, 32, 64}, LanesOf{86, 128, 2, 64},
+    LanesOf{87, 128, 2, 64}, LanesOf{89, 128, 2, 64}, LanesOf{90, 128, 64, 64},
 };
 
 // Sums that do not wait for each other: two multiply-adds a clock of four to five clocks each need ten, and
@@ -111,9 +111,8 @@ double measure(int threads) {
 }  // namespace
 
 std::optional<int> multiply_adds_per_clock(int compute_capability, Type type) {
-    const auto known =
-        std::ranges::find(kMultiprocessors, compute_capability, &Multiprocessor::compute_capability);
-    if (known == kMultiprocessors.end()) return std::nullopt;
+    const auto known = std::ranges::find(kLanes, compute_capability, &LanesOf::compute_capability);
+    if (known == kLanes.end()) return std::nullopt;
     switch (type) {
         case Type::f32:
             return known->f32;

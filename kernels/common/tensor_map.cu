@@ -49,8 +49,9 @@ CUtensorMap encode(const void* data, const Extents& extents, CUtensorMapSwizzle 
 
 }  // namespace
 
-CUtensorMap swizzled_map(const void* data, std::int64_t rows, std::int64_t row_bytes, int box_rows) {
-    return encode(data, {rows, row_bytes / 4, row_bytes, 32, box_rows}, CU_TENSOR_MAP_SWIZZLE_128B);
+CUtensorMap swizzled_map(const void* data, std::int64_t rows, std::int64_t row_bytes,
+                         std::int64_t pitch_bytes, int box_rows) {
+    return encode(data, {rows, row_bytes / 4, pitch_bytes, 32, box_rows}, CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
 CUtensorMap plain_map(const void* data, std::int64_t rows, std::int64_t row_words, std::int64_t pitch_bytes,

@@ -12,7 +12,8 @@ namespace gpumat {
 ///
 /// `data` and `row_bytes` are multiples of 16; box_rows is at most 256. Throws Error{device} where the driver
 /// lacks tensor maps or refuses this one.
-CUtensorMap swizzled_map(const void* data, std::int64_t rows, std::int64_t row_bytes, int box_rows);
+CUtensorMap swizzled_map(const void* data, std::int64_t rows, std::int64_t row_bytes,
+                         std::int64_t pitch_bytes, int box_rows);
 
 /// `rows` rows of `row_words` 32-bit words in device memory, `pitch_bytes` apart, cut into boxes of
 /// `box_words` by `box_rows`, which lie in shared memory row by row. What a box has outside of the matrix is

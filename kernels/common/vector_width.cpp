@@ -16,20 +16,22 @@ VectorWidth widest_vectors() {
 }
 
 std::span<const Parameter> vector_parameters() {
-    static constexpr std::array kWidths = {0, 64, 256, 512};
+    static constexpr auto kWidths = std::to_array<std::string_view>({"auto", "plain", "avx2", "avx512"});
     static constexpr std::array kParameters = {Parameter{
         .name = "vector",
-        .help = "bits of the vector registers: 512 (AVX-512), 256 (AVX2), 64 (plain code), or 0 for "
-                "the widest that the processor has",
+        .help = "vector instructions: avx512, avx2 (with FMA), plain code, or auto for the widest that the "
+                "processor has",
         .choices = kWidths,
-        .fallback = 0,
+        .fallback = "auto",
         .tunable = true}};
     return kParameters;
 }
 
 VectorWidth vector_width(const Problem& problem) {
-    const int asked = parameter_value(vector_parameters(), problem, "vector");
-    return asked == 0 ? widest_vectors() : static_cast<VectorWidth>(asked);
+    const std::string_view asked = parameter_choice(vector_parameters(), problem, "vector");
+    if (asked == "avx512") return VectorWidth::avx512;
+    if (asked == "avx2") return VectorWidth::avx2;
+    return asked == "plain" ? VectorWidth::plain : widest_vectors();
 }
 
 Reasons vector_reasons(const Problem& problem) {

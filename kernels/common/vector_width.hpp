@@ -15,7 +15,7 @@ enum class VectorWidth : int {
 /// The widest that this processor has.
 VectorWidth widest_vectors();
 
-/// The parameter "vector" of a level that chooses at run time: a VectorWidth, or 0 for the widest.
+/// The parameter "vector" of a level that chooses at run time: the instructions, or "auto" for the widest.
 std::span<const Parameter> vector_parameters();
 
 /// The width that the problem asks for by name, else the widest.

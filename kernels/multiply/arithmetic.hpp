@@ -10,20 +10,20 @@ namespace gpumat::multiply {
 /// The arithmetic of each element type on the host: `Sum` is what products are added up in.
 /// Integers use their unsigned type, whose arithmetic wraps by definition.
 template <class T>
-struct Arithmetic {
-    using Sum = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float, T>;
+struct SumType {
+    using Type = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float, T>;
 };
 template <>
-struct Arithmetic<std::int32_t> {
-    using Sum = std::uint32_t;
+struct SumType<std::int32_t> {
+    using Type = std::uint32_t;
 };
 template <>
-struct Arithmetic<std::int64_t> {
-    using Sum = std::uint64_t;
+struct SumType<std::int64_t> {
+    using Type = std::uint64_t;
 };
 
 template <class T>
-using Sum = typename Arithmetic<T>::Sum;
+using Sum = typename SumType<T>::Type;
 
 /// α or β in the type that sums have.
 template <class T>
@@ -79,16 +79,18 @@ struct Epilogue {
     Sum<T> alpha;
     Sum<T> beta;
     const T* d;  ///< null where β = 0
+    std::int64_t ldd;
 
     Epilogue(const Problem& problem, const Operands& operands)
         : alpha(scalar_as<T>(problem.alpha)),
           beta(scalar_as<T>(problem.beta)),
-          d(problem.beta.is_zero(problem.type) ? nullptr : static_cast<const T*>(operands.d)) {}
+          d(problem.beta.is_zero(problem.type) ? nullptr : operands.d.as<T>()),
+          ldd(operands.d.pitch) {}
 
-    T operator()(Sum<T> sum, std::int64_t offset) const {
+    T operator()(Sum<T> sum, std::int64_t i, std::int64_t j) const {
         const Sum<T> scaled = multiply_add(alpha, sum, Sum<T>{});
         return static_cast<T>(d == nullptr ? scaled
-                                           : multiply_add(beta, static_cast<Sum<T>>(d[offset]), scaled));
+                                           : multiply_add(beta, static_cast<Sum<T>>(d[i * ldd + j]), scaled));
     }
 };
 

@@ -1,7 +1,6 @@
 #include "lib/core/memory.hpp"
 
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "lib/core/error.hpp"
@@ -59,9 +59,12 @@ std::uint64_t available_memory_bytes() {
 }
 
 std::uint64_t peak_memory_bytes() {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+    // Not getrusage, whose figure is that of the program which started this one, where that was larger.
+    std::ifstream stream("/proc/self/status");
+    for (std::string line; std::getline(stream, line);) {
+        if (line.starts_with("VmHWM:")) return std::stoull(line.substr(line.find(':') + 1)) * 1024;
+    }
+    return 0;
 }
 
 void require_memory(std::uint64_t bytes, std::optional<std::uint64_t> limit, const std::string& what) {

@@ -39,6 +39,7 @@ struct Block {
 
     [[nodiscard]] Shape shape() const { return {rows, cols}; }
     [[nodiscard]] bool inside(const Shape& whole) const;
+    bool operator==(const Block&) const = default;
 
     static Block whole(const Shape& shape) { return {0, 0, shape.rows, shape.cols}; }
 };

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "cli/app.hpp"
+#include "kernels/multiply/operation.hpp"
+#include "kernels/transpose/operation.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/type.hpp"
 
@@ -19,21 +21,21 @@ namespace {
 using namespace gpumat;
 
 std::int64_t result_rows(const Problem& problem) {
-    return problem.operation == Operation::transpose ? problem.n : problem.m;
+    return problem.operation->result(problem).rows;
 }
 std::int64_t result_cols(const Problem& problem) {
-    return problem.operation == Operation::transpose ? problem.m : problem.n;
+    return problem.operation->result(problem).cols;
 }
 
 /// The bytes of result element (i, j).
 std::byte* element(const Problem& problem, const Operands& operands, std::int64_t i, std::int64_t j) {
     const auto offset = static_cast<std::size_t>(i * result_cols(problem) + j) * size_of(problem.type);
-    return static_cast<std::byte*>(operands.c) + offset;
+    return operands.c.as<std::byte>() + offset;
 }
 
 Launch sound(const Problem& problem, const Operands& operands, const Device& device) {
     static const Registry kStandard = Registry::standard();
-    return kStandard.find(problem.operation, DeviceKind::cpu, "1")->prepare(problem, operands, device);
+    return kStandard.find(*problem.operation, DeviceKind::cpu, "1")->prepare(problem, operands, device);
 }
 
 /// The sound launch with `spoil` in place of its run, which it is given.
@@ -42,7 +44,7 @@ Launch spoiled(const char* name, const Problem& problem, const Operands& operand
                const Spoil& spoil) {
     Launch launch = sound(problem, operands, device);
     launch.level = name;
-    launch.run = [run = std::move(launch.run), spoil] { spoil(run); };
+    launch.run = [run = std::move(launch.run), spoil](Stream stream) { spoil([&] { run(stream); }); };
     return launch;
 }
 
@@ -81,13 +83,13 @@ Launch swapped_columns(const Problem& problem, const Operands& operands, const D
 Launch short_k(const Problem& problem, const Operands& operands, const Device& device) {
     const std::size_t element_bytes = size_of(problem.type);
     const std::size_t row_bytes = static_cast<std::size_t>(problem.k) * element_bytes;
-    const auto* a = static_cast<const std::byte*>(operands.a);
+    const auto* a = operands.a.as<std::byte>();
     auto copy =
         std::make_shared<std::vector<std::byte>>(a, a + static_cast<std::size_t>(problem.m) * row_bytes);
     for (std::size_t end = row_bytes; end <= copy->size(); end += row_bytes)
         std::memset(copy->data() + end - element_bytes, 0, element_bytes);
     Operands shortened = operands;
-    shortened.a = copy->data();
+    shortened.a.data = copy->data();
     return spoiled("broken-short-k", problem, shortened, device, [copy](const auto& run) { run(); });
 }
 
@@ -116,13 +118,13 @@ Launch system_failure(const Problem& problem, const Operands& operands, const De
                    [](const auto&) { throw std::system_error(std::make_error_code(std::errc::io_error)); });
 }
 
-Reasons never(const Problem&, const Device&) {
+Reasons never(const Problem&, const Operands&, const Device&) {
     return {"it never works", "not even on Sundays"};
 }
 
-void add_broken(std::vector<Level>& levels, Operation operation) {
+void add_broken(std::vector<Level>& levels, const Operation& operation) {
     const auto add = [&](std::string_view name, auto prepare, auto unsupported) {
-        levels.push_back({.operation = operation,
+        levels.push_back({.operation = &operation,
                           .device = DeviceKind::cpu,
                           .number = 1000 + static_cast<int>(levels.size()),
                           .name = name,
@@ -134,7 +136,7 @@ void add_broken(std::vector<Level>& levels, Operation operation) {
     add("broken-wrong-element", wrong_element, nullptr);
     add("broken-unwritten-last-row", unwritten_last_row, nullptr);
     add("broken-swapped-columns", swapped_columns, nullptr);
-    if (operation == Operation::multiply) add("broken-short-k", short_k, nullptr);
+    if (&operation == &kMultiply) add("broken-short-k", short_k, nullptr);
     add("broken-other-name", other_name, nullptr);
     add("broken-device-error", device_error, nullptr);
     add("broken-memory-error", memory_error, nullptr);
@@ -148,7 +150,7 @@ void add_broken(std::vector<Level>& levels, Operation operation) {
 int main(int argc, char** argv) {
     const Registry standard = Registry::standard();
     std::vector<Level> levels(standard.levels().begin(), standard.levels().end());
-    add_broken(levels, Operation::transpose);
-    add_broken(levels, Operation::multiply);
-    return cli::run(argc, argv, Registry(std::move(levels)));
+    add_broken(levels, kTranspose);
+    add_broken(levels, kMultiply);
+    return cli::run(argc, argv, Catalog::standard(Registry({&kTranspose, &kMultiply}, std::move(levels))));
 }

@@ -14,6 +14,7 @@ import shlex
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 import warnings
 
@@ -193,7 +194,7 @@ def snapshot(folder):
 class Result:
     def __init__(self, arguments, process, out, err):
         self.arguments, self.code = arguments, process.returncode
-        self.out_bytes, self.out, self.err = out, out.decode(errors="replace"), err.decode(errors="replace")
+        self.out_bytes, self.err_bytes, self.out, self.err = out, err, out.decode(errors="replace"), err.decode(errors="replace")
 
     def json(self):
         return json.loads(self.out)
@@ -229,6 +230,35 @@ def child_setup(file_bytes=None, ignore=()):
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
 
     return setup
+
+
+def wait_for(condition, what):
+    """Waits for the condition, a minute at most."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited in vain for {what}")
+        time.sleep(0.002)
+
+
+def open_for_writing(number, folder):
+    """The descriptors in /proc of what a process has open for writing in the folder, named or not."""
+    found = []
+    descriptors = f"/proc/{number}/fd"
+    try:
+        for name in os.listdir(descriptors):
+            path = os.path.join(descriptors, name)
+            mode = os.lstat(path).st_mode
+            if mode & 0o200 and os.readlink(path).startswith(folder + "/"):
+                found.append(path)
+    except FileNotFoundError:  # it has ended
+        pass
+    return found
+
+
+# A matrix of 300×300 ones in two parts. The tool reads ahead: the first is more than it takes before it opens
+# its output, and it waits for the second.
+SLOW_ONES = (b"%%MatrixMarket matrix array real general\n300 300\n" + b"1\n" * (300 * 300 - 1), b"1\n")
 
 
 class Case(unittest.TestCase):

@@ -5,13 +5,14 @@ import json
 import os
 import re
 import unittest
+import zlib
 
 import numpy as np
 import scipy.sparse
 
-from harness import DTYPES, Case, cases, is_integer, random_values, values_of, write_h5, write_mtx
+from harness import DTYPES, Case, cases, is_integer, random_values, values_of, write_any, write_h5, write_mtx
 
-COMMANDS = ["transpose", "multiply", "bench", "tune", "levels", "info", "devices"]
+COMMANDS = ["transpose", "multiply", "bench", "tune", "levels", "info", "devices", "verify", "compare"]
 
 # What the tool may not load before it needs it: the driver, CUDA libraries, OpenBLAS.
 LAZY = re.compile(r"libcuda|libcublas|libcudart|libnvidia|openblas|libblas|liblapack")
@@ -47,6 +48,7 @@ class Top(Case):
 
     def test_version(self):
         self.assertRegex(self.run_tool("--version").out, r"^\d+\.\d+\.\d+\n$")
+        self.assertEqual(self.run_tool("-V").out, self.run_tool("--version").out)
 
 
 class Levels(Case):
@@ -93,7 +95,10 @@ class Levels(Case):
         for operation in ("transpose", "multiply"):
             for device in ("cpu", "gpu"):
                 ladder = self.listed(operation, "--device", device)
-                self.assertEqual([level["number"] for level in ladder], list(range(1, len(ladder) + 1)))
+                rungs = [level for level in ladder if level["role"] == "rung"]
+                self.assertEqual([level["number"] for level in rungs], list(range(1, len(rungs) + 1)))
+                others = {(level["role"], level["number"]) for level in ladder if level not in rungs}
+                self.assertLessEqual(others, {("vendor", None)})
                 self.assertEqual(len({level["name"] for level in ladder}), len(ladder))
                 self.assertTrue(all(level["op"] == operation and level["device"] == device for level in ladder))
 
@@ -110,7 +115,7 @@ class Levels(Case):
     def test_table_has_every_level(self):
         text = self.run_tool("levels", "-v").out
         for level in self.listed():
-            start = rf"^{level['op']} +{level['device']} +{level['number']} +{level['name']} "
+            start = rf"^{level['op']} +{level['device']} +{level['number'] or '-'} +{level['name']} "
             pattern = start + ".*" + re.escape(level["removes"])
             self.assertRegex(text, re.compile(pattern, re.MULTILINE))
 
@@ -204,6 +209,19 @@ class Info(Case):
                 extremes = [found["smallest"], found["largest"], found["largest_magnitude"]]
                 self.assertEqual(extremes, [values.min().item(), values.max().item(), np.abs(wide).max()], name)
                 self.assertEqual({type(value) for value in extremes}, {int if is_integer(name) else float}, name)
+
+    def test_hash(self):
+        """Of the elements, whatever they are stored in."""
+        array = random_values("f64", (7, 5))
+        expected = f"crc32:{zlib.crc32(array.tobytes()):08x}"
+        write_h5(self.path("a.h5"), array, chunks=(3, 2), compression=4)
+        write_any(self.path("a.mtx"), array, "f64")
+        for file in ("a.h5", "a.mtx"):
+            (matrix,) = self.info(file, "--stats")
+            self.assertEqual(matrix["hash"], expected)
+            self.assertIn(expected, self.run_tool("info", file, "--stats").out)
+            (matrix,) = self.info(file)
+            self.assertNotIn("hash", matrix)
 
     def test_integer_extremes_are_exact(self):
         """Integers that a double rounds, as integers in JSON and in the table."""
@@ -299,6 +317,25 @@ class Info(Case):
             file.write("words\n")
         for path, words in [("nowhere.h5", "No such file"), (".", "directory"), ("words.txt", "no known format")]:
             self.assert_says(self.run_tool("info", path, code=3), path, words)
+
+
+class Explain(Case):
+    def test_a_level_is_explained_by_its_section(self):
+        text = self.run_tool("levels", "multiply", "--explain", "unrolled").out
+        self.assertIn("multiply, gpu level 9: unrolled", text)
+        self.assertIn("no address arithmetic", text)
+        self.assertNotIn("###", text)
+
+    def test_every_level_has_a_section(self):
+        for level in self.run_tool("levels", "--json").json()["levels"]:
+            words = ["levels", level["op"], "--explain", level["name"], "-d", level["device"], "--json"]
+            (found,) = self.run_tool(*words).json()["levels"]
+            self.assertGreater(len(found["section"]), 30)
+
+    def test_refusals(self):
+        self.run_tool("levels", "multiply", "--explain", "no-such-level", code=2)
+        self.run_tool("levels", "--explain", "tiled", code=2)
+        self.run_tool("levels", "multiply", "--explain", "tiled", "--size", "4", code=2)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,17 @@
 Nothing may be left half written: after a failure the folder is as it was before the run.
 """
 
+import contextlib
 import fcntl
 import glob
 import gzip
+import itertools
 import json
 import os
 import re
+import shutil
 import signal
+import struct
 import subprocess
 import time
 import unittest
@@ -18,17 +22,10 @@ import h5py
 import numpy as np
 import scipy.io
 
-from harness import Case, child_setup, random_values, read_h5, read_mtx, snapshot, write_h5, write_mtx
+from harness import (SLOW_ONES, Case, child_setup, digest, open_for_writing, random_values, read_h5, read_mtx,
+                     snapshot, wait_for, write_h5, write_mtx)
 
 WITHOUT_ROOTS_POWERS = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
-
-
-def wait_for(condition, what):
-    deadline = time.monotonic() + 60
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited in vain for {what}")
-        time.sleep(0.002)
 
 
 class OutputCase(Case):
@@ -76,6 +73,51 @@ class Existing(OutputCase):
         os.umask(umask)
         self.assertEqual([oct(mode) for mode in modes], [oct(0o640), oct(0o666 & ~umask)])
 
+    def test_keeps_its_owner_list_and_attributes(self):
+        self.write_old()
+        path = self.path("out.h5")
+        os.chmod(path, 0o640)
+        try:
+            os.setxattr(path, "user.note", b"kept")
+            # The owner rw-, user 12345 rw-, the group r--, their mask rw-, others ---; as the system stores it.
+            entries = [(1, 6, 2**32 - 1), (2, 6, 12345), (4, 4, 2**32 - 1), (16, 6, 2**32 - 1), (32, 0, 2**32 - 1)]
+            acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+            os.setxattr(path, "system.posix_acl_access", acl)
+        except OSError as error:
+            self.skipTest(f"the file system keeps no lists: {error}")
+        if os.geteuid() == 0:
+            os.chown(path, 4321, 4321)
+        owner = os.stat(path).st_uid
+        for storage in ([], ["--deflate", "1"]):
+            self.run_tool("transpose", "a.h5", "-o", "out.h5", "--force", *storage)
+            self.assertEqual(os.getxattr(path, "user.note"), b"kept")
+            self.assertEqual(os.getxattr(path, "system.posix_acl_access"), acl)
+            self.assertEqual(oct(os.stat(path).st_mode & 0o777), oct(0o660))
+            self.assertEqual(os.stat(path).st_uid, owner)
+
+    def test_says_beforehand_whose_file_it_will_be(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can give a file away")
+        self.write_old()
+        os.chown(self.path("out.h5"), 4321, 4321)
+        os.chmod(self.path("out.h5"), 0o660)
+        before = ["setpriv", "--bounding-set=-chown"]
+        dry = self.run_tool("transpose", "a.h5", "-o", "out.h5", "--force", "--dry-run", before=before)
+        result = self.run_tool("transpose", "a.h5", "-o", "out.h5", "--force", before=before)
+        for said in (dry, result):
+            self.assert_says(said, "out.h5: its owner 4321:4321 cannot be kept")
+        self.assertLess(result.err.index("owner"), result.err.index("verification"))
+        status = os.stat(self.path("out.h5"))
+        self.assertEqual((status.st_uid, oct(status.st_mode & 0o777)), (0, oct(0o600)))
+
+    def test_that_cannot_be_read_to_add_to(self):
+        write_h5(self.path("closed.h5"), self.matrix)
+        os.chmod(self.path("closed.h5"), 0o200)
+        before = WITHOUT_ROOTS_POWERS if os.geteuid() == 0 else []
+        for dry in ([], ["--dry-run"]):
+            result = self.run_tool("transpose", "a.h5", "-o", "closed.h5:/new", *dry, code=4, before=before)
+            self.assert_says(result, "closed.h5", "Permission denied")
+
     def test_link_stays_a_link(self):
         self.write_old("target.h5")
         os.symlink("target.h5", self.path("out.h5"))
@@ -113,6 +155,15 @@ class Extended(OutputCase):
         self.assert_same_bits(read_h5(self.path("out.h5"), "old")[1], self.matrix)
         self.assertEqual(sorted(os.listdir(self.folder)), ["a.h5", "a.mtx", "out.h5"])
 
+    def test_a_slash_at_the_end_names_the_same_dataset(self):
+        """As it does for inputs."""
+        self.run_tool("transpose", "out.h5:/old/", "-o", "new.h5:/group/x/")
+        self.run_tool("transpose", "a.h5", "-o", "out.h5:/group/y//")
+        for name, dataset in (("new.h5", "group/x"), ("out.h5", "group/y")):
+            self.assert_same_bits(read_h5(self.path(name), dataset)[1], self.matrix.T.copy())
+        self.check_refused(4, ["/old", "exists"], "transpose", "a.h5", "-o", "out.h5:/old/")
+        self.check_refused(2, ["'//' names no dataset"], "transpose", "a.h5", "-o", "out.h5://")
+
     def test_a_dataset_that_exists_is_refused(self):
         self.check_refused(4, ["out.h5", "/old", "exists"], "transpose", "a.h5", "-o", "out.h5:/old")
 
@@ -123,6 +174,87 @@ class Extended(OutputCase):
     def test_a_failure_leaves_the_file(self):
         write_h5(self.path("big.h5"), random_values("f64", (300, 300)))
         self.check_refused(4, ["out.h5"], "transpose", "big.h5", "-o", "out.h5:/new", file_bytes=100_000)
+
+
+class SameBytes(OutputCase):
+    def test_the_same_run_gives_the_same_file(self):
+        write_h5(self.path("big.h5"), random_values("f32", (700, 900), span=3).round(1))
+        write_h5(self.path("start.h5"), self.matrix, dataset="old")
+        for name in ("new.h5", "new.h5:/old/new", "extended.h5:/new"):
+            for storage in (["--chunk", "64x32", "--deflate", "1", "--shuffle"], ["--chunk", "50x70"], []):
+                digests = set()
+                for _ in range(4):
+                    shutil.copy(self.path("start.h5"), self.path("extended.h5"))
+                    with contextlib.suppress(FileNotFoundError):
+                        os.remove(self.path("new.h5"))
+                    self.run_tool("transpose", "big.h5", "-o", name, "--threads", "4", *storage)
+                    digests.add(digest(self.path(name.split(":")[0])))
+                self.assertEqual(len(digests), 1, (name, storage))
+
+
+class DamagedExtension(OutputCase):
+    """Adding to a damaged file adds what is found there afterwards, or leaves the file as it is."""
+
+    names = [letter * 4 for letter in "ABCDEFG"]
+
+    def damaged(self, content):
+        with open(self.path("m.h5"), "wb") as file:
+            file.write(content)
+
+    def extend(self, dataset):
+        """The exit code of adding to m.h5. What was added is right where that is 0, else nothing changes."""
+        before = snapshot(self.folder)
+        result = self.run_tool("transpose", "a.h5", "-o", f"m.h5:/{dataset}", "--force", code=None)
+        if result.code == 0:
+            self.assert_same_bits(read_h5(self.path("m.h5"), dataset)[1], self.matrix.T.copy(), str(result))
+        else:
+            self.assertEqual(snapshot(self.folder), before, str(result))
+            self.assertEqual(result.code, 4, str(result))
+        return result
+
+    def test_two_links_of_one_name(self):
+        with h5py.File(self.path("m.h5"), "w") as file:
+            for name in self.names:
+                file[name] = self.matrix
+        with open(self.path("m.h5"), "rb") as file:
+            sound = file.read()
+        refused = 0
+        for kept, renamed in itertools.permutations(self.names, 2):
+            self.assertEqual(sound.count(renamed.encode()), 1)
+            self.damaged(sound.replace(renamed.encode(), kept.encode()))
+            result = self.extend(kept)
+            refused += "what was written is not found by this name" in result.err
+        self.assertGreater(refused, 5)
+
+    def test_data_behind_the_end_that_the_file_says_it_has(self):
+        """HDF5 would give that space out again, and what lies there would be lost."""
+        write_h5(self.path("m.h5"), self.matrix, dataset="old")
+        with open(self.path("m.h5"), "rb") as file:
+            content = bytearray(file.read())
+        end = content.find(len(content).to_bytes(8, "little"))
+        content[end : end + 8] = (len(content) - 1000).to_bytes(8, "little")
+        self.damaged(content)
+        before = snapshot(self.folder)
+        for dry in ([], ["--dry-run"]):
+            result = self.run_tool("transpose", "a.h5", "-o", "m.h5:/new", *dry, code=4)
+            self.assert_says(result, "m.h5:/new: the file has", "damaged")
+        self.assertEqual(snapshot(self.folder), before)
+
+    def test_random_damage(self):
+        with h5py.File(self.path("m.h5"), "w") as file:
+            for name in self.names:
+                file[name] = self.matrix[:2, :2]  # few data, so that the damage is elsewhere
+        with open(self.path("m.h5"), "rb") as file:
+            sound = file.read()
+        random = np.random.default_rng(7)
+        codes = []
+        for _ in range(100):
+            content = bytearray(sound)
+            for _ in range(random.integers(1, 4)):
+                content[random.integers(len(content))] = random.integers(256)
+            self.damaged(content)
+            codes.append(self.extend(self.names[random.integers(len(self.names))]).code)
+        self.assertEqual(set(codes), {0, 4})
 
 
 class SameAsInput(OutputCase):
@@ -218,8 +350,60 @@ class FullDisk(OutputCase):
 
     def test_limit_of_the_file_size_of_the_log(self):
         with open(self.path("log.jsonl"), "w", encoding="ascii") as file:
-            file.write("x" * 100 + "\n")
+            file.write("{" + "x" * 99 + "\n")
         self.check_refused(4, ["log.jsonl"], "transpose", "a.h5", "--log", "log.jsonl", file_bytes=101)
+
+
+class Log(OutputCase):
+    """It is checked as an output is, before anything runs."""
+
+    def check_log(self, log, words, *arguments, **options):
+        for dry in ([], ["--dry-run"]):
+            with self.subTest(log=log, dry=dry):
+                result = self.check_refused(4, [log, *words], *arguments, "--log", log, *dry, **options)
+                self.assertNotIn("verification", result.err)
+
+    def test_that_cannot_be_written(self):
+        os.mkdir(self.path("folder"))
+        with open(self.path("other.csv"), "w", encoding="ascii") as file:
+            file.write("other,columns\r\n")
+        self.check_log("nowhere/log.jsonl", ["No such file"], "transpose", "a.h5", "-o", "out.h5")
+        self.check_log("folder", ["Is a directory"], "transpose", "a.h5", "-o", "out.h5")
+        self.check_log("other.csv", ["header"], "transpose", "a.h5", "-o", "out.h5")
+        with open(self.path("closed"), "w", encoding="ascii"):
+            os.chmod(self.path("closed"), 0o400)
+        self.check_log("closed", ["Permission denied"], "transpose", "a.h5", "-o", "out.h5",
+                       before=WITHOUT_ROOTS_POWERS if os.geteuid() == 0 else [])
+
+    def test_that_leads_to_the_output(self):
+        os.symlink("out.h5", self.path("dangling"))
+        os.mkdir(self.path("sub"))
+        os.symlink("..", self.path("sub/up"))
+        self.check_log("dangling", ["same file", "out.h5"], "transpose", "a.h5", "-o", "out.h5")
+        self.check_log("sub/up/out.mtx", ["same file", "out.mtx"], "transpose", "a.h5", "-o", "out.mtx")
+        self.check_log("sub/up/dangling", ["same file"], "transpose", "a.h5", "-o", "sub/../out.h5")
+        self.write_old()
+        os.link(self.path("out.h5"), self.path("twin"))
+        self.check_log("twin", ["same file"], "transpose", "a.h5", "-o", "out.h5", "--force")
+        self.check_log("a.mtx", ["no log"], "transpose", "nothing.h5")  # not even that of a run that fails
+
+    def test_that_is_an_input_or_a_piece_of_one(self):
+        self.matrix.tofile(self.path("raw"))
+        with h5py.File(self.path("external.h5"), "w") as file:
+            file.create_dataset("A", self.matrix.shape, np.float64, external=[("raw", 0, h5py.h5f.UNLIMITED)])
+        layout = h5py.VirtualLayout(self.matrix.shape, np.float64)
+        layout[:] = h5py.VirtualSource("a.h5", "A", self.matrix.shape)
+        with h5py.File(self.path("virtual.h5"), "w") as file:
+            file.create_virtual_dataset("A", layout)
+        with h5py.File(self.path("linking.h5"), "w") as file:
+            file["A"] = h5py.ExternalLink("a.h5", "/A")
+        os.link(self.path("a.h5"), self.path("twin"))
+        for log, name in (("raw", "external.h5"), ("twin", "virtual.h5"), ("twin", "linking.h5:/A"), ("twin", "a.h5")):
+            self.check_log(log, ["cannot append to the log"], "transpose", name, "--allow-external")
+        # What begins as a log may still be a piece.
+        with open(self.path("raw"), "r+b") as file:
+            file.write(b"{")
+        self.check_log("raw", ["same file"], "transpose", "external.h5", "--allow-external")
 
 
 class ClosedPipe(OutputCase):
@@ -265,6 +449,15 @@ class ClosedPipe(OutputCase):
         os.remove(self.path("runs.jsonl"))
         self.assertEqual(snapshot(self.folder), before)
 
+    def test_without_standard_streams_nothing_is_printed_into_the_output(self):
+        script = '"$0" transpose a.h5 -o out.h5 --json -v <&- >&- 2>&-'
+        process = subprocess.run(["sh", "-c", script, self.tool], cwd=self.folder,
+                                 env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
+        self.assertEqual(process.returncode, 4)  # the record is not printed
+        self.assert_same_bits(read_h5(self.path("out.h5"))[1], self.matrix.T.copy())
+        self.run_tool("transpose", "a.h5", "-o", "same.h5")
+        self.assertEqual(digest(self.path("out.h5")), digest(self.path("same.h5")))
+
     def test_no_standard_output_at_all(self):
         process = subprocess.run(["sh", "-c", '"$0" transpose a.h5 -o - >&-', self.tool], cwd=self.folder,
                                  capture_output=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
@@ -274,21 +467,19 @@ class ClosedPipe(OutputCase):
 class Signals(OutputCase):
     """A signal ends the run with the status of that signal (a shell shows 128 + n) and leaves no trace."""
 
-    # The tool reads ahead, so the part sent first is more than it takes before it opens its output.
     size = 300
-    first = b"%%MatrixMarket matrix array real general\n300 300\n" + b"1\n" * (size * size - 1)
-    rest = b"1\n"
+    first, rest = SLOW_ONES
 
-    def wait_for_temporary(self, before, count=1):
-        wait_for(lambda: len(os.listdir(self.folder)) >= len(before) + count, "the temporary file")
+    def wait_for_output(self, number):
+        wait_for(lambda: open_for_writing(number, self.folder), "the output")
 
     def start_reading(self, *arguments, **options):
-        """A run that has made its temporary file and waits for the rest of its input."""
+        """A run that has opened its output and waits for the rest of its input."""
         before = snapshot(self.folder)
         process = self.start("transpose", "-", *arguments, **options)
         process.stdin.write(self.first)
         process.stdin.flush()
-        self.wait_for_temporary(before)
+        self.wait_for_output(process.pid)
         return before, process
 
     def test_while_reading(self):
@@ -311,9 +502,10 @@ class Signals(OutputCase):
                                   stderr=subprocess.DEVNULL, preexec_fn=child_setup()) as shell:
                 shell.stdin.write(self.first)
                 shell.stdin.flush()
-                self.wait_for_temporary(before)
                 with open(f"/proc/{shell.pid}/task/{shell.pid}/children", encoding="ascii") as children:
-                    os.kill(int(children.read()), number)
+                    tool = int(children.read())
+                self.wait_for_output(tool)
+                os.kill(tool, number)
                 shell.wait(timeout=60)
             self.assertEqual(shell.returncode, 128 + number)
             self.assertEqual(snapshot(self.folder), before)
@@ -334,31 +526,30 @@ class Signals(OutputCase):
                 self.assertEqual(snapshot(self.folder), before)
 
     def test_while_writing_a_file(self):
-        """As soon as the temporary file grows. A run that was quicker than that is tried again, larger."""
+        """As soon as the output grows. A run that was quicker than that is tried again, larger."""
         for output in ("out.mtx", "out.h5"):
             self.write_old(output)
             for size in (1200, 2400, 4800):
                 write_h5(self.path("big.h5"), np.zeros((size, size)) + 1 / 3)
                 before = snapshot(self.folder)
-                if self.interrupt_write(output, before):
+                if self.interrupt_write(output):
                     break
                 self.write_old(output)
             else:
                 self.skipTest("every write was over before it could be interrupted")
             self.assertEqual(snapshot(self.folder), before)
 
-    def interrupt_write(self, output, before):
+    def interrupt_write(self, output):
         """Whether the run was still going when the signal came."""
 
         def growing():
-            with os.scandir(self.folder) as entries:
-                sizes = [entry.stat().st_size for entry in entries if entry.name not in before]
+            sizes = [os.stat(path).st_size for path in open_for_writing(process.pid, self.folder)]
             return any(size > 4096 for size in sizes) or process.poll() is not None
 
         process = self.start("transpose", "big.h5", "-o", output, "--force", "--verify", "none")
         try:
-            wait_for(growing, "the temporary file to grow")
-        except FileNotFoundError:  # renamed while it was looked at
+            wait_for(growing, "the output to grow")
+        except FileNotFoundError:  # closed while it was looked at
             pass
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
@@ -526,8 +717,8 @@ class Odds(OutputCase):
         self.assertEqual([(matrix["path"], matrix["rows"]) for matrix in listed], [("a\ufffd.h5", len(self.matrix))])
 
     def test_error_of_the_run_outlives_that_of_the_log(self):
-        result = self.run_tool("transpose", "nothing.h5", "--log", "nowhere/log.jsonl", "--json", code=3)
-        self.assert_says(result, "nothing.h5: No such file", "nowhere/log.jsonl")
+        result = self.run_tool("transpose", "nothing.h5", "--log", "/dev/full", "--json", code=3)
+        self.assert_says(result, "nothing.h5: No such file", "/dev/full")
         self.assertEqual(result.json()["exit_code"], 3)
 
     def test_names_with_odd_characters(self):

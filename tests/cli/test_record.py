@@ -25,7 +25,9 @@ FIXED = {
     "kernel_ms": {"samples": list, "median": NUMBER, "min": NUMBER, "max": NUMBER},
     "kernel_bytes": NUMBER, "kernel_flops": NUMBER,
     "effective_bandwidth_gbps": NUMBER, "gflops": (*NUMBER, type(None)),
-    "verification": {"mode": str, "verdict": str, "worst_ratio": NUMBER, "mismatches": int},
+    "verification": {"mode": str, "verdict": str, "worst_ratio": NUMBER, "expected_ratio": NUMBER,
+                     "mismatches": int, "rows_recomputed": int, "rms_error": (*NUMBER, type(None)),
+                     "detects": (dict, type(None))},
     "exit_code": int,
 }
 MATRIX = {"path": str, "dataset": (str, type(None)), "format": str, "rows": int, "cols": int, "type": str, "hash": str}

@@ -1,13 +1,16 @@
 """Transposes of every type from and to every format: bit for bit what NumPy gives."""
 
 import gzip
+import math
+import subprocess
 import unittest
 
 import h5py
 import numpy as np
+import scipy.io
 import scipy.sparse
 
-from harness import (DTYPES, FIELD_TYPE, FREE_AT_ONCE, Case, cases, encode, levels, random_bits, random_values,
+from harness import (DTYPES, FIELD_TYPE, FREE_AT_ONCE, Case, cases, digest, encode, levels, random_bits, random_values,
                      read_any, read_h5, read_mtx, same_bits, values_of, write_any, write_h5, write_mtx)
 
 # Shapes beside the ordinary: empty ones, single rows and columns, and just past the tiles.
@@ -135,6 +138,35 @@ class MatrixMarketIn(Case):
             self.assert_same_bits(read_any(self.path(output))[1], expected, output)
 
 
+class CompressedOut(Case):
+    """A name that ends in .gz gets gzip, of one member or several, that others inflate."""
+
+    def check(self, name, *arguments):
+        matrix = random_values("f64", (300, 401), span=100)
+        write_h5(self.path("in.h5"), matrix)
+        self.run_tool("transpose", "in.h5", "-o", name, *arguments)
+        subprocess.run(["gzip", "--test", self.path(name)], check=True)
+        np.testing.assert_array_equal(scipy.io.mmread(self.path(name)), matrix.T)
+        self.run_tool("transpose", name, "-o", "back.h5")
+        self.assert_same_bits(read_h5(self.path("back.h5"))[1], matrix)
+
+    def test_by_extension(self):
+        self.check("out.mtx.gz", "--threads", "2")
+
+    def test_by_format(self):
+        self.check("out.mtx.gz", "--to", "matrix-market")
+
+    def test_what_exists_is_replaced_whole_or_not(self):
+        self.check("out.mtx.gz")
+        before = digest(self.path("out.mtx.gz"))
+        self.run_tool("transpose", "in.h5", "-o", "out.mtx.gz", code=4)
+        self.assertEqual(digest(self.path("out.mtx.gz")), before)
+
+    def test_plain_on_standard_output(self):
+        write_h5(self.path("in.h5"), np.eye(2))
+        self.assertTrue(self.run_tool("transpose", "in.h5", "-o", "-").out.startswith("%%MatrixMarket"))
+
+
 class Text(Case):
     """Matrix Market that SciPy does not write, and ways for text to come and go."""
 
@@ -161,6 +193,38 @@ class Text(Case):
     def test_duplicates_are_added(self):
         text = "%%MatrixMarket matrix coordinate real general\n2 2 3\n1 2 1.5\n2 1 4\n1 2 2\n"
         self.check_input(text.encode(), expected=np.array([[0, 4], [3.5, 0]]))
+
+    def test_a_sum_of_duplicates_is_rounded_once(self):
+        """4096 ones: added in the type, f16 would stay at 2048 and bf16 at 256. Of other numbers the oracle is
+        the exact sum of the doubles that the text means."""
+        ones = b"%%MatrixMarket matrix coordinate pattern general\n1 1 4096\n" + b"1 1\n" * 4096
+        for name in ("f16", "bf16", "f32", "i16", "c64"):
+            with self.subTest(name):
+                self.check_input(ones, "-t", name, "--force", expected=encode(name, np.array([[4096.0]])))
+        numbers = np.random.default_rng(3).standard_normal(3000) * np.logspace(-3, 3, 3000)
+        places = np.random.default_rng(4).integers(1, 6, (3000, 2))
+        lines = "".join(f"{i} {j} {value!r}\n" for (i, j), value in zip(places.tolist(), numbers.tolist()))
+        text = f"%%MatrixMarket matrix coordinate real general\n5 5 3000\n{lines}".encode()
+        sums = np.array([[math.fsum(numbers[(places == (i, j)).all(1)]) for j in range(1, 6)] for i in range(1, 6)])
+        for name, content in [("f64", text), ("f32", text), ("f16", text), ("f32", gzip.compress(text))]:
+            with self.subTest(name):
+                self.check_input(content, "-t", name, "--force", "--threads", "2", expected=encode(name, sums.T))
+
+    def test_only_the_sum_of_duplicates_has_to_fit(self):
+        text = b"%%%%MatrixMarket matrix coordinate %s general\n1 1 3\n"
+        self.check_input(text % b"integer" + b"1 1 100\n1 1 100\n1 1 -100\n", "-t", "i8",
+                         expected=np.array([[100]], np.int8))
+        self.check_input(text % b"real" + b"1 1 1e308\n1 1 1e308\n1 1 -1e308\n", "--force",
+                         expected=np.array([[1e308]]))
+
+    def test_duplicates_from_a_pipe(self):
+        """They are added in the widest type, and refused where a second reading would be needed."""
+        text = b"%%MatrixMarket matrix coordinate real general\n1 1 2\n1 1 0.5\n1 1 1.25\n"
+        self.run_tool("transpose", "-", "-o", "out.h5", stdin=text)
+        self.assert_same_bits(read_h5(self.path("out.h5"))[1], np.array([[1.75]]))
+        refused = self.run_tool("transpose", "-", "-t", "f32", stdin=text, code=3)
+        self.assert_says(refused, "standard input: found several entries for one element, which can only be added in "
+                         "f32 in a second reading; expected a file, or no --type")
 
     def test_pattern(self):
         text = "%%MatrixMarket matrix coordinate pattern general\n2 3 2\n1 3\n2 1\n"
@@ -218,7 +282,7 @@ class Levels(Case):
         for index, shape in enumerate(SHAPES):
             matrix = random_bits(name, shape, seed=index)
             write_h5(self.path("in.h5"), matrix, name)
-            asked = [level["name"], str(level["number"])][index % 2]
+            asked = [level["name"], str(level["number"] or level["name"])][index % 2]
             record = self.record("transpose", "in.h5", "-o", "out.h5", "--force", "-d", "cpu", "-l", asked)
             self.assertEqual((record["level_requested"], record["level"]), (asked, level["name"]))
             self.assert_same_bits(read_h5(self.path("out.h5"))[1], matrix.T.copy(), f"{shape}")

@@ -290,7 +290,7 @@ def layouts(cases):
     cases.reads("no_rows", "layouts.h5", np.zeros((0, 4), np.float32), "f32", "/no_rows")
     cases.reads("no_columns", "layouts.h5", np.zeros((4, 0), np.float32), "f32", "/no_columns")
     cases.reads("big_fill", "layouts.h5", np.full((3, 3), 1.5, np.float32), "f32", "/big_fill")
-    cases.fails("several", "layouts.h5", 3, "/contiguous  37x23 f64")
+    cases.fails("several", "layouts.h5", 3, "/contiguous 37x23 f64")
     cases.fails("absent", "layouts.h5", 3, "there is no 'nothing'; the file holds", "/nothing")
     cases.fails("inside_a_dataset", "layouts.h5", 3, "is no group", "/contiguous/x")
 
@@ -354,7 +354,7 @@ def names_and_shapes(cases):
     cases.fails("three_dimensions", "groups.h5", 3, "3 dimensions (2x3x4), expected 2", "/cube")
     cases.fails("text", "groups.h5", 3, "holds text, expected numbers", "/t")
     cases.fails("group", "groups.h5", 3, "is a group", "/a/b")
-    cases.fails("column_is_ambiguous", "groups.h5", 3, "/v  5x1 f64", "-", "column")
+    cases.fails("column_is_ambiguous", "groups.h5", 3, "/v 5x1 f64", "-", "column")
     with h5py.File(cases.path("not_numeric.h5"), "w") as out:
         out.create_dataset("strings", (2, 2), h5py.string_dtype())
         out.create_dataset("pairs", (2, 2), [("x", "f4"), ("y", "i4"), ("z", "f4")])
@@ -692,17 +692,15 @@ def damaged(cases):
         file.write(data)
     cases.fails("endless_heap", "heap.h5", 3, "heap.h5")
     wrong_chunk_sizes(cases)
-    harmed_windows(cases)
+    windows(cases)
     wrong_size_parts(cases)
     wrong_size_shapes(cases)
     empty_chunks(cases)
     chunks_outside(cases)
     chunks_of_no_bytes(cases)
     endless_filters(cases)
-    damaged_filters(cases)
+    library_filters(cases)
     damaged_parts(cases)
-    damaged_parameters(cases)
-    reserved_filters(cases)
     endless_chunks(cases)
     fill_times(cases)
     lzf_in_the_library(cases)
@@ -730,11 +728,11 @@ def damaged(cases):
         parts.create_dataset("ir", data=np.arange(4, dtype="u8"), chunks=(1 << 19,), maxshape=(None,), compression=1)
         parts["data"] = np.ones(4)
     virtual_of(cases, "memory_piece.h5", "library_memory.h5:/scale", (1024, 1024), "i4", np.s_[:2, :2])
-    cases.fails("memory_piece", "memory_piece.h5", 6, "needs 36.69 MiB", "/A", f"external limit={35 << 20}")
-    cases.reads("memory_piece_enough", "memory_piece.h5", numbers[:2, :2], "i32", "/A", f"external limit={37 << 20}")
-    cases.fails("memory_sparse", "library_memory.h5", 6, "reading a chunk of a part of the sparse matrix needs 12.00 MiB", "/sparse", f"limit={11 << 20}")
+    cases.fails("memory_piece", "memory_piece.h5", 6, "needs 16.69 MiB", "/A", f"external limit={16 << 20}")
+    cases.reads("memory_piece_enough", "memory_piece.h5", numbers[:2, :2], "i32", "/A", f"external limit={17 << 20}")
+    cases.fails("memory_sparse", "library_memory.h5", 6, "/sparse/ir: reading chunks of 524288x1 needs 8.50 MiB", "/sparse", f"limit={8 << 20}")
     cases.reads("memory_sparse_enough", "library_memory.h5", np.eye(4), "f64", "/sparse", f"limit={13 << 20}")
-    for name, limit in (("scale", 35 << 20), ("12_bits", 5 << 20), ("nbit", 17 << 20)):
+    for name, limit in (("scale", 19 << 20), ("12_bits", 11 << 20), ("nbit", 11 << 20)):
         cases.fails(f"library_memory_{name}", "library_memory.h5", 6, "reading chunks of 1024x1024 needs", "/" + name,
                     f"limit={limit}")
     with h5py.File(cases.path("huge.h5"), "w") as out:
@@ -796,9 +794,7 @@ def too_few_bytes(cases):
             virtual_of(cases, "virtual_" + file, file, values.shape, "f8")
             for name, options in ((file, "-"), ("virtual_" + file, "external")):
                 if size != 180:
-                    own = kind == "contiguous" and options == "-"  # read by the project itself
-                    words = f"the file has only {size} for it" if own else f"its data take {size} bytes in the file"
-                    cases.fails(name[:-3], name, 3, words, "-", options)
+                    cases.fails(name[:-3], name, 3, f"its data take {size} bytes in the file", "-", options)
                 else:
                     cases.reads(name[:-3], name, values.astype("f8" if options == "external" else "f4"),
                                 "f64" if options == "external" else "f32", "-", options)
@@ -811,10 +807,12 @@ def too_few_bytes(cases):
         set_storage_bytes(cases.path(file), "A/data", 32)
         cases.fails(file[:-3], file, 3, "its data take 32 bytes in the file", "/A")
     numbers = np.arange(45, dtype="i2").reshape(5, 9)
-    for name, userblock, cut in (("sound", 512, 0), ("cut", 0, 89), ("cut_userblock", 512, 1)):
-        file = f"end_{name}.h5"
+    ends = (("sound", 512, 0), ("cut", 0, 89), ("cut_userblock", 512, 1))
+    kinds = (("", h5py.h5t.STD_I16LE), ("_12_bits", twelve_bits()))  # read by the project's threads, and by HDF5
+    for (name, userblock, cut), (word, kind) in ((end, kind) for end in ends for kind in kinds):
+        file = f"end_{name}{word}.h5"
         with h5py.File(cases.path(file), "w", userblock_size=userblock) as out:
-            made = h5py.h5d.create(out.id, b"A", twelve_bits(), h5py.h5s.create_simple(numbers.shape))
+            made = h5py.h5d.create(out.id, b"A", kind, h5py.h5s.create_simple(numbers.shape))
             made.write(h5py.h5s.ALL, h5py.h5s.ALL, numbers)
             last = made.get_offset() + numbers.nbytes
         if cut:
@@ -871,72 +869,50 @@ def wrong_chunk_sizes(cases):
     """Chunks without filters whose index says that they are longer or shorter than they are; both where they balance.
     HDF5 gives what is in memory behind the shorter ones. Small numbers: bytes that are left out would be zeros."""
     values = (np.arange(64) % 7 + 1).reshape(8, 8)
-    shifted = twelve_bits(h5py.h5t.STD_I16BE)
-    shifted.set_offset(1)  # else HDF5 only reverses their bytes
-    kinds = {"plain": (h5py.h5t.IEEE_F64LE, 8), "converted": (shifted, 2)}
     harms = {"long": (1, 9, 1, 1), "short": (1, 1, 1 / 8, 1), "balanced": (1 / 8, 15 / 8, 1, 1), "nothing": (0, 2, 1, 1),
              "empty": (0, 0, 0, 0)}
-    for kind, (type_id, element) in kinds.items():
-        for edge, extent in (("", 8), ("_edge", 6)):
-            for harm, factors in harms.items():
-                name = f"chunk_{kind}{edge}_{harm}"
-                part = np.ascontiguousarray(values[:extent, :extent], "f8" if kind == "plain" else "i8")
-                with h5py.File(cases.path(name + ".h5"), "w", libver="earliest") as out:
-                    filtered(out, "A", type_id, part, lambda creation: None)
-                    out["padding"] = np.zeros(200)
-                set_chunk_sizes(cases.path(name + ".h5"), 2, 16 * element, [int(16 * element * factor) for factor in factors])
-                words = "cannot be read" if harm == "long" else "takes fewer bytes in the file than its " + str(16 * element)
-                cases.fails(name, name + ".h5", 3, words, "/A")
-                virtual_of(cases, name + "_piece.h5", name + ".h5", part.shape, "f8" if kind == "plain" else "i2")
-                if kind == "plain":
-                    cases.fails(name + "_piece", name + "_piece.h5", 3, words, "/A", "external")
+    for edge, extent in (("", 8), ("_edge", 6)):
+        for harm, factors in harms.items():
+            name = f"chunk_plain{edge}_{harm}"
+            with h5py.File(cases.path(name + ".h5"), "w", libver="earliest") as out:
+                filtered(out, "A", h5py.h5t.IEEE_F64LE, np.ascontiguousarray(values[:extent, :extent], "f8"), lambda creation: None)
+                out["padding"] = np.zeros(200)
+            set_chunk_sizes(cases.path(name + ".h5"), 2, 128, [int(128 * factor) for factor in factors])
+            words = "cannot be read" if harm == "long" else "takes fewer bytes in the file than its 128"
+            cases.fails(name, name + ".h5", 3, words, "/A")
+    shifted = twelve_bits(h5py.h5t.STD_I16BE)
+    shifted.set_offset(1)  # else HDF5 only reverses their bytes
     gaps = h5py.h5t.create(h5py.h5t.COMPOUND, 24)
     gaps.insert(b"r", 4, h5py.h5t.IEEE_F64BE)
     gaps.insert(b"i", 16, h5py.h5t.IEEE_F64BE)
     with h5py.File(cases.path("chunk_sound.h5"), "w", libver="earliest") as out:
-        filtered(out, "converted", kinds["converted"][0], values[:6, :7], lambda creation: None)
+        filtered(out, "converted", shifted, values[:6, :7], lambda creation: None)
         filtered(out, "gaps", gaps, complex_of(values[:6, :7], -values[:6, :7], "c16"), lambda creation: None)
     cases.reads("chunk_converted", "chunk_sound.h5", values[:6, :7].astype("i2"), "i16", "/converted")
     cases.reads("chunk_gaps", "chunk_sound.h5", complex_of(values[:6, :7], -values[:6, :7], "c16"), "c128", "/gaps")
-    # What a virtual dataset does not take of its piece is not looked at.
-    harmed = "chunk_plain_balanced.h5"
-    virtual_of(cases, "window_sound.h5", harmed, (8, 8), "f8", np.s_[4:, :])
-    cases.reads("window_sound", "window_sound.h5", values[4:, :].astype("f8"), "f64", "/A", "external")
-    virtual_of(cases, "window_harmed.h5", harmed, (8, 8), "f8", np.s_[3:7, 2:3])
-    cases.fails("window_harmed", "window_harmed.h5", 3, "the chunk at 0, 0 takes fewer bytes", "/A", "external")
 
 
-def harmed_windows(cases):
-    """Virtual datasets that take parts of a piece, each of whose chunks is damaged in turn: refused where they take something
-    of that chunk, read otherwise."""
+def windows(cases):
+    """Virtual datasets that take parts of a piece in chunks."""
     values = np.arange(64.0).reshape(8, 8)
     swapped = np.vstack((values[4:], values[:4]))
-    chunks = ((0, 0), (0, 4), (4, 0), (4, 4))
-    takes = {"quarter": (values[0:4, 4:8], {1}), "strided": (values[1::4, 2::4], {0, 1, 2, 3}), "column": (values[:, 5:6], {1, 3}),
-             "nested": (swapped[0:4, 0:4], {2}), "rows": (values[[6, 1, 5], :4], {0, 2})}
-    for harmed, place in enumerate(chunks):
-        file = f"harmed_{harmed}.h5"
-        with h5py.File(cases.path(file), "w", libver=NEWEST) as out:
-            made = out.create_dataset("A", data=values, chunks=(4, 4), compression=1)
-            made.id.write_direct_chunk(place, zlib.compress(bytes(100)), filter_mask=0)
-            source = h5py.VirtualSource(made)
-            layouts = {name: h5py.VirtualLayout(expected.shape, "f8") for name, (expected, touched) in takes.items()}
-            layouts["swapped"] = h5py.VirtualLayout((8, 8), "f8")
-            layouts["swapped"][0:4], layouts["swapped"][4:8] = source[4:8], source[0:4]
-            layouts["quarter"][:] = source[0:4, 4:8]
-            layouts["strided"][:] = source[1::4, 2::4]
-            layouts["column"][:] = source[:, 5:6]
-            layouts["nested"][:] = h5py.VirtualSource(".", "swapped", (8, 8))[0:4, 0:4]
-            for to, row in enumerate((6, 1, 5)):
-                layouts["rows"][to] = source[row, :4]
-            for name, layout in layouts.items():
-                out.create_virtual_dataset(name, layout)
-        for name, (expected, touched) in takes.items():
-            if harmed in touched:
-                cases.fails(f"harmed_{harmed}_{name}", file, 3, f"the chunk at {place[0]}, {place[1]} holds 100 bytes", "/" + name,
-                            "external")
-            else:
-                cases.reads(f"harmed_{harmed}_{name}", file, expected, "f64", "/" + name, "external")
+    takes = {"quarter": values[0:4, 4:8], "strided": values[1::4, 2::4], "column": values[:, 5:6],
+             "nested": swapped[0:4, 0:4], "rows": values[[6, 1, 5], :4]}
+    with h5py.File(cases.path("windows.h5"), "w", libver=NEWEST) as out:
+        source = h5py.VirtualSource(out.create_dataset("A", data=values, chunks=(4, 4), compression=1))
+        layouts = {name: h5py.VirtualLayout(expected.shape, "f8") for name, expected in takes.items()}
+        layouts["swapped"] = h5py.VirtualLayout((8, 8), "f8")
+        layouts["swapped"][0:4], layouts["swapped"][4:8] = source[4:8], source[0:4]
+        layouts["quarter"][:] = source[0:4, 4:8]
+        layouts["strided"][:] = source[1::4, 2::4]
+        layouts["column"][:] = source[:, 5:6]
+        layouts["nested"][:] = h5py.VirtualSource(".", "swapped", (8, 8))[0:4, 0:4]
+        for to, row in enumerate((6, 1, 5)):
+            layouts["rows"][to] = source[row, :4]
+        for name, layout in layouts.items():
+            out.create_virtual_dataset(name, layout)
+    for name, expected in takes.items():
+        cases.reads(f"window_{name}", "windows.h5", expected, "f64", "/" + name, "external")
 
 
 def wrong_size_parts(cases):
@@ -996,7 +972,7 @@ def empty_chunks(cases):
 def chunks_outside(cases):
     """Chunks beyond the extents, which make up for what is wrong within: sizes, and chunks that were never written."""
     values = (np.arange(64) % 7 + 1).reshape(8, 8)
-    for kind, (type_id, element) in {"plain": (h5py.h5t.IEEE_F64LE, 8), "converted": (twelve_bits(), 2)}.items():
+    for kind, (type_id, element) in {"plain": (h5py.h5t.IEEE_F64LE, 8)}.items():
         for harm in ("size", "missing"):
             name = f"outside_{kind}_{harm}"
             part = np.ascontiguousarray(values, "f8" if kind == "plain" else "i8")
@@ -1021,9 +997,6 @@ def chunks_outside(cases):
                 file.write(data.replace(struct.pack("<QQQQ", 8, 8, 8, 8), struct.pack("<QQQQ", *half, *half)))
             words = "takes fewer bytes" if harm == "size" else "was never written, and the dataset defines no fill value"
             cases.fails(name, name + ".h5", 3, words, "/A")
-            if kind == "plain":
-                virtual_of(cases, name + "_piece.h5", name + ".h5", half, "f8")
-                cases.fails(name + "_piece", name + "_piece.h5", 3, words, "/A", "external")
 
 
 def filtered(file, name, kind, values, fill, extents=None):
@@ -1052,8 +1025,8 @@ LIBRARY_FILTERS = {  # what HDF5 alone undoes: type, filters
 }
 
 
-def damaged_filters(cases):
-    """Chunks that end too early, or say that they are shorter or longer: HDF5 1.10 reads beyond them without a word."""
+def library_filters(cases):
+    """What HDF5 alone undoes. It does not notice all that can be wrong with a chunk; what it notices is refused."""
     values = (np.arange(64, dtype=np.int32).reshape(8, 8) * 37) % 2048
     types = {"scaleoffset": "i32", "scaleoffset_float": "f64", "nbit": "i16", "szip": "i32", "deflate_12_bits": "i16"}
     with h5py.File(cases.path("library_filters.h5"), "w") as out:
@@ -1061,30 +1034,56 @@ def damaged_filters(cases):
             filtered(out, name, kind, values, fill)
             cases.reads(f"filter_{name}", "library_filters.h5", values.astype(TYPES[types[name]]), types[name], "/" + name)
             whole = filtered(out, name + "_again", kind, values, fill).read_direct_chunk((4, 4))[1]
-            harm = {"cut": whole[:-1] if name == "szip" else whole[:len(whole) * 3 // 4], "head": whole[:5]}
-            if name == "nbit":
-                harm["last"] = whole[:-2]
-            if name.startswith("scaleoffset"):
-                bits = struct.unpack_from("<I", whole)[0]
-                harm["more_bits"] = struct.pack("<I", bits + 3) + whole[4:]
-                harm["last"] = whole[:21 + 16 * bits // 8 - 1]
+            harm = {}
             if name == "szip":
-                harm["less"] = struct.pack("<I", 60) + whole[4:]
-                harm["nothing"] = struct.pack("<I", 64)
+                harm = {"head": whole[:5], "nothing": struct.pack("<I", 64)}
             if name == "deflate_12_bits":
-                harm["short"] = zlib.compress(bytes(30))
-                harm["long"] = zlib.compress(bytes(34))
+                harm = {"cut": whole[:len(whole) * 3 // 4], "head": whole[:5]}
             for how, chunk in harm.items():
                 made = filtered(out, f"{name}_{how}", kind, values, fill)
                 made.write_direct_chunk((4, 4), bytes(chunk), filter_mask=0)
-                cases.fails(f"{name}_{how}", "library_filters.h5", 3, "the chunk at row 5, column 5", f"/{name}_{how}")
+                cases.fails(f"{name}_{how}", "library_filters.h5", 3, "cannot be read", f"/{name}_{how}")
         # Edges that are stored without filters, and a chunk that skips one of two.
         made = filtered(out, "skips", h5py.h5t.STD_I32LE, values,
                         lambda creation: (creation.set_scaleoffset(h5py.h5z.SO_INT, 0), creation.set_deflate(1)))
         made.write_direct_chunk((4, 0), np.ascontiguousarray(values[4:, :4]).tobytes(), filter_mask=3)
         packed = made.read_direct_chunk((0, 0))[1]
         made.write_direct_chunk((0, 0), zlib.decompress(packed), filter_mask=2)
+        # nbit has nothing to leave out of a whole type, and hands on its buffer; a checksum over that.
+        nbit = LIBRARY_FILTERS["nbit"][1]
+        filtered(out, "nbit_whole", h5py.h5t.IEEE_F64LE, values.astype("f8"), nbit)
+        filtered(out, "nbit_checked", h5py.h5t.IEEE_F64LE, values.astype("f8"),
+                 lambda creation: (nbit(creation), creation.set_fletcher32()))
     cases.reads("filter_skips", "library_filters.h5", values, "i32", "/skips")
+    cases.reads("nbit_whole", "library_filters.h5", values.astype("f8"), "f64", "/nbit_whole")
+    cases.reads("nbit_checked", "library_filters.h5", values.astype("f8"), "f64", "/nbit_checked")
+    # HDF5 1.8 left the parameters of scaleoffset that are not used as they were in memory: those behind the ninth.
+    with h5py.File(cases.path("scaleoffset_1_8.h5"), "w", libver="earliest") as out:
+        filtered(out, "A", *LIBRARY_FILTERS["scaleoffset"][:1], values, LIBRARY_FILTERS["scaleoffset"][1])
+        parameters = out["A"].id.get_create_plist().get_filter(0)[2][:16]  # h5py has room for 16 of the 20
+    patch(cases.path("scaleoffset_1_8.h5"), struct.pack("<16I", *parameters),
+          struct.pack("<16I", *parameters[:9], *range(77, 84)))
+    cases.reads("scaleoffset_1_8", "scaleoffset_1_8.h5", values, "i32")
+    # Floating point of 20 bits from the 8th bit on, as the tests of HDF5 have it.
+    floats = np.array([[188.0, -3.5, 0.0625], [1.0, 0.0, -1024.0]], "f4")
+    for name, order in (("little", h5py.h5t.IEEE_F32LE), ("big", h5py.h5t.IEEE_F32BE)):
+        kind = order.copy()
+        kind.set_fields(26, 20, 6, 7, 13)
+        kind.set_offset(7)
+        kind.set_precision(20)
+        kind.set_size(4)
+        kind.set_ebias(31)
+        for filters in ("plain", "nbit"):
+            file = f"float_20_bits_{name}_{filters}.h5"
+            creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            creation.set_chunk((1, 2))
+            if filters == "nbit":
+                nbit(creation)
+            with h5py.File(cases.path(file), "w") as out:
+                made = h5py.h5d.create(out.id, b"A", kind, h5py.h5s.create_simple(floats.shape), dcpl=creation)
+                made.write(h5py.h5s.ALL, h5py.h5s.ALL, floats)
+                assert (out["A"].astype("f4")[()] == floats).all()
+            cases.reads(file[:-3], file, floats, "f32")
 
 
 def damaged_parts(cases):
@@ -1113,41 +1112,16 @@ def damaged_parts(cases):
                 creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
                 creation.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
                 h5py.h5d.create(group.id, b"data", h5py.h5t.IEEE_F64LE, h5py.h5s.create_simple((4,)), dcpl=creation)
-        cases.fails("sparse_virtual", "parts.h5", 3, "a part of it lies in other files", "/sparse_virtual", "external")
+        cases.fails("sparse_virtual", "parts.h5", 3, "/sparse_virtual/data: its data are a virtual dataset", "/sparse_virtual")
+        cases.fails("sparse_missing", "parts.h5", 3, "its piece in not_there.h5 is missing", "/sparse_virtual", "external")
         cases.fails("sparse_unwritten", "parts.h5", 3, "parts of it were never written", "/sparse_unwritten")
         cube = (np.arange(64, dtype=np.int32) % 5).reshape(4, 4, 4)
-        for name in ("cube", "bad_cube"):
-            made = out.create_dataset(name, data=cube, chunks=(2, 2, 4), scaleoffset=True)
-        whole = made.id.read_direct_chunk((2, 0, 0))[1]
-        made.id.write_direct_chunk((2, 0, 0), whole[:-2], filter_mask=0)
-        made = out.create_dataset("bad_flat", data=cube[0], chunks=(2, 2), compression=1)
-        made.id.write_direct_chunk((2, 0), zlib.compress(bytes(12)), filter_mask=0)
-        for name, harmed, part in (("cube", "cube", 1), ("sound", "bad_cube", 1), ("bad_cube", "bad_cube", 2),
-                                   ("bad_flat", "bad_flat", np.s_[:, :])):
-            layout = h5py.VirtualLayout((4, 4), np.int32)
-            layout[...] = h5py.VirtualSource(out[harmed])[part]
-            out.create_virtual_dataset("virtual_" + name, layout)
+        made = out.create_dataset("cube", data=cube, chunks=(2, 2, 4), scaleoffset=True)
+        layout = h5py.VirtualLayout((4, 4), np.int32)
+        layout[...] = h5py.VirtualSource(made)[1]
+        out.create_virtual_dataset("virtual_cube", layout)
     cases.reads("part_good", "parts.h5", np.eye(4), "f64", "/good")
     cases.reads("virtual_filtered", "parts.h5", cube[1], "i32", "/virtual_cube", "external")
-    cases.reads("virtual_sound", "parts.h5", cube[1], "i32", "/virtual_sound", "external")
-    cases.fails("virtual_overrun", "parts.h5", 3, "chunk at 2, 0, 0 is damaged", "/virtual_bad_cube", "external")
-    cases.fails("virtual_short", "parts.h5", 3, "chunk at 2, 0 holds 12 bytes, expected 16", "/virtual_bad_flat", "external")
-
-
-def reserved_filters(cases):
-    """Filters that have the numbers of those with which gpumat checks chunks: as parts of a sparse matrix."""
-    for number in (410, 411):
-        file = f"reserved_{number}.h5"
-        with h5py.File(cases.path(file), "w") as out:
-            group = out.create_group("S")
-            group.attrs["MATLAB_sparse"] = np.uint64(4)
-            group.attrs["MATLAB_class"] = np.bytes_("double")
-            group["jc"], group["ir"] = np.arange(5, dtype="u8"), np.arange(4, dtype="u8")
-            made = group.create_dataset("data", (4,), "f8", chunks=(4,), compression=4)
-            made.id.write_direct_chunk((0,), np.ones(4).tobytes())
-        patch(cases.path(file), struct.pack("<HHHH", 1, 8, 1, 1) + b"deflate\0",
-              struct.pack("<HHHH", number, 8, 1, 1) + b"deflate\0")
-        cases.fails(f"reserved_{number}", file, 3, f"filter {number}, a number for tests that gpumat uses itself", "/S")
 
 
 def endless_chunks(cases):
@@ -1167,7 +1141,7 @@ def endless_chunks(cases):
             layout[...] = h5py.VirtualSource(made)[1]
             out.create_virtual_dataset("A", layout)
         patch(cases.path(file), struct.pack("<4I", 2, 2, 4, 4), struct.pack("<4I", edges[0], edges[1] // 4, 4, 4))
-        cases.fails(f"endless_chunks_of_piece_{name}", file, 3, "its chunks are larger than any file", "/A", "external")
+        cases.fails(f"endless_chunks_of_piece_{name}", file, 3, "a piece has chunks that are larger than any file", "/A", "external")
 
 
 def fill_times(cases):
@@ -1221,10 +1195,9 @@ def lzf_in_the_library(cases):
             cases.reads(f"lzf_{name}", "lzf.h5", values.astype(TYPES[type_name]), type_name, "/" + name)
         packed = filtered(out, "whole", twelve_bits(), values * 0, lzf).read_direct_chunk((4, 4))
         assert packed[0] == 0 and len(packed[1]) < 32, packed
-        for how, chunk in (("cut", packed[1][:-1]), ("far", b"\0\0\x20\x05" + packed[1]), ("long", packed[1] * 2),
-                           ("nothing", b"\0")):
+        for how, chunk in (("cut", packed[1][:-1]), ("far", b"\0\0\x20\x05" + packed[1]), ("nothing", b"\0")):
             filtered(out, how, twelve_bits(), values * 0, lzf).write_direct_chunk((4, 4), chunk)
-            cases.fails(f"lzf_{how}", "lzf.h5", 3, "the chunk at row 5, column 5", "/" + how)
+            cases.fails(f"lzf_{how}", "lzf.h5", 3, "cannot be read: filter returned failure", "/" + how)
         group = out.create_group("sparse")
         group.attrs["MATLAB_sparse"] = np.uint64(4)
         for key, part in (("jc", np.arange(5, dtype="u8")), ("ir", np.arange(4, dtype="u8")), ("data", np.ones(4))):
@@ -1235,23 +1208,6 @@ def lzf_in_the_library(cases):
         out.create_virtual_dataset("virtual", layout)
     cases.reads("lzf_sparse", "lzf.h5", np.eye(4), "f64", "/sparse")
     cases.reads("lzf_virtual", "lzf.h5", values, "i32", "/virtual", "external")
-
-
-def damaged_parameters(cases):
-    """Filters whose parameters in the file are not those that fit the dataset: how many elements a chunk has."""
-    values = np.arange(64, dtype=np.int32).reshape(8, 8) % 7
-    for name, counts in (("scaleoffset", (2, 0, 16, 0)), ("nbit", (8, 0, 16))):
-        kind, fill = LIBRARY_FILTERS[name]
-        file = f"parameters_{name}.h5"
-        with h5py.File(cases.path(file), "w", libver="earliest") as out:
-            filtered(out, "A", kind, values, fill)
-        with open(cases.path(file), "rb") as found:
-            data = found.read()
-        stored = struct.pack(f"<{len(counts)}I", *counts)
-        assert data.count(stored) == 1, name
-        with open(cases.path(file), "wb") as out:
-            out.write(data.replace(stored, struct.pack(f"<{len(counts)}I", *counts[:2], 12, *counts[3:])))
-        cases.fails(f"parameters_{name}", file, 3, f"the parameters of its filter {name} are not those", "/A")
 
 
 def plugin(cases):
@@ -1265,22 +1221,14 @@ def plugin(cases):
         creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         creation.set_chunk((4, 4))
         creation.set_filter(300, h5py.h5z.FLAG_OPTIONAL, (0x5c,))
-        for name in ("c", "s", "o", "u", "t"):
+        for name in ("c", "t"):
             made = h5py.h5d.create(out.id, name.encode(), h5py.h5t.STD_I32LE, h5py.h5s.create_simple((8, 8)), dcpl=creation)
             assert made.get_create_plist().get_filter(0)[2] == (1, 0x5c)
             for row, col in ((0, 0), (0, 4), (4, 0)):
                 part = np.ascontiguousarray(values[row:row + 4, col:col + 4]).tobytes()
                 made.write_direct_chunk((row, col), part, filter_mask=1)
-            content = {"o": packed[:-8], "u": packed[:32]}.get(name, packed)
-            made.write_direct_chunk((4, 4), name.encode() + content, filter_mask=0)
-        creation.set_chunk((1024, 1024))  # of 4 MiB, which the C library allocates in another way
-        made = h5py.h5d.create(out.id, b"large", h5py.h5t.STD_I32LE, h5py.h5s.create_simple((1024, 1024)), dcpl=creation)
-        made.write_direct_chunk((0, 0), b"u" + bytes(1 << 21), filter_mask=0)
-    cases.fails("plugin_unwritten_large", "plugin.h5", 3, "the chunk at row 1, column 1 is damaged", "/large")
+            made.write_direct_chunk((4, 4), name.encode() + packed, filter_mask=0)
     cases.reads("plugin", "plugin.h5", values, "i32", "/c")
-    cases.fails("plugin_short", "plugin.h5", 3, "the chunk at row 5, column 5 holds 63 bytes, expected 64", "/s")
-    cases.fails("plugin_overrun", "plugin.h5", 3, "the chunk at row 5, column 5 is damaged", "/o")
-    cases.fails("plugin_unwritten", "plugin.h5", 3, "the chunk at row 5, column 5 is damaged", "/u")
     cases.fails("plugin_endless", "plugin.h5", 3, "plugin.h5:/t: rows 1 to 8, columns 1 to 8: HDF5 was still reading it after", "/t")
 
 
@@ -1302,7 +1250,7 @@ def chunks_of_no_bytes(cases):
         out.write(data.replace(key, bytes(4) + key[4:]))
     words = "takes no bytes in the file"
     cases.fails("no_bytes", "no_bytes.h5", 3, "the chunk at row 1, column 5 is damaged: it " + words, "/A")
-    cases.fails("no_bytes_of_piece", "no_bytes.h5", 3, words, "/V", "external")
+    cases.fails("no_bytes_of_piece", "no_bytes.h5", 3, "cannot be read", "/V", "external")
 
 
 def endless_filters(cases):

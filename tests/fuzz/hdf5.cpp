@@ -40,10 +40,19 @@ void excuse_library(const char* report) {
         _exit(0);
 }
 
+/// HDF5 does not notice where such a filter takes bytes from beyond the end of a damaged chunk: they are
+/// other ones each time.
+bool may_differ(const std::string& storage) {
+    for (const char* filter : {"nbit", "scaleoffset", "szip", "filter "}) {
+        if (storage.find(filter) != std::string::npos) return true;
+    }
+    return false;
+}
+
 void read_matrix(const Reference& reference, const ReadOptions& options) {
     const auto reader = hdf5::open(reference, options);
     const Matrix whole = read_whole(*reader, options);
-    if (whole.shape().elements() > kMostElements) return;
+    if (whole.shape().elements() > kMostElements || may_differ(reader->header().storage)) return;
     const Shape edge{whole.shape().rows / 3 + 1, whole.shape().cols / 2 + 1};  // a block may take a child
     fuzz::require(fuzz::same_bytes(whole, fuzz::read_in_blocks(*reader, edge)), "blocks differ");
 }

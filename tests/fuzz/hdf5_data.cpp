@@ -16,6 +16,7 @@
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/probe.hpp"
 #include "tests/fuzz/support.hpp"
+#include "tests/open_file.hpp"
 
 using namespace gpumat;
 using namespace gpumat::formats;
@@ -323,7 +324,8 @@ void check_written(FuzzedDataProvider& input, const Matrix& matrix) {
     options.deflate = options.chunk ? input.ConsumeIntegralInRange(0, 2) : 0;
     options.shuffle = options.chunk && input.ConsumeBool();
     options.threads = input.ConsumeIntegralInRange(1, 2);
-    const auto writer = hdf5::create({file.path(), "", "/g/B"}, shape, matrix.type(), options);
+    const Descriptor opened = open_file(file.path());
+    const auto writer = hdf5::create({opened.number(), file.path(), "/g/B"}, shape, matrix.type(), options);
     const auto panel = input.ConsumeIntegralInRange<std::int64_t>(1, std::max<std::int64_t>(1, shape.rows));
     for (std::int64_t row = 0; row < shape.rows; row += panel) {
         const Block block{row, 0, std::min(panel, shape.rows - row), shape.cols};

@@ -8,9 +8,11 @@
 #include <random>
 
 #include "kernels/multiply/arithmetic.hpp"
+#include "kernels/multiply/operation.hpp"
 #include "kernels/registry.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/guarded.hpp"
+#include "tests/kernels/spread.hpp"
 
 using namespace gpumat;
 
@@ -208,9 +210,11 @@ void check(const Level& level, const Problem& problem, Values values, int thread
     const auto elements = static_cast<std::size_t>(problem.m * problem.n);
     Guarded out(elements * sizeof(T), sizeof(T));
     const Launch launch = prepare_launch(
-        level, problem, {.a = c.a.data(), .b = c.b.data(), .d = c.d.data(), .c = out.data()}, device);
+        level, problem,
+        contiguous_operands(problem, {.a = c.a.data(), .b = c.b.data(), .d = c.d.data(), .c = out.data()}),
+        device);
     CHECK(launch.level == level.name);
-    launch.run();
+    launch.run({});
     std::vector<T> computed(elements);
     if (elements != 0) std::memcpy(static_cast<void*>(computed.data()), out.data(), elements * sizeof(T));
     INFO("transpose a " << problem.transpose_a << " b " << problem.transpose_b << " alpha "
@@ -222,11 +226,49 @@ void check(const Level& level, const Problem& problem, Values values, int thread
         // Not even a null D may be touched, and a prepared launch gives the same bits again.
         Guarded again(elements * sizeof(T), sizeof(T));
         const Launch second = prepare_launch(
-            level, problem, {.a = c.a.data(), .b = c.b.data(), .d = nullptr, .c = again.data()}, device);
-        second.run();
-        second.run();
+            level, problem,
+            contiguous_operands(problem, {.a = c.a.data(), .b = c.b.data(), .c = again.data()}), device);
+        second.run({});
+        second.run({});
         CHECK((elements == 0 || std::memcmp(out.data(), again.data(), elements * sizeof(T)) == 0));
     }
+}
+
+/// Runs the level on whole numbers in operands whose rows have gaps of so many elements between them. What is
+/// between the rows of C must stay as it is.
+template <class T>
+void check_gaps(const Level& level, const Problem& problem, std::int64_t gap) {
+    const Device device{.kind = DeviceKind::cpu, .threads = 2, .gpu = nullptr};
+    if (!unsupported_reasons(level, problem, device).empty()) return;
+    const Case<T> c(problem, Values::whole);
+    Operands operands = contiguous_operands(problem, {.a = c.a.data(), .b = c.b.data(), .d = c.d.data()});
+    std::vector<std::vector<std::byte>> memory;
+    std::int64_t further = gap;
+    const auto spread_out = [&](Operand& operand) {
+        const auto row_bytes = static_cast<std::size_t>(operand.cols) * sizeof(T);
+        operand.pitch += further++;  // another pitch for each
+        memory.push_back(spread(operand.as<std::byte>(), static_cast<std::size_t>(operand.rows), row_bytes,
+                                static_cast<std::size_t>(operand.pitch) * sizeof(T), std::byte{0xff}));
+        operand.data = memory.back().data();
+    };
+    spread_out(operands.a);
+    spread_out(operands.b);
+    spread_out(operands.d);
+    operands.c.pitch += gap;
+    const auto row_bytes = static_cast<std::size_t>(problem.n) * sizeof(T);
+    const auto pitch_bytes = static_cast<std::size_t>(operands.c.pitch) * sizeof(T);
+    const auto rows = static_cast<std::size_t>(problem.m);
+    std::vector<std::byte> result((rows - 1) * pitch_bytes + row_bytes, std::byte{0xa5});
+    operands.c.data = result.data();
+    prepare_launch(level, problem, operands, device).run({});
+    std::vector<T> computed(rows * static_cast<std::size_t>(problem.n));
+    for (std::size_t row = 0; row < rows; ++row) {
+        std::memcpy(static_cast<void*>(computed.data() + row * static_cast<std::size_t>(problem.n)),
+                    result.data() + row * pitch_bytes, row_bytes);
+    }
+    CHECK(wrong_elements(c, Values::whole, computed.data()) == 0);
+    CHECK((result == spread(reinterpret_cast<const std::byte*>(computed.data()), rows, row_bytes, pitch_bytes,
+                            std::byte{0xa5})));
 }
 
 /// α and β that every type represents.
@@ -237,7 +279,7 @@ Scalar scalar(Type type, int whole, double fraction) {
 
 /// All four storages of A and B with all four cases of α and β, paired differently from shape to shape.
 void check_all(const Level& level, Type type, const Sizes& s, Problem problem, int threads) {
-    problem.operation = Operation::multiply;
+    problem.operation = &kMultiply;
     problem.type = type;
     problem.m = s.m;
     problem.n = s.n;
@@ -273,7 +315,7 @@ constexpr std::array kShapes = {
 
 TEST_CASE("every CPU multiply is right, whatever the shape and type", "[multiply]") {
     const Registry registry = Registry::standard();
-    for (const Level* level : registry.levels(Operation::multiply, DeviceKind::cpu)) {
+    for (const Level* level : registry.levels(kMultiply, DeviceKind::cpu)) {
         DYNAMIC_SECTION("multiply_" << level->name) {
             for (const Type type : kTypes) {
                 DYNAMIC_SECTION(name_of(type)) {
@@ -290,9 +332,9 @@ TEST_CASE("every CPU multiply is right, whatever the shape and type", "[multiply
 
 TEST_CASE("CPU multiplies take every choice of every parameter", "[multiply]") {
     const Registry registry = Registry::standard();
-    for (const Level* level : registry.levels(Operation::multiply, DeviceKind::cpu)) {
+    for (const Level* level : registry.levels(kMultiply, DeviceKind::cpu)) {
         for (const Parameter& parameter : level->parameters) {
-            for (const int choice : parameter.choices) {
+            for (const std::string_view choice : parameter.choices) {
                 for (const Type type : kTypes) {
                     const Sizes sizes{67, 83, 71};
                     DYNAMIC_SECTION(case_name(*level, type, sizes) << "_" << parameter.name << choice) {
@@ -306,9 +348,36 @@ TEST_CASE("CPU multiplies take every choice of every parameter", "[multiply]") {
     }
 }
 
+TEST_CASE("CPU multiplies of rows with gaps between them", "[multiply]") {
+    const Registry registry = Registry::standard();
+    for (const Level* level : registry.levels(kMultiply, DeviceKind::cpu)) {
+        for (const Type type : kTypes) {
+            for (const Sizes& s : {Sizes{1, 1, 1}, Sizes{67, 43, 89}, Sizes{64, 96, 64}, Sizes{3, 130, 5}}) {
+                for (const int storage : {0, 1, 2, 3}) {
+                    for (const std::int64_t gap : {3, 16}) {
+                        DYNAMIC_SECTION(case_name(*level, type, s) << "_" << storage << "_gap" << gap) {
+                            const Problem problem{.operation = &kMultiply,
+                                                  .type = type,
+                                                  .m = s.m,
+                                                  .n = s.n,
+                                                  .k = s.k,
+                                                  .transpose_a = (storage & 1) != 0,
+                                                  .transpose_b = (storage & 2) != 0,
+                                                  .alpha = scalar(type, 2, 0),
+                                                  .beta = scalar(type, storage % 2, 0)};
+                            multiply::visit_multiply_type(
+                                type, [&]<class T>(TypeTag<T>) { check_gaps<T>(*level, problem, gap); });
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 TEST_CASE("CPU multiplies of long sums", "[multiply]") {
     const Registry registry = Registry::standard();
-    for (const Level* level : registry.levels(Operation::multiply, DeviceKind::cpu)) {
+    for (const Level* level : registry.levels(kMultiply, DeviceKind::cpu)) {
         for (const Type type : {Type::f32, Type::f64, Type::c128, Type::i64}) {
             for (const Sizes& sizes : {Sizes{19, 37, 1027}, Sizes{1, 1, 5000}, Sizes{46, 61, 517}}) {
                 DYNAMIC_SECTION(case_name(*level, type, sizes)) {
@@ -323,7 +392,7 @@ TEST_CASE("CPU multiplies that take more than one block of every extent", "[mult
     // Beyond outer-product's blocks: 240 × 768 a task, 3840 rows or columns, 384 of depth.
     const Registry registry = Registry::standard();
     for (const char* name : {"outer-product", "vendor"}) {
-        const Level* level = registry.find(Operation::multiply, DeviceKind::cpu, name);
+        const Level* level = registry.find(kMultiply, DeviceKind::cpu, name);
         REQUIRE(level != nullptr);
         for (const Type type : {Type::f32, Type::f64}) {
             for (const Sizes& sizes : {Sizes{251, 775, 7}, Sizes{3845, 5, 11}, Sizes{5, 3859, 11}}) {
@@ -338,11 +407,10 @@ TEST_CASE("CPU multiplies that take more than one block of every extent", "[mult
 TEST_CASE("our CPU multiplies give the same bits on any number of threads", "[multiply]") {
     // More than 384 of depth; more than one task of outer-product; both enough work for it to use threads.
     const Registry registry = Registry::standard();
-    for (const Level* level : registry.levels(Operation::multiply, DeviceKind::cpu)) {
-        if (level->name == "vendor") continue;
+    for (const Level* level : registry.levels(kMultiply, DeviceKind::cpu, Role::rung)) {
         for (const Type type : kTypes) {
             for (const Sizes& s : {Sizes{131, 97, 389}, Sizes{251, 775, 11}}) {
-                const Problem problem{.operation = Operation::multiply,
+                const Problem problem{.operation = &kMultiply,
                                       .type = type,
                                       .m = s.m,
                                       .n = s.n,
@@ -357,10 +425,12 @@ TEST_CASE("our CPU multiplies give the same bits on any number of threads", "[mu
                         const auto d = make<T>(s.m * s.n, Values::random, 3);
                         const auto on = [&](int threads) {
                             Guarded c(d.size() * sizeof(T));
-                            prepare_launch(*level, problem,
-                                           {.a = a.data(), .b = b.data(), .d = d.data(), .c = c.data()},
-                                           {.kind = DeviceKind::cpu, .threads = threads, .gpu = nullptr})
-                                .run();
+                            prepare_launch(
+                                *level, problem,
+                                contiguous_operands(
+                                    problem, {.a = a.data(), .b = b.data(), .d = d.data(), .c = c.data()}),
+                                {.kind = DeviceKind::cpu, .threads = threads, .gpu = nullptr})
+                                .run({});
                             return std::vector<std::byte>(c.data(), c.data() + d.size() * sizeof(T));
                         };
                         const auto expected = on(1);
@@ -377,11 +447,13 @@ TEST_CASE("halves are summed in f32 and rounded once", "[multiply]") {
     const Registry registry = Registry::standard();
     const std::vector<Half> a = {Half(2048.0), Half(1.0), Half(1.0)};
     const std::vector<Half> b = {Half(1.0), Half(1.0), Half(1.0)};
-    const Problem problem{.operation = Operation::multiply, .type = Type::f16, .m = 1, .n = 1, .k = 3};
-    for (const Level* level : registry.levels(Operation::multiply, DeviceKind::cpu)) {
+    const Problem problem{.operation = &kMultiply, .type = Type::f16, .m = 1, .n = 1, .k = 3};
+    for (const Level* level : registry.levels(kMultiply, DeviceKind::cpu)) {
         if (!unsupported_reasons(*level, problem, {}).empty()) continue;
         Half c;
-        prepare_launch(*level, problem, {.a = a.data(), .b = b.data(), .d = nullptr, .c = &c}, {}).run();
+        prepare_launch(*level, problem, contiguous_operands(problem, {.a = a.data(), .b = b.data(), .c = &c}),
+                       {})
+            .run({});
         INFO(level->name);
         CHECK(static_cast<float>(c) == 2050.0F);
     }
@@ -389,15 +461,13 @@ TEST_CASE("halves are summed in f32 and rounded once", "[multiply]") {
 
 TEST_CASE("OpenBLAS names the types and sizes that it cannot take", "[multiply]") {
     const Registry registry = Registry::standard();
-    const Level* vendor = registry.find(Operation::multiply, DeviceKind::cpu, "vendor");
+    const Level* vendor = registry.find(kMultiply, DeviceKind::cpu, "vendor");
     REQUIRE(vendor != nullptr);
     for (const Type type : {Type::f16, Type::bf16, Type::i32, Type::i64}) {
-        const Reasons reasons =
-            unsupported_reasons(*vendor, {.operation = Operation::multiply, .type = type}, {});
+        const Reasons reasons = unsupported_reasons(*vendor, {.operation = &kMultiply, .type = type}, {});
         REQUIRE(reasons.size() == 1);
         CHECK(reasons.front().find(name_of(type)) != std::string::npos);
     }
-    const Problem wide{
-        .operation = Operation::multiply, .type = Type::f32, .m = 1, .n = std::int64_t{1} << 31};
+    const Problem wide{.operation = &kMultiply, .type = Type::f32, .m = 1, .n = std::int64_t{1} << 31};
     CHECK(!unsupported_reasons(*vendor, wide, {}).empty());
 }

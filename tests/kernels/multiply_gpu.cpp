@@ -12,8 +12,10 @@
 #include <set>
 
 #include "kernels/multiply/arithmetic.hpp"
+#include "kernels/multiply/operation.hpp"
 #include "kernels/registry.hpp"
 #include "tests/catch.hpp"
+#include "tests/kernels/spread.hpp"
 
 using namespace gpumat;
 
@@ -23,10 +25,6 @@ constexpr std::array kTypes = {Type::f32, Type::f64,  Type::c64, Type::c128,
                                Type::f16, Type::bf16, Type::i32, Type::i64};
 constexpr std::size_t kGuardBytes = 1024;
 constexpr int kPoison = 0xff;  // NaN in every floating type, −1 in integers
-
-struct Extents {
-    std::int64_t m, n, k;
-};
 
 /// The type that reference sums have: wide for floating point, wrapping for integers.
 template <class T>
@@ -203,7 +201,8 @@ struct Case {
 
     [[nodiscard]] Operands operands() {
         const bool reads_d = !problem.beta.is_zero(problem.type);
-        return {a.device(), b.device(), reads_d ? d.device() : nullptr, c.device()};
+        return contiguous_operands(problem,
+                                   {a.device(), b.device(), reads_d ? d.device() : nullptr, c.device()});
     }
 
     /// "" where C is right, else what is wrong. `exact`: the inputs are whole numbers.
@@ -253,14 +252,14 @@ std::string name_of_case(const Level& level, const Problem& p, int offset) {
     if (!p.alpha.is_one(p.type)) name += "_alpha";
     if (!p.beta.is_zero(p.type)) name += "_beta";
     if (offset != 0) name += "_unaligned";
-    for (const auto& [parameter, value] : p.parameters) name += "_" + parameter + std::to_string(value);
+    for (const auto& [parameter, value] : p.parameters) name += "_" + parameter + value;
     return name;
 }
 
 /// What a launch leaves in `c`, which is poisoned before.
 std::vector<std::byte> result_of(Gpu& gpu, const Launch& launch, const DeviceMemory& c) {
     gpu.fill(c.data(), kPoison, c.bytes());
-    launch.run();
+    launch.run(gpu.stream());
     gpu.synchronize();
     std::vector<std::byte> bytes(c.bytes());
     gpu.download(bytes.data(), c.data(), bytes.size());
@@ -268,7 +267,7 @@ std::vector<std::byte> result_of(Gpu& gpu, const Launch& launch, const DeviceMem
 }
 
 std::vector<const Level*> levels_under_test(const Registry& registry) {
-    std::vector<const Level*> levels = registry.levels(Operation::multiply, DeviceKind::gpu);
+    std::vector<const Level*> levels = registry.levels(kMultiply, DeviceKind::gpu);
     if (const char* only = std::getenv("GPUMAT_TEST_LEVEL")) {
         std::erase_if(levels, [&](const Level* level) { return level->name != only; });
     }
@@ -276,10 +275,11 @@ std::vector<const Level*> levels_under_test(const Registry& registry) {
 }
 
 /// The empty choice, and every single parameter set to every one of its values.
-std::vector<std::map<std::string, int, std::less<>>> parameter_sets(const Level& level) {
-    std::vector<std::map<std::string, int, std::less<>>> sets = {{}};
+std::vector<Parameters> parameter_sets(const Level& level) {
+    std::vector<Parameters> sets = {{}};
     for (const Parameter& parameter : level.parameters) {
-        for (const int choice : parameter.choices) sets.push_back({{std::string(parameter.name), choice}});
+        for (const std::string_view choice : parameter.choices)
+            sets.push_back({{std::string(parameter.name), std::string(choice)}});
     }
     return sets;
 }
@@ -298,7 +298,7 @@ void check_level(const Level& level, const Device& device, Case<T>& c, int offse
         c.c.poison();
         const Launch launch = prepare_launch(level, c.problem, c.operands(), device);
         CHECK(launch.level == level.name);
-        launch.run();
+        launch.run(device.gpu->stream());
         device.gpu->synchronize();
         CHECK(c.judge(exact) == "");
         ++runs;
@@ -330,8 +330,7 @@ void for_each_case(Gpu& gpu, std::span<const Extents> shapes, std::span<const in
             for (const Extents& e : shapes) {
                 for (int transposes = 0; transposes < 4; ++transposes) {
                     for (const int offset : offsets) {
-                        Problem p{
-                            .operation = Operation::multiply, .type = type, .m = e.m, .n = e.n, .k = e.k};
+                        Problem p{.operation = &kMultiply, .type = type, .m = e.m, .n = e.n, .k = e.k};
                         p.transpose_a = (transposes & 1) != 0;
                         p.transpose_b = (transposes & 2) != 0;
                         Case<T> c(gpu, p, offset, exact ? whole_number<T> : any_number<T>);
@@ -394,7 +393,7 @@ TEST_CASE("every GPU multiply level gives the same bits again") {
     const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
     const Registry registry = Registry::standard();
     const std::int64_t k = small_shapes_only() ? 300 : 3000;
-    const Problem p{.operation = Operation::multiply, .type = Type::f32, .m = 200, .n = 300, .k = k};
+    const Problem p{.operation = &kMultiply, .type = Type::f32, .m = 200, .n = 300, .k = k};
     Case<float> c(*gpu, p, 0, any_number<float>);
     for (const Level* level : levels_under_test(registry)) {
         for (const auto& parameters : parameter_sets(*level)) {
@@ -405,7 +404,7 @@ TEST_CASE("every GPU multiply level gives the same bits again") {
             std::vector<float> first;
             for (int run = 0; run < 5; ++run) {
                 c.c.poison();
-                launch.run();
+                launch.run(gpu->stream());
                 gpu->synchronize();
                 c.c.download();
                 if (run == 0) first.assign(c.c.host(), c.c.host() + c.c.count());
@@ -415,12 +414,100 @@ TEST_CASE("every GPU multiply level gives the same bits again") {
     }
 }
 
+namespace {
+
+/// The elements of `matrix`, rows × cols, on the device with rows that lie `pitch` apart, and poison between
+/// them.
+template <class T>
+DeviceMemory spread_out(Gpu& gpu, const T* matrix, const Operand& shape) {
+    const auto size = sizeof(T);
+    const auto bytes =
+        spread(reinterpret_cast<const std::byte*>(matrix), static_cast<std::size_t>(shape.rows),
+               static_cast<std::size_t>(shape.cols) * size, static_cast<std::size_t>(shape.pitch) * size,
+               static_cast<std::byte>(kPoison));
+    DeviceMemory memory = gpu.allocate(bytes.size());
+    gpu.upload(memory.data(), bytes.data(), bytes.size());
+    return memory;
+}
+
+/// Runs the level with each of its parameters on whole numbers whose rows have gaps of about `gap` elements.
+template <class T>
+void check_gaps(const Level& level, const Device& device, Case<T>& c, std::int64_t gap, int& runs) {
+    const Problem& p = c.problem;
+    Operands operands = contiguous_operands(p, {});
+    operands.a.pitch += gap;
+    operands.b.pitch += 2 * gap;
+    operands.d.pitch += gap;
+    operands.c.pitch += 2 * gap;
+    const DeviceMemory a = spread_out(*device.gpu, c.a.host(), operands.a);
+    const DeviceMemory b = spread_out(*device.gpu, c.b.host(), operands.b);
+    const DeviceMemory d = spread_out(*device.gpu, c.d.host(), operands.d);
+    std::vector<T> expected(c.sums.size());
+    for (std::size_t at = 0; at < expected.size(); ++at) {
+        expected[at] = narrow<T>(scalar<T>(p.alpha) * c.sums[at] + scalar<T>(p.beta) * widen(c.d.host()[at]));
+    }
+    const DeviceMemory result = spread_out(*device.gpu, expected.data(), operands.c);
+    std::vector<std::byte> right(result.bytes());
+    device.gpu->download(right.data(), result.data(), right.size());
+    operands.a.data = a.data();
+    operands.b.data = b.data();
+    operands.d.data = p.beta.is_zero(p.type) ? nullptr : d.data();
+    operands.c.data = result.data();
+    for (const auto& parameters : parameter_sets(level)) {
+        c.problem.parameters = parameters;
+        INFO(name_of_case(level, c.problem, 0) << " gap " << gap);
+        const Reasons reasons = unsupported_reasons(level, c.problem, operands, device);
+        if (!reasons.empty()) {
+            CHECK(!reasons.front().empty());
+            continue;
+        }
+        const Launch launch = prepare_launch(level, c.problem, operands, device);
+        CHECK((result_of(*device.gpu, launch, result) == right));
+        ++runs;
+    }
+    c.problem.parameters.clear();
+}
+
+}  // namespace
+
+TEST_CASE("every level takes operands whose rows have gaps between them") {
+    const auto gpu = Gpu::open(0);
+    const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
+    const Registry registry = Registry::standard();
+    std::vector<Extents> shapes = {{37, 50, 29}, {64, 96, 64}};
+    if (!small_shapes_only()) shapes.insert(shapes.end(), {{1, 1, 1}, {300, 260, 70}, {5, 500, 12}});
+    int runs = 0;
+    for (const Level* level : levels_under_test(registry)) {
+        for (const Type type : kTypes) {
+            if (!unsupported_reasons(*level, {.operation = &kMultiply, .type = type}, device).empty())
+                continue;
+            multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
+                for (const Extents& e : shapes) {
+                    for (const int storage : {0, 1, 2, 3}) {
+                        Problem p{.operation = &kMultiply,
+                                  .type = type,
+                                  .m = e.m,
+                                  .n = e.n,
+                                  .k = e.k,
+                                  .transpose_a = (storage & 1) != 0,
+                                  .transpose_b = (storage & 2) != 0};
+                        p.beta = Scalar::of(storage % 2);
+                        Case<T> c(*gpu, p, 0, whole_number<T>);
+                        for (const std::int64_t gap : {3, 16}) check_gaps(*level, device, c, gap, runs);
+                    }
+                }
+            });
+        }
+    }
+    CHECK((runs > 0 || std::getenv("GPUMAT_TEST_LEVEL") != nullptr));
+}
+
 TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, however it takes its operands") {
     const auto gpu = Gpu::open(0);
     const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
     const Registry registry = Registry::standard();
-    const Level& naive = *registry.find(Operation::multiply, DeviceKind::gpu, "naive");
-    const Level& pipelined = *registry.find(Operation::multiply, DeviceKind::gpu, "pipelined");
+    const Level& naive = *registry.find(kMultiply, DeviceKind::gpu, "naive");
+    const Level& pipelined = *registry.find(kMultiply, DeviceKind::gpu, "pipelined");
     const std::vector<const Level*> tested = levels_under_test(registry);
     if (std::ranges::find(tested, &pipelined) == tested.end()) return;
     // Many tiles in every direction, edges that are cut, and blocks that compute whole tiles, parts of tiles,
@@ -439,7 +526,7 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
     for (const Type type : types) {
         multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
             for (const Extents& e : shapes) {
-                Problem p{.operation = Operation::multiply, .type = type, .m = e.m, .n = e.n, .k = e.k};
+                Problem p{.operation = &kMultiply, .type = type, .m = e.m, .n = e.n, .k = e.k};
                 std::mt19937 random(7);
                 const auto draw = [&](std::int64_t count) {
                     std::vector<T> values(static_cast<std::size_t>(count));
@@ -452,8 +539,8 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
                 const DeviceMemory b = draw(p.k * p.n);
                 const DeviceMemory c = gpu->allocate(static_cast<std::size_t>(p.m * p.n) * sizeof(T));
                 const auto result = [&](const Level& level) {
-                    const Launch launch =
-                        prepare_launch(level, p, {a.data(), b.data(), nullptr, c.data()}, device);
+                    const Launch launch = prepare_launch(
+                        level, p, contiguous_operands(p, {a.data(), b.data(), nullptr, c.data()}), device);
                     packed += static_cast<int>(std::ranges::count(
                         launch.details, std::pair<std::string, std::string>("copies", "tensor maps")));
                     for (const auto& [name, value] : launch.details) {
@@ -483,15 +570,15 @@ TEST_CASE("a launch takes its operands anew in every run, from a copy of it too"
     const auto gpu = Gpu::open(0);
     const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
     const Registry registry = Registry::standard();
-    const Level& naive = *registry.find(Operation::multiply, DeviceKind::gpu, "naive");
-    const Level& pipelined = *registry.find(Operation::multiply, DeviceKind::gpu, "pipelined");
+    const Level& naive = *registry.find(kMultiply, DeviceKind::gpu, "naive");
+    const Level& pipelined = *registry.find(kMultiply, DeviceKind::gpu, "pipelined");
     if (small_shapes_only()) return;
     for (const Type type : {Type::f32, Type::f16, Type::f64, Type::c64, Type::c128}) {
         multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
             // A alone is packed, both are, and neither is (f16: always both).
             for (const auto& [transpose_a, transpose_b] :
                  {std::pair(false, false), std::pair(false, true), std::pair(true, false)}) {
-                Problem p{.operation = Operation::multiply, .type = type, .m = 1532, .n = 1408, .k = 1030};
+                Problem p{.operation = &kMultiply, .type = type, .m = 1532, .n = 1408, .k = 1030};
                 p.transpose_a = transpose_a;
                 p.transpose_b = transpose_b;
                 p.beta = Scalar::of(3);
@@ -506,7 +593,8 @@ TEST_CASE("a launch takes its operands anew in every run, from a copy of it too"
                     gpu->upload(memory.data(), values.data(), memory.bytes());
                 };
                 const auto prepared = [&](const Level& level) {
-                    return prepare_launch(level, p, {a.data(), b.data(), d.data(), c.data()}, device);
+                    return prepare_launch(
+                        level, p, contiguous_operands(p, {a.data(), b.data(), d.data(), c.data()}), device);
                 };
                 const Launch reference = prepared(naive);
                 std::vector<Launch> launches;
@@ -529,7 +617,7 @@ TEST_CASE("a result of more than 2^31 elements is whole") {
     const auto gpu = Gpu::open(0);
     const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
     const Registry registry = Registry::standard();
-    const Problem p{.operation = Operation::multiply, .type = Type::f16, .m = 46345, .n = 46353, .k = 2};
+    const Problem p{.operation = &kMultiply, .type = Type::f16, .m = 46345, .n = 46353, .k = 2};
     const auto count = static_cast<std::size_t>(p.m * p.n);
     static_assert(std::int64_t{46345} * 46353 > std::int64_t{1} << 31);
     if (small_shapes_only() || gpu->free_memory() < 3 * count) {
@@ -547,14 +635,15 @@ TEST_CASE("a result of more than 2^31 elements is whole") {
     const DeviceMemory c_memory = gpu->allocate(count * sizeof(Half));
     gpu->upload(a_memory.data(), a.data(), a_memory.bytes());
     gpu->upload(b_memory.data(), b.data(), b_memory.bytes());
-    const Operands operands{a_memory.data(), b_memory.data(), nullptr, c_memory.data()};
+    const Operands operands =
+        contiguous_operands(p, {a_memory.data(), b_memory.data(), nullptr, c_memory.data()});
     constexpr std::size_t kWindow = 200000;  // elements looked at, at the start, at 2^31 and at the end
     std::vector<Half> window(kWindow);
     for (const Level* level : levels_under_test(registry)) {
         INFO(name_of_case(*level, p, 0));
         if (!unsupported_reasons(*level, p, device).empty()) continue;
         gpu->fill(c_memory.data(), kPoison, c_memory.bytes());
-        prepare_launch(*level, p, operands, device).run();
+        prepare_launch(*level, p, operands, device).run(gpu->stream());
         gpu->synchronize();
         for (const std::size_t begin :
              {std::size_t{0}, (std::size_t{1} << 31) - kWindow / 2, count - kWindow}) {

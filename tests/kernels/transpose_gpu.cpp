@@ -14,8 +14,10 @@
 #include <vector>
 
 #include "kernels/registry.hpp"
+#include "kernels/transpose/operation.hpp"
 #include "lib/core/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/kernels/spread.hpp"
 
 using namespace gpumat;
 
@@ -28,13 +30,13 @@ constexpr std::size_t kGuard_bytes = 512;
 /// One type for each element size; what the bits mean is no matter to a transpose.
 constexpr std::array kTypes = {Type::u8, Type::u16, Type::u32, Type::u64, Type::c128};
 
-struct Shape {
+struct Sides {
     std::int64_t m;
     std::int64_t n;
 };
 
 /// Empty, single, around the tiles, prime, tall, wide, and multiples of 16 bytes in every combination.
-const std::vector<Shape> kAllShapes = {
+const std::vector<Sides> kAllShapes = {
     {0, 0},     {0, 7},     {7, 0},     {1, 1},     {1, 2},     {2, 1},     {1, 1000},  {1000, 1},
     {3, 5},     {15, 17},   {16, 16},   {31, 33},   {32, 32},   {33, 31},   {47, 49},   {48, 48},
     {63, 65},   {64, 64},   {65, 63},   {64, 128},  {128, 64},  {127, 251}, {251, 127}, {128, 128},
@@ -44,14 +46,14 @@ const std::vector<Shape> kAllShapes = {
 
 /// One of each way of working: whole words, shifted rows of odd and even counts, with tiles inside the matrix
 /// and without, few columns, few rows.
-const std::vector<Shape> kFewShapes = {{33, 47}, {64, 96}, {131, 97},  {130, 98}, {600, 3},
+const std::vector<Sides> kFewShapes = {{33, 47}, {64, 96}, {131, 97},  {130, 98}, {600, 3},
                                        {3, 600}, {300, 4}, {321, 320}, {513, 257}};
 
 bool small_shapes_only() {
     return std::getenv("GPUMAT_SMALL_SHAPES") != nullptr;
 }
 
-const std::vector<Shape> kShapes = small_shapes_only() ? kFewShapes : kAllShapes;
+const std::vector<Sides> kShapes = small_shapes_only() ? kFewShapes : kAllShapes;
 
 Gpu& gpu() {
     static const std::unique_ptr<Gpu> kGpu = Gpu::open(0);
@@ -105,7 +107,7 @@ Bytes transposed(const Bytes& in, const Problem& problem) {
 std::string describe(const Level& level, const Problem& problem) {
     std::string text = "transpose_" + std::string(level.name) + "_" + std::string(name_of(problem.type)) +
                        "_" + std::to_string(problem.m) + "x" + std::to_string(problem.n);
-    for (const auto& [name, value] : problem.parameters) text += "_" + name + std::to_string(value);
+    for (const auto& [name, value] : problem.parameters) text += "_" + name + value;
     if (problem.in_place) text += "_in_place";
     return text;
 }
@@ -147,33 +149,76 @@ struct Offsets {
     std::size_t out = 0;
 };
 
+/// Elements between the rows.
+struct Gaps {
+    std::size_t in = 0;
+    std::size_t out = 0;
+};
+
 /// Runs the level and compares. Returns false where it says that it cannot serve the problem.
 bool serves(const Level& level, const Problem& problem, const Bytes& input, Offsets offsets = {}) {
     INFO(describe(level, problem) << " at " << offsets.in << ", " << offsets.out);
-    if (!unsupported_reasons(level, problem, device()).empty()) return false;
     const std::size_t size = size_of(problem.type);
     Guarded in(input.size(), offsets.in * size);
     Guarded out(input.size(), offsets.out * size);
+    const Operands operands =
+        contiguous_operands(problem, {.a = problem.in_place ? out.data() : in.data(), .c = out.data()});
+    if (!unsupported_reasons(level, problem, operands, device()).empty()) return false;
     in.write(input);
     if (problem.in_place) out.write(input);
-    Operands operands;
-    operands.a = problem.in_place ? out.data() : in.data();
-    operands.c = out.data();
     const Launch launch = prepare_launch(level, problem, operands, device());
     CHECK(launch.level == level.name);
-    launch.run();
+    launch.run(gpu().stream());
     gpu().synchronize();
     CHECK((in.read() == input));
     CHECK((out.read() == (level.copies ? input : transposed(input, problem))));
     return true;
 }
 
+/// The same for rows that lie so many elements further apart than they are long: what is between the rows of
+/// the output must stay as it is.
+bool serves_gaps(const Level& level, const Problem& problem, const Bytes& input, Gaps gaps) {
+    INFO(describe(level, problem) << " with gaps of " << gaps.in << ", " << gaps.out);
+    const auto rows = static_cast<std::size_t>(problem.m);
+    const auto cols = static_cast<std::size_t>(problem.n);
+    const std::size_t size = size_of(problem.type);
+    const Bytes expected = level.copies ? input : transposed(input, problem);
+    const std::size_t out_rows = level.copies ? rows : cols;
+    const std::size_t out_cols = level.copies ? cols : rows;
+    const std::size_t in_pitch = cols + gaps.in;
+    const std::size_t out_pitch = out_cols + gaps.out;
+    const Bytes spread_in = spread(input.data(), rows, cols * size, in_pitch * size, kPoison);
+    const Bytes spread_out = spread(expected.data(), out_rows, out_cols * size, out_pitch * size, kPoison);
+    Guarded in(spread_in.size(), 0);
+    Guarded out(spread_out.size(), 0);
+    in.write(spread_in);
+    if (problem.in_place) out.write(spread(input.data(), rows, cols * size, out_pitch * size, kPoison));
+    Operands operands;
+    operands.c = {.data = out.data(),
+                  .rows = static_cast<std::int64_t>(out_rows),
+                  .cols = static_cast<std::int64_t>(out_cols),
+                  .pitch = static_cast<std::int64_t>(out_pitch)};
+    operands.a = {.data = in.data(),
+                  .rows = problem.m,
+                  .cols = problem.n,
+                  .pitch = static_cast<std::int64_t>(in_pitch)};
+    if (problem.in_place) operands.a = operands.c;
+    const Reasons reasons = unsupported_reasons(level, problem, operands, device());
+    if (!reasons.empty()) {
+        CHECK(!reasons.front().empty());
+        return false;
+    }
+    prepare_launch(level, problem, operands, device()).run(gpu().stream());
+    gpu().synchronize();
+    CHECK((in.read() == spread_in));
+    CHECK((out.read() == spread_out));
+    return true;
+}
+
 /// A detail of the launch that the level would make for matrices at aligned places, which are not touched.
 std::string detail_of(const Level& level, const Problem& problem, std::string_view detail) {
     const DeviceMemory place = gpu().allocate(16);
-    Operands operands;
-    operands.a = place.data();
-    operands.c = place.data();
+    const Operands operands = contiguous_operands(problem, {.a = place.data(), .c = place.data()});
     const Launch launch = prepare_launch(level, problem, operands, device());
     for (const auto& [name, value] : launch.details) {
         if (name == detail) return value;
@@ -186,12 +231,12 @@ std::size_t bytes_of(const Problem& problem) {
 }
 
 /// Every combination of the level's parameters.
-std::vector<std::map<std::string, int, std::less<>>> combinations(const Level& level) {
-    std::vector<std::map<std::string, int, std::less<>>> all = {{}};
+std::vector<Parameters> combinations(const Level& level) {
+    std::vector<Parameters> all = {{}};
     for (const Parameter& parameter : level.parameters) {
-        std::vector<std::map<std::string, int, std::less<>>> longer;
+        std::vector<Parameters> longer;
         for (const auto& one : all) {
-            for (const int choice : parameter.choices) {
+            for (const std::string_view choice : parameter.choices) {
                 longer.push_back(one);
                 longer.back()[std::string(parameter.name)] = choice;
             }
@@ -216,10 +261,10 @@ struct Count {
 
 TEST_CASE("every level transposes every shape and element size") {
     Count count;
-    for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
+    for (const Level* level : registry().levels(kTranspose, DeviceKind::gpu, Role::rung)) {
         for (const Type type : kTypes) {
-            for (const Shape shape : kShapes) {
-                const Problem problem{.type = type, .m = shape.m, .n = shape.n};
+            for (const Sides shape : kShapes) {
+                const Problem problem{.operation = &kTranspose, .type = type, .m = shape.m, .n = shape.n};
                 count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
             }
         }
@@ -230,20 +275,13 @@ TEST_CASE("every level transposes every shape and element size") {
 TEST_CASE("every level but those that say so takes memory of any alignment") {
     Count count;
     const std::array kOffsets = {Offsets{1, 0}, Offsets{0, 1}, Offsets{3, 5}, Offsets{2, 2}};
-    for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
+    for (const Level* level : registry().levels(kTranspose, DeviceKind::gpu, Role::rung)) {
         for (const Type type : kTypes) {
-            for (const Shape shape : {Shape{128, 64}, Shape{129, 67}, Shape{3, 500}, Shape{500, 3}}) {
+            for (const Sides shape : {Sides{128, 64}, Sides{129, 67}, Sides{3, 500}, Sides{500, 3}}) {
                 if (small_shapes_only() && shape.m == 128) continue;
                 for (const Offsets offsets : kOffsets) {
-                    const Problem problem{.type = type, .m = shape.m, .n = shape.n};
-                    try {
-                        count.add(serves(*level, problem, random_bytes(bytes_of(problem)), offsets));
-                    } catch (const Error& error) {
-                        INFO(describe(*level, problem) << ": " << error.what());
-                        CHECK(error.code() == ErrorCode::unsupported);
-                        CHECK(level->name == "tma");
-                        count.add(false);
-                    }
+                    const Problem problem{.operation = &kTranspose, .type = type, .m = shape.m, .n = shape.n};
+                    count.add(serves(*level, problem, random_bytes(bytes_of(problem)), offsets));
                 }
             }
         }
@@ -251,15 +289,57 @@ TEST_CASE("every level but those that say so takes memory of any alignment") {
     count.print("alignments");
 }
 
+TEST_CASE("every level takes rows with gaps between them, or says why not") {
+    Count count;
+    constexpr std::array kGaps = {Gaps{3, 0}, Gaps{0, 3}, Gaps{16, 16}, Gaps{3, 16}, Gaps{128, 64}};
+    std::vector<Sides> shapes = {{33, 47}, {131, 97}, {130, 98}, {600, 3}, {3, 600}, {64, 96}};
+    if (!small_shapes_only())
+        shapes.insert(shapes.end(), {{1, 1},
+                                     {1, 500},
+                                     {500, 1},
+                                     {128, 128},
+                                     {320, 321},
+                                     {640, 16},
+                                     {16, 640},
+                                     {2048, 2048},
+                                     {1027, 2050},
+                                     {3000, 4100},
+                                     {8192, 40},
+                                     {40, 8192},
+                                     {4096, 3072}});
+    std::vector<const Level*> levels = registry().levels(kTranspose, DeviceKind::gpu, Role::rung);
+    for (const Level* level : registry().levels(kTranspose, DeviceKind::gpu, Role::baseline))
+        levels.push_back(level);
+    for (const Level* level : levels) {
+        for (const Type type : kTypes) {
+            for (const Sides shape : shapes) {
+                if (level->name == "serial" && shape.m * shape.n > 1000000) continue;  // seconds
+                const Problem problem{.operation = &kTranspose, .type = type, .m = shape.m, .n = shape.n};
+                const Bytes input = random_bytes(bytes_of(problem));
+                for (const Gaps gaps : kGaps) count.add(serves_gaps(*level, problem, input, gaps));
+            }
+            const Problem in_place{
+                .operation = &kTranspose, .type = type, .m = 130, .n = 130, .in_place = true};
+            const Bytes input = random_bytes(bytes_of(in_place));
+            for (const Gaps gaps : kGaps) count.add(serves_gaps(*level, in_place, input, gaps));
+        }
+    }
+    count.print("gaps");
+}
+
 TEST_CASE("every combination of a level's parameters works or is refused") {
     if (small_shapes_only()) return;
     Count count;
-    for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
+    for (const Level* level : registry().levels(kTranspose, DeviceKind::gpu, Role::rung)) {
         for (const auto& parameters : combinations(*level)) {
             if (parameters.empty()) continue;
             for (const Type type : kTypes) {
-                for (const Shape shape : {Shape{131, 97}, Shape{64, 192}}) {
-                    const Problem problem{.type = type, .m = shape.m, .n = shape.n, .parameters = parameters};
+                for (const Sides shape : {Sides{131, 97}, Sides{64, 192}}) {
+                    const Problem problem{.operation = &kTranspose,
+                                          .type = type,
+                                          .m = shape.m,
+                                          .n = shape.n,
+                                          .parameters = parameters};
                     count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
                 }
             }
@@ -272,19 +352,23 @@ TEST_CASE("square matrices are transposed in place or refused") {
     Count count;
     using Sizes = std::vector<std::int64_t>;
     const Sizes sizes = small_shapes_only() ? Sizes{97, 128} : Sizes{0, 1, 17, 32, 97, 128, 200, 256};
-    for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
+    for (const Level* level : registry().levels(kTranspose, DeviceKind::gpu, Role::rung)) {
         for (const auto& parameters : combinations(*level)) {
             for (const Type type : kTypes) {
                 for (const std::int64_t size : sizes) {
-                    const Problem problem{
-                        .type = type, .m = size, .n = size, .in_place = true, .parameters = parameters};
+                    const Problem problem{.operation = &kTranspose,
+                                          .type = type,
+                                          .m = size,
+                                          .n = size,
+                                          .in_place = true,
+                                          .parameters = parameters};
                     count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
                 }
             }
         }
     }
     count.print("in place");
-    for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
+    for (const Level* level : registry().levels(kTranspose, DeviceKind::gpu, Role::rung)) {
         const Problem problem{.m = 3, .n = 4, .in_place = true};
         CHECK_FALSE(unsupported_reasons(*level, problem, device()).empty());
     }
@@ -293,12 +377,12 @@ TEST_CASE("square matrices are transposed in place or refused") {
 TEST_CASE("auto chooses a level that serves the problem") {
     Count count;
     for (const Type type : kTypes) {
-        for (const Shape shape : kShapes) {
-            const Problem problem{.type = type, .m = shape.m, .n = shape.n};
+        for (const Sides shape : kShapes) {
+            const Problem problem{.operation = &kTranspose, .type = type, .m = shape.m, .n = shape.n};
             const Choice choice = registry().choose(problem, device());
             count.add(serves(*choice.level, choice.problem, random_bytes(bytes_of(problem))));
         }
-        const Problem in_place{.type = type, .m = 130, .n = 130, .in_place = true};
+        const Problem in_place{.operation = &kTranspose, .type = type, .m = 130, .n = 130, .in_place = true};
         const Choice choice = registry().choose(in_place, device());
         count.add(serves(*choice.level, choice.problem, random_bytes(bytes_of(in_place))));
     }
@@ -308,10 +392,12 @@ TEST_CASE("auto chooses a level that serves the problem") {
 
 TEST_CASE("the baselines copy, and the vendor's library transposes") {
     Count count;
-    for (const Level* level : registry().baselines(Operation::transpose, DeviceKind::gpu)) {
+    std::vector<const Level*> levels = registry().levels(kTranspose, DeviceKind::gpu, Role::baseline);
+    levels.push_back(registry().find(kTranspose, DeviceKind::gpu, "vendor"));
+    for (const Level* level : levels) {
         for (const Type type : {Type::u8, Type::u16, Type::f32, Type::f64, Type::c64, Type::c128}) {
-            for (const Shape shape : kShapes) {
-                const Problem problem{.type = type, .m = shape.m, .n = shape.n};
+            for (const Sides shape : kShapes) {
+                const Problem problem{.operation = &kTranspose, .type = type, .m = shape.m, .n = shape.n};
                 // Arithmetic need not keep the bits of NaN: no exponent of this input is all ones.
                 Bytes input = random_bytes(bytes_of(problem));
                 for (unsigned char& byte : input) byte &= 0x3F;
@@ -326,12 +412,13 @@ TEST_CASE("the baselines copy, and the vendor's library transposes") {
 TEST_CASE("rows a multiple of 128 KiB apart, whose tiles come in pairs") {
     if (small_shapes_only()) return;
     Count count;
-    for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
+    for (const Level* level : registry().levels(kTranspose, DeviceKind::gpu, Role::rung)) {
         if (level->name != "vectorized" && level->name != "tma") continue;  // only these take tiles so
         for (const Type type : kTypes) {
             for (const std::int64_t m : {48, 67, 304}) {
                 const auto size = static_cast<std::int64_t>(size_of(type));
-                const Problem problem{.type = type, .m = m, .n = (128 << 10) / size};
+                const Problem problem{
+                    .operation = &kTranspose, .type = type, .m = m, .n = (128 << 10) / size};
                 count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
             }
         }
@@ -344,15 +431,15 @@ TEST_CASE("few columns and few rows, and enough of the others to fill the device
     const std::int64_t many = std::int64_t{1008} * gpu().info().multiprocessors;  // whole words
     Count count;
     int thin_tiles = 0;
-    const Level* const level = registry().find(Operation::transpose, DeviceKind::gpu, "vectorized");
+    const Level* const level = registry().find(kTranspose, DeviceKind::gpu, "vectorized");
     REQUIRE(level != nullptr);
     for (const Type type : {Type::u8, Type::u16, Type::u32, Type::u64}) {
         std::vector<std::int64_t> few = {33, 40, 51, 83, 143};
         if (type == Type::u8) few.insert(few.end(), {48, 207, 319});
         for (const std::int64_t thin : few) {
-            for (const Shape shape :
-                 {Shape{many, thin}, Shape{many + 1, thin}, Shape{thin, many}, Shape{thin, many + 1}}) {
-                const Problem problem{.type = type, .m = shape.m, .n = shape.n};
+            for (const Sides shape :
+                 {Sides{many, thin}, Sides{many + 1, thin}, Sides{thin, many}, Sides{thin, many + 1}}) {
+                const Problem problem{.operation = &kTranspose, .type = type, .m = shape.m, .n = shape.n};
                 thin_tiles +=
                     detail_of(*level, problem, "kernel") == (shape.n == thin ? "tall" : "wide") ? 1 : 0;
                 count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
@@ -374,7 +461,7 @@ TEST_CASE("few columns and few rows of whole words, in each tile that they have"
     const std::array kShort = {Short{Type::u8, 8, 1040, 1048, 9}, Short{Type::u16, 4, 1040, 1044, 15},
                                Short{Type::u32, 4, 1040, 1044, 7}, Short{Type::u64, 2, 1040, 1042, 8},
                                Short{Type::c128, 1, 1040, 1041, 9}};
-    const Level* const level = registry().find(Operation::transpose, DeviceKind::gpu, "vectorized");
+    const Level* const level = registry().find(kTranspose, DeviceKind::gpu, "vectorized");
     REQUIRE(level != nullptr);
     Count count;
     for (const auto& [type, word, length, other, tiles] : kShort) {
@@ -382,9 +469,9 @@ TEST_CASE("few columns and few rows of whole words, in each tile that they have"
         for (std::int64_t words = 1; words <= 20; ++words) {
             if (small_shapes_only() && words > 4 && words != 6 && words % 3 != 1) continue;
             const std::int64_t side = words * word;
-            for (const Shape shape :
-                 {Shape{side, length}, Shape{side, other}, Shape{length, side}, Shape{other, side}}) {
-                const Problem problem{.type = type, .m = shape.m, .n = shape.n};
+            for (const Sides shape :
+                 {Sides{side, length}, Sides{side, other}, Sides{length, side}, Sides{other, side}}) {
+                const Problem problem{.operation = &kTranspose, .type = type, .m = shape.m, .n = shape.n};
                 INFO(describe(*level, problem));
                 CHECK(detail_of(*level, problem, "kernel") == "words");
                 seen.insert(detail_of(*level, problem, "tile") + "/" + detail_of(*level, problem, "block"));
@@ -401,7 +488,7 @@ TEST_CASE("rows of whole words of 4 and of 8 bytes") {
     if (small_shapes_only()) return;
     struct Narrow {
         Type type;
-        Shape shape;
+        Sides shape;
         std::string tile;     ///< and block, where the matrices start at multiples of 16 bytes, or empty
         std::size_t further;  ///< elements after which narrower words are whole, or none
     };
@@ -416,11 +503,11 @@ TEST_CASE("rows of whole words of 4 and of 8 bytes") {
                                 Narrow{Type::u16, {68, 300004}, "", 2},
                                 Narrow{Type::u32, {1002, 1002}, "", 1}};
     const GpuInfo& info = gpu().info();
-    const Level* const level = registry().find(Operation::transpose, DeviceKind::gpu, "vectorized");
+    const Level* const level = registry().find(kTranspose, DeviceKind::gpu, "vectorized");
     REQUIRE(level != nullptr);
     Count count;
     for (const auto& [type, shape, tile, further] : kNarrow) {
-        const Problem problem{.type = type, .m = shape.m, .n = shape.n};
+        const Problem problem{.operation = &kTranspose, .type = type, .m = shape.m, .n = shape.n};
         INFO(describe(*level, problem));
         // How many tiles are enough depends on the device: as that of tuning.hpp.
         if (!tile.empty() && info.multiprocessors == 132 && info.l2_bytes >= std::uint64_t{50} << 20)
@@ -441,7 +528,7 @@ TEST_CASE("columns of tiles that share lines and are too tall for L2, in rows sh
     const auto tall = static_cast<std::int64_t>(l2_bytes / 6 / kShortestRun_bytes / 16 * 16) + 96;
     struct Banded {
         Type type;
-        Shape shape;
+        Sides shape;
         std::string kernel;  ///< of `vectorized`
     };
     // More columns than tiles for few have; words, wide and narrow, and shifted rows; rows below and above
@@ -456,10 +543,11 @@ TEST_CASE("columns of tiles that share lines and are too tall for L2, in rows sh
         Banded{Type::u32, {tall, 288}, "words"}};
     Count count;
     for (const std::string_view name : {"vectorized", "tma"}) {
-        const Level* const level = registry().find(Operation::transpose, DeviceKind::gpu, name);
+        const Level* const level = registry().find(kTranspose, DeviceKind::gpu, name);
         REQUIRE(level != nullptr);
         for (const Banded& banded : kBanded) {
-            const Problem problem{.type = banded.type, .m = banded.shape.m, .n = banded.shape.n};
+            const Problem problem{
+                .operation = &kTranspose, .type = banded.type, .m = banded.shape.m, .n = banded.shape.n};
             INFO(describe(*level, problem));
             if (name == "vectorized") {
                 CHECK(detail_of(*level, problem, "kernel") == banded.kernel);
@@ -480,7 +568,7 @@ TEST_CASE("rows that are not whole words in each kind of tile that they have") {
     const std::int64_t few = (150000 * processors / tall) | 1;
     struct Shifted {
         Type type;
-        Shape shape;
+        Sides shape;
     };
     // From small to large and tall; of u8 and u16 also numbers of columns that have other tiles.
     const std::array kShifted = {Shifted{Type::u8, {1001, 1003}},
@@ -495,12 +583,12 @@ TEST_CASE("rows that are not whole words in each kind of tile that they have") {
                                  Shifted{Type::u64, {1001, 1003}},
                                  Shifted{Type::u64, {4301, (33 * processors) | 1}},
                                  Shifted{Type::u64, {tall, few}}};
-    const Level* const level = registry().find(Operation::transpose, DeviceKind::gpu, "vectorized");
+    const Level* const level = registry().find(kTranspose, DeviceKind::gpu, "vectorized");
     REQUIRE(level != nullptr);
     Count count;
     std::set<std::string> tiles;
     for (const auto& [type, shape] : kShifted) {
-        const Problem problem{.type = type, .m = shape.m, .n = shape.n};
+        const Problem problem{.operation = &kTranspose, .type = type, .m = shape.m, .n = shape.n};
         INFO(describe(*level, problem));
         CHECK(detail_of(*level, problem, "kernel") == "shifted");
         tiles.insert(std::string(name_of(type)) + detail_of(*level, problem, "tile") +
@@ -526,7 +614,7 @@ TEST_CASE("rows of whole words that are no whole sectors on either side") {
     const std::int64_t few = std::max<std::int64_t>(150000 * processors / tall / 8 * 8 + 4, 1028);
     struct Sectorless {
         Type type;
-        Shape shape;
+        Sides shape;
     };
     std::vector<Sectorless> cases = {{Type::u32, {4300, 40 * processors / 8 * 8 + 4}},
                                      {Type::u64, {1602, 12 * processors / 4 * 4 + 2}}};
@@ -534,11 +622,11 @@ TEST_CASE("rows of whole words that are no whole sectors on either side") {
         cases.push_back({Type::u32, {tall, few}});
         cases.push_back({Type::u64, {tall + 2, few + 2}});
     }
-    const Level* const level = registry().find(Operation::transpose, DeviceKind::gpu, "vectorized");
+    const Level* const level = registry().find(kTranspose, DeviceKind::gpu, "vectorized");
     REQUIRE(level != nullptr);
     Count count;
     for (const auto& [type, shape] : cases) {
-        const Problem problem{.type = type, .m = shape.m, .n = shape.n};
+        const Problem problem{.operation = &kTranspose, .type = type, .m = shape.m, .n = shape.n};
         INFO(describe(*level, problem));
         CHECK(detail_of(*level, problem, "kernel") == (roomy ? "shifted" : "words"));
         const Bytes input = random_bytes(bytes_of(problem));
@@ -556,9 +644,9 @@ TEST_CASE("tiles enough to fill the device, in rows of whole lines of 128 bytes 
     struct Large {
         Type type;
         std::string tile;           ///< of lines
-        std::vector<Shape> lines;   ///< enough whole tiles of whole lines for 132 multiprocessors
-        std::vector<Shape> partly;  ///< the same, but some tiles reach beyond the matrix
-        std::vector<Shape> others;  ///< fewer tiles, or rows that are not whole lines
+        std::vector<Sides> lines;   ///< enough whole tiles of whole lines for 132 multiprocessors
+        std::vector<Sides> partly;  ///< the same, but some tiles reach beyond the matrix
+        std::vector<Sides> others;  ///< fewer tiles, or rows that are not whole lines
     };
     // Plain ones, and those of which parts take turns: rows of the input a multiple of 128 KiB apart, rows of
     // the output a multiple of 512 KiB.
@@ -587,8 +675,8 @@ TEST_CASE("tiles enough to fill the device, in rows of whole lines of 128 bytes 
                                      {{2048, 1600}, {416, 8192}, {32768, 112}},
                                      {{2050, 1600}, {410, 8192}, {32768, 104}},
                                      {{1504, 1504}, {2050, 1601}}}};
-    const Level* const vectorized = registry().find(Operation::transpose, DeviceKind::gpu, "vectorized");
-    const Level* const tma = registry().find(Operation::transpose, DeviceKind::gpu, "tma");
+    const Level* const vectorized = registry().find(kTranspose, DeviceKind::gpu, "vectorized");
+    const Level* const tma = registry().find(kTranspose, DeviceKind::gpu, "tma");
     REQUIRE(vectorized != nullptr);
     REQUIRE(tma != nullptr);
     constexpr int kMultiprocessors = 132;
@@ -596,9 +684,10 @@ TEST_CASE("tiles enough to fill the device, in rows of whole lines of 128 bytes 
     const bool roomy = gpu().info().threads_per_multiprocessor >= 2048;
     Count count;
     for (const auto& [type, tile, lines, partly, others] : all) {
-        for (const std::vector<Shape>* shapes : {&lines, &partly, &others}) {
-            for (const Shape shape : *shapes) {
-                const Problem problem{.type = type, .m = shape.m * times, .n = shape.n};
+        for (const std::vector<Sides>* shapes : {&lines, &partly, &others}) {
+            for (const Sides shape : *shapes) {
+                const Problem problem{
+                    .operation = &kTranspose, .type = type, .m = shape.m * times, .n = shape.n};
                 INFO(describe(*vectorized, problem));
                 if (roomy && shapes == &lines) CHECK(detail_of(*vectorized, problem, "tile") == tile);
                 const Bytes input = random_bytes(bytes_of(problem));
@@ -614,11 +703,11 @@ TEST_CASE("tiles enough to fill the device, in rows of whole lines of 128 bytes 
 TEST_CASE("a column taller than the grid") {
     if (small_shapes_only()) return;
     Count count;
-    for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
+    for (const Level* level : registry().levels(kTranspose, DeviceKind::gpu, Role::rung)) {
         if (level->name == "serial") continue;  // seconds of one thread
-        for (const Shape shape :
-             {Shape{65535 * 64 + 77, 1}, Shape{1, 65535 * 64 + 77}, Shape{65536 * 32 + 5, 3}}) {
-            const Problem problem{.type = Type::u8, .m = shape.m, .n = shape.n};
+        for (const Sides shape :
+             {Sides{65535 * 64 + 77, 1}, Sides{1, 65535 * 64 + 77}, Sides{65536 * 32 + 5, 3}}) {
+            const Problem problem{.operation = &kTranspose, .type = Type::u8, .m = shape.m, .n = shape.n};
             count.add(serves(*level, problem, random_bytes(bytes_of(problem))));
         }
     }
@@ -628,9 +717,9 @@ TEST_CASE("a column taller than the grid") {
 // Takes 9 GB of host and 4.3 GB of device memory and minutes: run by name or tag.
 TEST_CASE("more than 2^31 elements", "[.large]") {
     Count count;
-    const Problem problem{.type = Type::u8, .m = 46351, .n = 46337};
+    const Problem problem{.operation = &kTranspose, .type = Type::u8, .m = 46351, .n = 46337};
     const Bytes input = random_bytes(bytes_of(problem));
-    for (const Level* level : registry().levels(Operation::transpose, DeviceKind::gpu)) {
+    for (const Level* level : registry().levels(kTranspose, DeviceKind::gpu, Role::rung)) {
         if (level->name == "serial") continue;  // minutes of one thread
         count.add(serves(*level, problem, input));
     }

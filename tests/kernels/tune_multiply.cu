@@ -18,6 +18,7 @@
 #include "kernels/common/cublas.hpp"
 #include "kernels/multiply/gpu/levels.hpp"
 #include "kernels/multiply/gpu/pipelined_choice.cuh"
+#include "kernels/multiply/operation.hpp"
 #include "kernels/registry.hpp"
 
 using namespace gpumat;
@@ -83,14 +84,14 @@ constexpr auto candidates() {
 }
 constexpr auto kCandidates = candidates<T>();
 
-struct Shape {
+struct Sides {
     std::int64_t m, n, k;
 };
-constexpr std::array kShapes = {Shape{256, 256, 256},    Shape{512, 512, 512},      Shape{1024, 1024, 1024},
-                                Shape{2048, 2048, 2048}, Shape{4000, 4000, 4000},   Shape{4096, 4096, 4096},
-                                Shape{4097, 4097, 4097}, Shape{8191, 8191, 8191},   Shape{8192, 8192, 8192},
-                                Shape{1000, 3000, 5000}, Shape{64, 64, 65536},      Shape{16384, 16384, 32},
-                                Shape{16, 16384, 16384}, Shape{16384, 16384, 16384}};
+constexpr std::array kShapes = {Sides{256, 256, 256},    Sides{512, 512, 512},      Sides{1024, 1024, 1024},
+                                Sides{2048, 2048, 2048}, Sides{4000, 4000, 4000},   Sides{4096, 4096, 4096},
+                                Sides{4097, 4097, 4097}, Sides{8191, 8191, 8191},   Sides{8192, 8192, 8192},
+                                Sides{1000, 3000, 5000}, Sides{64, 64, 65536},      Sides{16384, 16384, 32},
+                                Sides{16, 16384, 16384}, Sides{16384, 16384, 16384}};
 
 /// An element of that value; complex ones have an imaginary part as well.
 template <class S>
@@ -196,13 +197,13 @@ class Tuner {
         if (!std::is_same_v<T, float>) {
             std::printf("rates are ratios to 66.9 TFLOP/s\n");
         } else if (const std::string why = cublas::why_missing(); why.empty()) {
-            cublas_ = std::make_unique<cublas::Handle>(stream_of(device_));
+            cublas_ = std::make_unique<cublas::Handle>();
         } else {
             std::printf("no cuBLAS (%s): ratios are to 66.9 TFLOP/s\n", why.c_str());
         }
     }
 
-    void run_once(int candidate, const Shape& s) {
+    void run_once(int candidate, const Sides& s) {
         allocate(s);
         generate(false);
         if (candidate < 0 && cublas_) {
@@ -211,19 +212,19 @@ class Tuner {
         } else {
             const Ways ways = kWays.at(static_cast<std::size_t>(candidate));
             const Launch launch = ways(problem_, device_).front().prepare(operands_);
-            launch.run();
-            launch.run();
+            launch.run(gpu_->stream());
+            launch.run(gpu_->stream());
         }
         gpu_->synchronize();
     }
 
-    void measure(const Shape& s) {
+    void measure(const Sides& s) {
         allocate(s);
         reference_ = gpu_->allocate(c_.bytes());
         generate(true);
         Operands to_reference = operands_;
-        to_reference.c = reference_.data();
-        prepare_naive(problem_, to_reference, device_).run();
+        to_reference.c.data = reference_.data();
+        prepare_naive(problem_, to_reference, device_).run(gpu_->stream());
 
         // Wrong candidates are found first, then the data become random.
         std::vector<std::vector<Way>> ways;
@@ -237,7 +238,7 @@ class Tuner {
         generate(false);
 
         const double flops = problem_.flops();
-        const double vendor = cublas_ ? flops / (time_ms([this] { run_cublas(); }) * 1e9) : 66.9;
+        const double vendor = cublas_ ? flops / (time_ms([this](Stream) { run_cublas(); }) * 1e9) : 66.9;
         std::printf("%lldx%lldx%lld  cuBLAS %.1f TFLOP/s\n ", static_cast<long long>(s.m),
                     static_cast<long long>(s.n), static_cast<long long>(s.k), vendor);
         for (std::size_t i = 0; i < kCandidates.size(); ++i) {
@@ -283,9 +284,9 @@ class Tuner {
   private:
     static constexpr auto kWays = ways_table(std::make_index_sequence<kCandidates.size()>{});
 
-    void allocate(const Shape& s) {
+    void allocate(const Sides& s) {
         problem_ = Problem{};
-        problem_.operation = Operation::multiply;
+        problem_.operation = &kMultiply;
         problem_.type = kTypeOf<T>;
         problem_.m = s.m;
         problem_.n = s.n;
@@ -293,22 +294,22 @@ class Tuner {
         a_ = gpu_->allocate(static_cast<std::size_t>(s.m * s.k) * sizeof(T));
         b_ = gpu_->allocate(static_cast<std::size_t>(s.k * s.n) * sizeof(T));
         c_ = gpu_->allocate(static_cast<std::size_t>(s.m * s.n) * sizeof(T));
-        operands_ = {a_.data(), b_.data(), nullptr, c_.data()};
+        operands_ = contiguous_operands(problem_, {a_.data(), b_.data(), nullptr, c_.data()});
     }
 
     void generate(bool whole) {
-        fill<<<2048, 256, 0, stream_of(device_)>>>(static_cast<T*>(a_.data()), problem_.m * problem_.k, 1,
-                                                   whole);
-        fill<<<2048, 256, 0, stream_of(device_)>>>(static_cast<T*>(b_.data()), problem_.k * problem_.n, 2,
-                                                   whole);
+        fill<<<2048, 256, 0, cuda_stream(gpu_->stream())>>>(static_cast<T*>(a_.data()),
+                                                            problem_.m * problem_.k, 1, whole);
+        fill<<<2048, 256, 0, cuda_stream(gpu_->stream())>>>(static_cast<T*>(b_.data()),
+                                                            problem_.k * problem_.n, 2, whole);
         GPUMAT_CUDA(cudaGetLastError());
     }
 
     std::uint64_t differences(const Launch& launch) {
         gpu_->fill(c_.data(), 0xff, c_.bytes());
         gpu_->fill(counter_.data(), 0, 8);
-        launch.run();
-        count_different<<<2048, 256, 0, stream_of(device_)>>>(
+        launch.run(gpu_->stream());
+        count_different<<<2048, 256, 0, cuda_stream(gpu_->stream())>>>(
             static_cast<unsigned*>(c_.data()), static_cast<unsigned*>(reference_.data()),
             problem_.m * problem_.n * static_cast<std::int64_t>(sizeof(T) / 4),
             static_cast<unsigned long long*>(counter_.data()));
@@ -319,10 +320,10 @@ class Tuner {
     }
 
     /// The median of cold runs.
-    double time_ms(const std::function<void()>& run) {
+    double time_ms(const std::function<void(Stream)>& run) {
         const int runs = problem_.flops() > 1e12 ? 3 : problem_.flops() > 1e11 ? 5 : 9;
         std::vector<double> times;
-        run();
+        run(gpu_->stream());
         for (int i = 0; i < runs; ++i) {
             gpu_->fill(flush_.data(), i, flush_.bytes());
             times.push_back(gpu_->time_ms(run));
@@ -338,10 +339,10 @@ class Tuner {
         const auto n = static_cast<int>(problem_.n);
         const auto k = static_cast<int>(problem_.k);
         static const auto sgemm = GPUMAT_CUBLAS_FUNCTION(cublasSgemm_v2);
-        cublas::check(
-            sgemm(cublas_->get(), CUBLAS_OP_N, CUBLAS_OP_N, n, m, k, &one, static_cast<float*>(b_.data()), n,
-                  static_cast<float*>(a_.data()), k, &zero, static_cast<float*>(c_.data()), n),
-            "cublasSgemm");
+        cublas::check(sgemm(cublas_->on(cuda_stream(gpu_->stream())), CUBLAS_OP_N, CUBLAS_OP_N, n, m, k, &one,
+                            static_cast<float*>(b_.data()), n, static_cast<float*>(a_.data()), k, &zero,
+                            static_cast<float*>(c_.data()), n),
+                      "cublasSgemm");
     }
 
     std::unique_ptr<Gpu> gpu_;
@@ -361,7 +362,7 @@ int main(int argc, char** argv) try {
         return 0;
     }
     Tuner::legend();
-    for (const Shape& shape : kShapes) {
+    for (const Sides& shape : kShapes) {
         if (argc == 1) tuner.measure(shape);
     }
     for (int i = 1; i < argc; ++i) {

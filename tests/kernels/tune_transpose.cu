@@ -33,14 +33,14 @@ constexpr int kBytes = GPUMAT_ELEMENT_BYTES;
 constexpr int kRuns = 15;
 constexpr int kShownCandidates = 16;
 
-struct Shape {
+struct Sides {
     const char* name;
     std::int64_t m;
     std::int64_t n;
     [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(m * n) * kBytes; }
 };
 
-const std::vector<Shape> kShapes = {{"512", 512, 512},
+const std::vector<Sides> kShapes = {{"512", 512, 512},
                                     {"1000", 1000, 1000},
                                     {"2000", 2000, 2000},
                                     {"4096", 4096, 4096},
@@ -65,8 +65,8 @@ const std::vector<Shape> kShapes = {{"512", 512, 512},
 
 struct Candidate {
     std::string name;
-    std::function<bool(const Shape&)> serves;
-    std::function<void(const Shape&, const void*, void*)> run;
+    std::function<bool(const Sides&)> serves;
+    std::function<void(const Sides&, const void*, void*)> run;
 };
 
 template <int SIZE>
@@ -105,7 +105,7 @@ void allow(Kernel kernel, std::size_t bytes) {
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
 }
 
-bool whole_words(const Shape& shape, int word) {
+bool whole_words(const Sides& shape, int word) {
     return shape.m * kBytes % word == 0 && shape.n * kBytes % word == 0;
 }
 
@@ -134,13 +134,13 @@ void add_words(const std::vector<int>& bands) {
         std::snprintf(name, sizeof(name), "words %d %2dx%2d t%d %s/%s ahead %d b%d %s band %d",
                       PLAN::kWord_bytes, PLAN::kWordsX, PLAN::kWordsY, PLAN::kThreads, text(PLAN::kLoad),
                       text(PLAN::kStore), PLAN::kAhead, PLAN::kBlocks, text(PLAN::kEdges), band);
-        candidates.push_back({name, [](const Shape& shape) { return whole_words(shape, PLAN::kWord_bytes); },
-                              [band](const Shape& shape, const void* in, void* out) {
+        candidates.push_back({name, [](const Sides& shape) { return whole_words(shape, PLAN::kWord_bytes); },
+                              [band](const Sides& shape, const void* in, void* out) {
                                   const TileOrder order =
                                       TileOrder::of(Tile::tiling(shape.m, shape.n), band, PLAN::kAhead);
                                   const WordsKernel kernel = kernel_of<PLAN>(order.places());
                                   kernel<<<grid_of(order), PLAN::kThreads, Tile::kShared_bytes>>>(
-                                      in, out, shape.m, shape.n, order);
+                                      in, out, shape.m, shape.n, shape.n, shape.m, order);
                               }});
     }
 }
@@ -163,12 +163,13 @@ void add_shifted() {
     std::snprintf(name, sizeof(name), "shifted %d %dx%d a%d t%d b%d -/%s", PLAN::kWord_bytes, PLAN::kRowWords,
                   PLAN::kRows, PLAN::kAlign_bytes, PLAN::kThreads, PLAN::kBlocks, text(PLAN::kStore));
     candidates.push_back(
-        {name, [](const Shape& shape) { return !whole_words(shape, 16) && shape.n > 31; },
-         [](const Shape& shape, const void* in, void* out) {
+        {name, [](const Sides& shape) { return !whole_words(shape, 16) && shape.n > 31; },
+         [](const Sides& shape, const void* in, void* out) {
              const TileOrder order = TileOrder::of(shift_tiling<T, PLAN>(shape.m, shape.n), kColumns);
              const int pitch = Tile::pitch(shape.n);
              shifted_kernel<T, PLAN><<<grid_of(order), PLAN::kThreads, Tile::shared_bytes(pitch)>>>(
-                 static_cast<const T*>(in), static_cast<T*>(out), shape.m, shape.n, pitch, order);
+                 static_cast<const T*>(in), static_cast<T*>(out), shape.m, shape.n, shape.n, shape.m, pitch,
+                 order);
          }});
 }
 
@@ -194,14 +195,15 @@ void add_tma(const std::vector<int>& bands) {
         char name[128];
         std::snprintf(name, sizeof(name), "tma %dx%d t%d b%d band %d", PLAN::kBoxesX, PLAN::kBoxesY,
                       PLAN::kThreads, PLAN::kBlocks, band);
-        candidates.push_back(
-            {name, [](const Shape& shape) { return whole_words(shape, 16); },
-             [band](const Shape& shape, const void* in, void* out) {
-                 const TileOrder order = TileOrder::of(Tile::tiling(shape.m, shape.n), band);
-                 const CUtensorMap map = swizzled_map(in, shape.m, shape.n * kBytes, Tile::kRows);
-                 tma_kernel<T, PLAN><<<grid_of(order), PLAN::kThreads, Tile::kShared_bytes>>>(
-                     map, static_cast<uint4*>(out), shape.m, shape.n, order);
-             }});
+        candidates.push_back({name, [](const Sides& shape) { return whole_words(shape, 16); },
+                              [band](const Sides& shape, const void* in, void* out) {
+                                  const TileOrder order = TileOrder::of(Tile::tiling(shape.m, shape.n), band);
+                                  const CUtensorMap map = swizzled_map(in, shape.m, shape.n * kBytes,
+                                                                       shape.n * kBytes, Tile::kRows);
+                                  tma_kernel<T, PLAN>
+                                      <<<grid_of(order), PLAN::kThreads, Tile::kShared_bytes>>>(
+                                          map, static_cast<uint4*>(out), shape.m, shape.n, shape.m, order);
+                              }});
     }
 }
 
@@ -213,7 +215,7 @@ void add_all_tma(const std::vector<int>& bands) {
 #if GPUMAT_ELEMENT_BYTES < 16
 constexpr ThinPlan kThinPlan = Choices<kBytes>::kThin;
 
-bool tall(const Shape& shape) {
+bool tall(const Sides& shape) {
     return shape.n <= kThinPlan.tall_most;
 }
 
@@ -221,7 +223,7 @@ template <bool SKEWED>
 void add_tall(int tile_bytes) {
     allow(tall_kernel<T, SKEWED>, 2 * kMostThin_bytes);
     candidates.push_back({std::string("tall ") + (SKEWED ? "skewed " : "") + std::to_string(tile_bytes), tall,
-                          [tile_bytes](const Shape& shape, const void* in, void* out) {
+                          [tile_bytes](const Sides& shape, const void* in, void* out) {
                               const ThinTiles tiles = tall_tiles<T>(shape.m, shape.n, tile_bytes);
                               tall_kernel<T, SKEWED><<<tiles.count, kThinThreads, tiles.shared_bytes>>>(
                                   static_cast<const T*>(in), static_cast<T*>(out), shape.m,
@@ -235,8 +237,8 @@ void add_thin() {
         add_tall<true>(tile_bytes);
         allow(wide_kernel<T>, 2 * kMostThin_bytes);
         candidates.push_back({"wide " + std::to_string(tile_bytes),
-                              [](const Shape& shape) { return shape.m <= kThinPlan.wide_most; },
-                              [tile_bytes](const Shape& shape, const void* in, void* out) {
+                              [](const Sides& shape) { return shape.m <= kThinPlan.wide_most; },
+                              [tile_bytes](const Sides& shape, const void* in, void* out) {
                                   const ThinTiles tiles =
                                       wide_tiles<T>(shape.m, shape.n, wide_length<T>(shape.m, tile_bytes));
                                   wide_kernel<T><<<tiles.count, kThinThreads, tiles.shared_bytes>>>(
@@ -423,8 +425,8 @@ template <int WORDS, int THREADS, Cache LOAD, Cache STORE>
 Candidate copy_candidate() {
     char name[64];
     std::snprintf(name, sizeof(name), "copy %d words t%d %s/%s", WORDS, THREADS, text(LOAD), text(STORE));
-    return {name, [](const Shape&) { return true; },
-            [](const Shape& shape, const void* in, void* out) {
+    return {name, [](const Sides&) { return true; },
+            [](const Sides& shape, const void* in, void* out) {
                 const auto count = static_cast<std::int64_t>(shape.bytes() / 16);
                 const auto blocks = static_cast<unsigned>((count + THREADS * WORDS - 1) / (THREADS * WORDS));
                 copy_words<WORDS, THREADS, LOAD, STORE>
@@ -435,8 +437,8 @@ Candidate copy_candidate() {
 std::vector<Candidate> copies() {
     constexpr Cache N = Cache::normal;
     constexpr Cache O = Cache::once;
-    return {{"memcpy", [](const Shape&) { return true; },
-             [](const Shape& shape, const void* in, void* out) {
+    return {{"memcpy", [](const Sides&) { return true; },
+             [](const Sides& shape, const void* in, void* out) {
                  GPUMAT_CUDA(cudaMemcpyAsync(out, in, shape.bytes(), cudaMemcpyDeviceToDevice));
              }},
             copy_candidate<1, 256, N, N>(),
@@ -492,7 +494,7 @@ class Arena {
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;
 
-    unsigned long long mismatches(const Candidate& candidate, const Shape& shape) {
+    unsigned long long mismatches(const Candidate& candidate, const Sides& shape) {
         GPUMAT_CUDA(cudaMemset(out_, 0xA5, shape.bytes()));
         GPUMAT_CUDA(cudaMemset(wrong_, 0, sizeof(*wrong_)));
         candidate.run(shape, in_, out_);
@@ -505,7 +507,7 @@ class Arena {
     }
 
     /// Median bandwidth in GB/s, counting bytes read and written.
-    double gbps(const Candidate& candidate, const Shape& shape) {
+    double gbps(const Candidate& candidate, const Sides& shape) {
         const std::size_t stride = (shape.bytes() + 511) / 512 * 512;
         const std::size_t sets = std::clamp<std::size_t>(kCold_bytes / (2 * stride) + 1, 1, bytes_ / stride);
         const auto run = [&](std::size_t k) {
@@ -563,7 +565,7 @@ void tune(const char* csv_path) {
     std::FILE* csv = csv_path == nullptr ? nullptr : std::fopen(csv_path, "w");
     if (csv != nullptr) std::fprintf(csv, "element_bytes,shape,candidate,gbps,share\n");
     std::size_t most = 0;
-    for (const Shape& shape : kShapes) most = std::max(most, shape.bytes());
+    for (const Sides& shape : kShapes) most = std::max(most, shape.bytes());
     Arena arena(std::max(most + 512, std::size_t{1} << 30));
     collect();
 
@@ -584,7 +586,7 @@ void tune(const char* csv_path) {
     for (const Candidate& candidate : candidates) {
         Shares shares(kShapes.size());
         for (std::size_t s = 0; s < kShapes.size(); ++s) {
-            const Shape& shape = kShapes[s];
+            const Sides& shape = kShapes[s];
             if (!candidate.serves(shape)) continue;
             if (const auto wrong = arena.mismatches(candidate, shape); wrong != 0) {
                 std::printf("WRONG: %s at %s: %llu elements\n", candidate.name.c_str(), shape.name, wrong);
@@ -602,7 +604,7 @@ void tune(const char* csv_path) {
 
     std::printf("element of %d bytes; copies in GB/s, candidates as shares of the fastest copy\n%-40s",
                 kBytes, "");
-    for (const Shape& shape : kShapes)
+    for (const Sides& shape : kShapes)
         std::printf(" %6.6s", shape.name + (std::strlen(shape.name) > 6 ? std::strlen(shape.name) - 6 : 0));
     std::printf("\n");
     for (const auto& [name, rates] : copy_gbps) {

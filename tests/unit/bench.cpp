@@ -1,5 +1,7 @@
 // The bench with levels of its own: what it verifies, compares, refuses and exports.
 #include "lib/bench.hpp"
+#include "kernels/multiply/operation.hpp"
+#include "kernels/transpose/operation.hpp"
 
 #include <array>
 #include <cmath>
@@ -20,23 +22,23 @@ namespace {
 // ---- levels that move 4-byte elements -------------------------------------------------------------
 
 void transpose_u32(const Problem& problem, const Operands& operands) {
-    const auto* in = static_cast<const std::uint32_t*>(operands.a);
-    auto* out = static_cast<std::uint32_t*>(operands.c);
+    const auto* in = operands.a.as<std::uint32_t>();
+    auto* out = operands.c.as<std::uint32_t>();
     for (std::int64_t i = 0; i < problem.m; ++i) {
         for (std::int64_t j = 0; j < problem.n; ++j) out[j * problem.m + i] = in[i * problem.n + j];
     }
 }
 
 Launch prepare_plain(const Problem& problem, const Operands& operands, const Device&) {
-    return {"plain", [problem, operands] { transpose_u32(problem, operands); }, {{"threads", "1"}}};
+    return {"plain", [problem, operands](Stream) { transpose_u32(problem, operands); }, {{"threads", "1"}}};
 }
 
 /// Turns the matrix that it finds, in place where it is asked to; wrong in the last element where it is u32.
 Launch prepare_swap(const Problem& problem, const Operands& operands, const Device& device) {
     if (!problem.in_place) return {"swap", prepare_plain(problem, operands, device).run};
-    REQUIRE(operands.a == operands.c);
-    return {"swap", [=] {
-                auto* matrix = static_cast<std::uint32_t*>(operands.c);
+    REQUIRE(operands.a.data == operands.c.data);
+    return {"swap", [=](Stream) {
+                auto* matrix = operands.c.as<std::uint32_t>();
                 for (std::int64_t i = 0; i < problem.n; ++i) {
                     for (std::int64_t j = 0; j < i; ++j)
                         std::swap(matrix[i * problem.n + j], matrix[j * problem.n + i]);
@@ -45,26 +47,26 @@ Launch prepare_swap(const Problem& problem, const Operands& operands, const Devi
             }};
 }
 
-Reasons not_in_place(const Problem& problem, const Device&) {
+Reasons not_in_place(const Problem& problem, const Operands&, const Device&) {
     return problem.in_place ? Reasons{"not in place"} : Reasons{};
 }
 
-Reasons only_square(const Problem& problem, const Device&) {
+Reasons only_square(const Problem& problem, const Operands&, const Device&) {
     return problem.in_place && problem.m != problem.n ? Reasons{"only square"} : Reasons{};
 }
 
 /// Right everywhere but in the last element, and only where the tile is 2.
 Launch prepare_wrong(const Problem& problem, const Operands& operands, const Device&) {
-    const bool wrong = problem.parameters.contains("tile") && problem.parameters.at("tile") == 2;
-    return {"wrong", [=] {
+    const bool wrong = problem.parameters.contains("tile") && problem.parameters.at("tile") == "2";
+    return {"wrong", [=](Stream) {
                 transpose_u32(problem, operands);
-                if (wrong) static_cast<std::uint32_t*>(operands.c)[problem.m * problem.n - 1] ^= 1U;
+                if (wrong) operands.c.as<std::uint32_t>()[problem.m * problem.n - 1] ^= 1U;
             }};
 }
 
 /// Writes nothing at all.
 Launch prepare_idle(const Problem&, const Operands&, const Device&) {
-    return {"idle", [] {}};
+    return {"idle", [](Stream) {}};
 }
 
 Launch prepare_impostor(const Problem& problem, const Operands& operands, const Device& device) {
@@ -72,7 +74,7 @@ Launch prepare_impostor(const Problem& problem, const Operands& operands, const 
 }
 
 Launch prepare_broken(const Problem&, const Operands&, const Device&) {
-    return {"broken", [] { throw Error(ErrorCode::device, "the launch failed"); }};
+    return {"broken", [](Stream) { throw Error(ErrorCode::device, "the launch failed"); }};
 }
 
 Launch prepare_greedy(const Problem&, const Operands&, const Device&) {
@@ -81,16 +83,16 @@ Launch prepare_greedy(const Problem&, const Operands&, const Device&) {
 
 Launch prepare_memcpy(const Problem& problem, const Operands& operands, const Device&) {
     const auto bytes = static_cast<std::size_t>(problem.m * problem.n) * size_of(problem.type);
-    return {"memcpy", [=] { std::memcpy(operands.c, operands.a, bytes); }};
+    return {"memcpy", [=](Stream) { std::memcpy(operands.c.data, operands.a.data, bytes); }};
 }
 
-constexpr std::array kTiles = {2, 4};
-constexpr std::array kParameters = {Parameter{"tile", "side of a tile", kTiles, 4}};
+constexpr auto kTiles = std::to_array<std::string_view>({"2", "4"});
+constexpr std::array kParameters = {Parameter{"tile", "side of a tile", kTiles, "4"}};
 constexpr std::array kF32 = {Type::f32};
 
 Level level(int number, std::string_view name,
             Launch (*prepare)(const Problem&, const Operands&, const Device&)) {
-    return {.operation = Operation::transpose,
+    return {.operation = &kTranspose,
             .device = DeviceKind::cpu,
             .number = number,
             .name = name,
@@ -104,7 +106,10 @@ Registry registry_of(std::vector<Level> levels) {
     Level copy = level(0, "memcpy", prepare_memcpy);
     copy.needs = {};
     copy.copies = true;
-    return Registry(std::move(levels), {copy});
+    copy.role = Role::baseline;
+    copy.yardstick = true;
+    levels.push_back(copy);
+    return Registry({&kTranspose}, std::move(levels));
 }
 
 Level with_tile(Level level) {
@@ -112,8 +117,9 @@ Level with_tile(Level level) {
     return level;
 }
 
-BenchOptions quick(std::vector<BenchSize> sizes) {
+BenchOptions quick(std::vector<Extents> sizes) {
     BenchOptions options;
+    options.operation = &kTranspose;
     options.sizes = std::move(sizes);
     options.types = {Type::f32};
     options.device = "cpu";
@@ -130,7 +136,7 @@ struct Outcome {
 
 Outcome bench(const BenchOptions& options, const Registry& registry) {
     Outcome outcome;
-    outcome.exit_code = run_bench(options, registry,
+    outcome.exit_code = run_bench(options, Catalog::standard(registry),
                                   {.head = [&](const BenchHead& head) { outcome.head = head; },
                                    .row = [&](const BenchRow& row) { outcome.rows.push_back(row); },
                                    .progress = {}});
@@ -148,11 +154,13 @@ Error error_of(const Function& function) {
     return {ErrorCode::usage, ""};
 }
 
-BenchRow measured_row(const std::string& name, double ms, const BenchSize& size, bool baseline = false) {
+BenchRow measured_row(const std::string& name, double ms, const Extents& size, bool baseline = false) {
     BenchRow row;
+    row.operation = &kTranspose;
     row.level = name;
     row.ran = name;
     row.baseline = baseline;
+    row.yardstick = baseline;
     row.size = size;
     row.samples_ms = {ms};
     row.median_ms = ms;
@@ -165,27 +173,27 @@ BenchRow measured_row(const std::string& name, double ms, const BenchSize& size,
 }  // namespace
 
 TEST_CASE("sizes: squares, extents, ranges and lists") {
-    using Sizes = std::vector<BenchSize>;
-    CHECK(parse_bench_sizes("4096", Operation::transpose) == Sizes{{4096, 4096, 0}});
-    CHECK(parse_bench_sizes("64", Operation::multiply) == Sizes{{64, 64, 64}});
-    CHECK(parse_bench_sizes("3x5,7", Operation::transpose) == Sizes{{3, 5, 0}, {7, 7, 0}});
-    CHECK(parse_bench_sizes("3x5x7", Operation::multiply) == Sizes{{3, 5, 7}});
-    CHECK(parse_bench_sizes("5:12:3", Operation::transpose) == Sizes{{5, 5, 0}, {8, 8, 0}, {11, 11, 0}});
-    CHECK(parse_bench_sizes("500:4000:4", Operation::transpose).size() == 876);
-    CHECK(parse_bench_sizes("9223372036854775806:9223372036854775807:1", Operation::transpose).size() == 2);
-    CHECK(to_string(BenchSize{3, 5, 7}) == "3x5x7");
-    CHECK(to_string(BenchSize{3, 5, 0}) == "3x5");
+    using Sizes = std::vector<Extents>;
+    CHECK(parse_bench_sizes("4096", kTranspose) == Sizes{{4096, 4096, 0}});
+    CHECK(parse_bench_sizes("64", kMultiply) == Sizes{{64, 64, 64}});
+    CHECK(parse_bench_sizes("3x5,7", kTranspose) == Sizes{{3, 5, 0}, {7, 7, 0}});
+    CHECK(parse_bench_sizes("3x5x7", kMultiply) == Sizes{{3, 5, 7}});
+    CHECK(parse_bench_sizes("5:12:3", kTranspose) == Sizes{{5, 5, 0}, {8, 8, 0}, {11, 11, 0}});
+    CHECK(parse_bench_sizes("500:4000:4", kTranspose).size() == 876);
+    CHECK(parse_bench_sizes("9223372036854775806:9223372036854775807:1", kTranspose).size() == 2);
+    CHECK(to_string(Extents{3, 5, 7}) == "3x5x7");
+    CHECK(to_string(Extents{3, 5, 0}) == "3x5");
 }
 
 TEST_CASE("sizes: what is none is refused, naming it") {
     for (const char* text : {"", "0", "-4", "4x", "x4", "4x0", "3x4x5", "1:2", "1:2:0", "5:4:1", "1:2:3:4",
                              "4k", "1,,2", "1:100001:1", " 4", "4 ", "99999999999999999999"}) {
         INFO(text);
-        const Error error = error_of([&] { parse_bench_sizes(text, Operation::transpose); });
+        const Error error = error_of([&] { parse_bench_sizes(text, kTranspose); });
         CHECK(error.code() == ErrorCode::usage);
         CHECK(std::string(error.what()).find("--size '") == 0);
     }
-    CHECK(error_of([] { parse_bench_sizes("3x4", Operation::multiply); }).code() == ErrorCode::usage);
+    CHECK(error_of([] { parse_bench_sizes("3x4", kMultiply); }).code() == ErrorCode::usage);
 }
 
 TEST_CASE("the interval of the median holds the order statistics that the binomial distribution gives") {
@@ -273,8 +281,8 @@ TEST_CASE("random operands depend on index and seed, not on threads, and keep th
 
 TEST_CASE("sets of operands rotate through more memory than the cache, each with the same inputs") {
     const Device device{DeviceKind::cpu, 1, nullptr};
-    const Problem small{.operation = Operation::transpose, .type = Type::f32, .m = 20, .n = 30};
-    const Problem large{.operation = Operation::transpose, .type = Type::f32, .m = 300, .n = 200};
+    const Problem small{.operation = &kTranspose, .type = Type::f32, .m = 20, .n = 30};
+    const Problem large{.operation = &kTranspose, .type = Type::f32, .m = 300, .n = 200};
     const std::vector<Problem> problems = {small, large};
     BenchMemory hot(device, problems, true, std::nullopt, 0, 0);
     hot.load(large);
@@ -287,17 +295,15 @@ TEST_CASE("sets of operands rotate through more memory than the cache, each with
         const auto& sets = cold.sets();
         if (cold.cache_bytes() > (std::size_t{1} << 20)) CHECK(sets.size() > 1);
         for (std::size_t i = 0; i < sets.size(); ++i) {
-            CHECK(std::memcmp(sets[i].a, sets[0].a, bytes) == 0);
-            if (i > 0)
-                CHECK(static_cast<const std::byte*>(sets[i].a) >=
-                      static_cast<const std::byte*>(sets[i - 1].c) + bytes);
+            CHECK(std::memcmp(sets[i].a.data, sets[0].a.data, bytes) == 0);
+            if (i > 0) CHECK(sets[i].a.as<std::byte>() >= sets[i - 1].c.as<std::byte>() + bytes);
         }
         cold.poison_result();
         const Operands host = cold.on_host();
-        CHECK(std::memcmp(host.a, sets[0].a, bytes) == 0);
-        CHECK(static_cast<const unsigned char*>(host.c)[bytes - 1] == 0xff);
+        CHECK(std::memcmp(host.a.data, sets[0].a.data, bytes) == 0);
+        CHECK(static_cast<const unsigned char*>(host.c.data)[bytes - 1] == 0xff);
         cold.cool();
-        CHECK(std::memcmp(host.a, sets[0].a, bytes) == 0);  // cooling touches no operand
+        CHECK(std::memcmp(host.a.data, sets[0].a.data, bytes) == 0);  // cooling touches no operand
     }
 }
 
@@ -313,11 +319,11 @@ TEST_CASE("a bench measures baselines first, then levels with their shares and g
     const BenchRow& first = outcome.rows[1];
     const BenchRow& second = outcome.rows[2];
     CHECK(copy.baseline);
-    CHECK(copy.share_of_copy == 1.0);
+    CHECK(copy.share == 1.0);
     CHECK(copy.verification.verdict == "passed");
-    CHECK(first.size == BenchSize{30, 20, 0});
+    CHECK(first.size == Extents{30, 20, 0});
     CHECK(first.level == "plain");
-    CHECK(first.share_of_copy == *copy.median_ms / *first.median_ms);
+    CHECK(first.share == *copy.median_ms / *first.median_ms);
     CHECK(first.effective_bandwidth_gbps == 2.0 * 30 * 20 * 4 / *first.median_ms / 1e6);
     CHECK_FALSE(first.gflops);
     CHECK_FALSE(first.gain_over_previous);
@@ -330,7 +336,7 @@ TEST_CASE("a level that computes wrongly, or nothing, fails and is not timed") {
     const Registry registry = registry_of({level(1, "plain", prepare_plain), level(2, "idle", prepare_idle),
                                            with_tile(level(3, "wrong", prepare_wrong))});
     BenchOptions options = quick({{30, 20, 0}});
-    options.parameters = {{"tile", {2, 4}}};
+    options.parameters = {{"tile", {"2", "4"}}};
     const Outcome outcome = bench(options, registry);
     CHECK(outcome.exit_code == 1);
     REQUIRE(outcome.rows.size() == 5);
@@ -375,7 +381,7 @@ TEST_CASE("a level that breaks the device ends the bench after its row") {
                      level(3, "wrong", prepare_wrong)});
     std::vector<BenchRow> rows;
     const Error error = error_of([&] {
-        run_bench(quick({{4, 5, 0}}), registry,
+        run_bench(quick({{4, 5, 0}}), Catalog::standard(registry),
                   {.head = {}, .row = [&](const BenchRow& row) { rows.push_back(row); }, .progress = {}});
     });
     CHECK(error.code() == ErrorCode::device);
@@ -393,7 +399,7 @@ TEST_CASE("names and parameters that nothing has are usage errors; what is too l
     CHECK(code_of([](BenchOptions& o) { o.levels = {"plain", "fast"}; }) == ErrorCode::usage);
     CHECK(code_of([](BenchOptions& o) { o.against = {"fast"}; }) == ErrorCode::usage);
     CHECK(code_of([](BenchOptions& o) { o.against = {"none", "memcpy"}; }) == ErrorCode::usage);
-    CHECK(code_of([](BenchOptions& o) { o.parameters = {{"block", {8}}}; }) == ErrorCode::usage);
+    CHECK(code_of([](BenchOptions& o) { o.parameters = {{"block", {"8"}}}; }) == ErrorCode::usage);
     CHECK(code_of([](BenchOptions& o) {
               o.sizes = {{std::int64_t{1} << 31, std::int64_t{1} << 30, 0}};
           }) == ErrorCode::memory);
@@ -402,7 +408,7 @@ TEST_CASE("names and parameters that nothing has are usage errors; what is too l
     CHECK(code_of([](BenchOptions& o) { o.memory_limit = 100; }) == ErrorCode::memory);
 
     BenchOptions options = quick({{4, 5, 0}});
-    options.parameters = {{"tile", {3}}};  // the level has it, and not this value
+    options.parameters = {{"tile", {"3"}}};  // the level has it, and not this value
     const Outcome outcome = bench(options, registry);
     CHECK(outcome.exit_code == 5);
     CHECK(outcome.rows.back().reason == "its parameter 'tile' takes 2, 4, not 3");
@@ -418,7 +424,7 @@ TEST_CASE(
     Level idle = level(3, "idle", prepare_idle);
     const Registry registry = registry_of({plain, swap, idle});
     BenchOptions options = quick({{30, 30, 0}});
-    options.in_place = true;
+    options.settings = {{"in-place", ""}};
     options.levels = {"plain", "swap", "idle"};
     options.against = {"memcpy", "swap"};
     const bool hot = GENERATE(true, false);
@@ -438,7 +444,7 @@ TEST_CASE(
     CHECK(swapped.in_place);
     CHECK(swapped.verification.verdict == "passed");
     CHECK(swapped.effective_bandwidth_gbps == 2.0 * 30 * 30 * 4 / *swapped.median_ms / 1e6);
-    CHECK(swapped.share_of_copy == *outcome.rows[0].median_ms / *swapped.median_ms);
+    CHECK(swapped.share == *outcome.rows[0].median_ms / *swapped.median_ms);
     CHECK(outcome.rows[4].failed());
     CHECK(outcome.rows[4].verification.mismatches == 30 * 30 - 30);
     CHECK(to_json(swapped)["in_place"] == true);
@@ -449,7 +455,7 @@ TEST_CASE(
     CHECK(describe(outcome.head).find("transpose in place on ") == 0);
     BenchRow choice = swapped;
     choice.level = "auto";
-    choice.parameters = {{"tile", 2}};  // of the level that it took
+    choice.parameters = {{"tile", "2"}};  // of the level that it took
     CHECK(label_of(choice) == "auto in place");
 }
 
@@ -459,7 +465,7 @@ TEST_CASE("in place: a wrong result fails, other shapes are rows with their reas
     swap.unsupported = only_square;
     const Registry registry = registry_of({swap});
     BenchOptions options = quick({{8, 8, 0}});
-    options.in_place = true;
+    options.settings = {{"in-place", ""}};
     options.types = {Type::u32};
     CHECK(bench(options, registry).exit_code == 1);
 
@@ -470,13 +476,13 @@ TEST_CASE("in place: a wrong result fails, other shapes are rows with their reas
     CHECK(outcome.rows[0].ran_at_all());  // the copy
     CHECK(outcome.rows[1].reason == "only square");
 
-    options.operation = Operation::multiply;
+    options.operation = &kMultiply;
     CHECK(error_of([&] { bench(options, Registry::standard()); }).code() == ErrorCode::usage);
 }
 
 TEST_CASE("in place a set of operands is one matrix, and loading gives the input again") {
     const Device device{DeviceKind::cpu, 1, nullptr};
-    Problem problem{.operation = Operation::transpose, .type = Type::f32, .m = 600, .n = 600};
+    Problem problem{.operation = &kTranspose, .type = Type::f32, .m = 600, .n = 600};
     constexpr std::size_t kBytes = std::size_t{600} * 600 * 4;
     const BenchMemory apart(device, std::array{problem}, true, std::nullopt, 0, 0);
     problem.in_place = true;
@@ -489,11 +495,11 @@ TEST_CASE("in place a set of operands is one matrix, and loading gives the input
         const Operands host = cold.on_host();
         const std::byte* end = nullptr;
         for (const Operands& set : cold.sets()) {
-            CHECK(set.a == set.c);
-            CHECK(static_cast<const std::byte*>(set.a) >= end);
-            CHECK(std::memcmp(set.a, host.a, kBytes) == 0);
-            std::memset(set.c, time, kBytes);
-            end = static_cast<const std::byte*>(set.a) + kBytes;
+            CHECK(set.a.data == set.c.data);
+            CHECK(set.a.as<std::byte>() >= end);
+            CHECK(std::memcmp(set.a.data, host.a.data, kBytes) == 0);
+            std::memset(set.c.data, time, kBytes);
+            end = set.a.as<std::byte>() + kBytes;
         }
         CHECK(cold.cache_bytes() * 2 <=
               cold.sets().size() * kBytes + (cold.sets().size() == 64 ? SIZE_MAX / 2 : 0));
@@ -502,7 +508,7 @@ TEST_CASE("in place a set of operands is one matrix, and loading gives the input
 
 TEST_CASE("the standard ladder of the CPU benches, multiplies and the choice of auto included") {
     BenchOptions options = quick({{40, 30, 20}});
-    options.operation = Operation::multiply;
+    options.operation = &kMultiply;
     options.levels = {"all", "auto"};
     const Outcome outcome = bench(options, Registry::standard());
     CHECK(outcome.exit_code == 0);
@@ -563,9 +569,10 @@ TEST_CASE("numbers have four digits and no exponent") {
 
 TEST_CASE("one problem is drawn as bars, several as curves, with the copy marked") {
     BenchHead head;
+    head.operation = &kTranspose;
     head.device.name = "Tesla 'K20c'";
-    const BenchSize small{512, 512, 0};
-    const BenchSize large{1024, 1024, 0};
+    const Extents small{512, 512, 0};
+    const Extents large{1024, 1024, 0};
     std::vector<BenchRow> rows = {measured_row("memcpy", 0.5, small, true),
                                   measured_row("copy", 0.25, small, true), measured_row("tiled", 1, small)};
     rows.push_back(rows.back());

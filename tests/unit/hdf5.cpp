@@ -15,6 +15,7 @@
 #include "formats/registry.hpp"
 #include "lib/core/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/open_file.hpp"
 #include "tests/temporary_folder.hpp"
 
 using namespace gpumat;
@@ -154,9 +155,18 @@ std::vector<Block> blocks_of(const Shape& shape, const Shape& step, unsigned see
     return blocks;
 }
 
-void write_matrix(const WriteTarget& target, const Matrix& matrix, const WriteOptions& options,
-                  const Shape& step) {
-    const auto writer = format_for_writing("x.h5").create(target, matrix.shape(), matrix.type(), options);
+/// Where to write in the file at `path`.
+struct Place {
+    std::string path;
+    std::string shown;
+    std::string dataset;
+    bool append = false;
+};
+
+void write_matrix(const Place& place, const Matrix& matrix, const WriteOptions& options, const Shape& step) {
+    const Descriptor file = open_file(place.path, place.append);
+    const auto writer = format_for_writing("x.h5").create(
+        {file.number(), place.shown, place.dataset, place.append}, matrix.shape(), matrix.type(), options);
     for (const Block& block : blocks_of(matrix.shape(), step, 5))
         writer->write(block, part_of(matrix, block));
     writer->finish();
@@ -232,7 +242,7 @@ TEST_CASE("h5py reads what the HDF5 writer wrote, bit for bit") {
             if (way.shape.elements() > 100000 && type != Type::f32) continue;
             const Matrix matrix = random_matrix(way.shape, type, static_cast<unsigned>(number));
             const std::string name = std::to_string(number++);
-            const WriteTarget target{folder / (name + ".h5"), name + ".h5", "/group/deeper/" + name};
+            const Place target{folder / (name + ".h5"), name + ".h5", "/group/deeper/" + name};
             INFO("type " << name_of(type) << ", way " << name);
             write_matrix(target, matrix, way.options, way.step);
             const auto reader = open_reader({target.path, ""}, {});
@@ -276,16 +286,19 @@ TEST_CASE("datasets are added to an HDF5 file that exists, and never replaced") 
         CHECK_THAT(error.what(), Catch::Matchers::Contains(refused.words));
     }
     CHECK(format_for_writing("x.h5").list(path, {}).matrices.size() == 2);
+    write_file(folder / "text.h5", "no HDF5");
     const Error none = caught([&] {
-        write_matrix({folder / "none.h5", "none.h5", "/A", true}, first, {}, {1, 1});
+        write_matrix({folder / "text.h5", "text.h5", "/A", true}, first, {}, {1, 1});
     });
     CHECK(none.code() == ErrorCode::output);
-    CHECK_THAT(none.what(), Catch::Matchers::Contains("No such file"));
+    CHECK_THAT(none.what(),
+               Catch::Matchers::Contains("text.h5:/A: cannot be opened: file signature not found"));
 }
 
 TEST_CASE("the HDF5 writer refuses what it cannot do") {
     const TemporaryFolder folder;
-    const WriteTarget target{folder / "x.h5", "shown.h5", "/A"};
+    const Descriptor file = open_file(folder / "x.h5");
+    const WriteTarget target{file.number(), "shown.h5", "/A"};
     const Matrix matrix = random_matrix({4, 4}, Type::f32, 1);
     const auto create = [&](const WriteOptions& options) {
         return format_for_writing("x.h5").create(target, matrix.shape(), matrix.type(), options);
@@ -307,19 +320,11 @@ TEST_CASE("the HDF5 writer refuses what it cannot do") {
     writer->write({0, 0, 2, 4}, part_of(matrix, {0, 0, 2, 4}));
     const Error unfinished = caught([&] { writer->finish(); });
     CHECK(unfinished.code() == ErrorCode::output);
-    CHECK_THAT(unfinished.what(), Catch::Matchers::Contains("shown.h5:/A: only 8 of 16"));
-    CHECK(caught([&] {
-              writer->write({1, 0, 1, 1}, part_of(matrix, {1, 0, 1, 1}));
-          }).code() == ErrorCode::output);
+    CHECK_THAT(unfinished.what(),
+               Catch::Matchers::Contains("shown.h5:/A: 8 elements were written, expected 16"));
     CHECK(caught([&] {
               writer->write({3, 3, 2, 1}, part_of(matrix, {0, 0, 2, 1}));
           }).code() == ErrorCode::output);
-
-    const Error folderless = caught([&] {
-        write_matrix({folder / "no/x.h5", "no/x.h5", "/A"}, matrix, {}, {4, 4});
-    });
-    CHECK(folderless.code() == ErrorCode::output);
-    CHECK_THAT(folderless.what(), Catch::Matchers::Contains("No such file"));
 }
 
 TEST_CASE("a full disk is an error of the HDF5 writer, whenever it fills up") {

@@ -1,8 +1,5 @@
 // A filter that HDF5 loads as a plugin, and that does what the first byte of a chunk says:
 //     c   undoes the filter: each byte was changed by the filter's key
-//     s   the same, and leaves out the last byte
-//     o   the same, and gives eight bytes more, from beyond the end of the chunk
-//     u   gives twice as many bytes, of which it writes half
 //     t   inflates without end
 // Its parameters are 1 and the key. Like those of other plugins they must be taken from the file: the
 // function that chooses them for a new dataset puts a 1 before what there is.
@@ -33,15 +30,13 @@ std::size_t undo(unsigned flags, std::size_t count, const unsigned* values, std:
     for (volatile bool endless = word == 't'; endless;) {
     }
     const std::size_t content = bytes - 1;
-    const std::size_t written = word == 's' ? content - 1 : word == 'o' ? content + 8 : content;
-    const std::size_t given = word == 'u' ? 2 * content : written;
-    auto* const out = static_cast<unsigned char*>(std::malloc(given));
+    auto* const out = static_cast<unsigned char*>(std::malloc(content));
     if (out == nullptr) return 0;
-    for (std::size_t i = 0; i < written; ++i) out[i] = static_cast<unsigned char>(in[1 + i] ^ values[1]);
+    for (std::size_t i = 0; i < content; ++i) out[i] = static_cast<unsigned char>(in[1 + i] ^ values[1]);
     std::free(*buffer);
     *buffer = out;
-    *buffer_bytes = given;
-    return given;
+    *buffer_bytes = content;
+    return content;
 }
 
 const H5Z_class2_t kClass = {H5Z_CLASS_T_VERS, kFilter, 1, 1, "test", nullptr, choose_parameters, undo};

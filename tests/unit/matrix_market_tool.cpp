@@ -9,6 +9,7 @@
 
 #include "formats/registry.hpp"
 #include "lib/core/error.hpp"
+#include "tests/open_file.hpp"
 
 namespace gpumat::formats {
 namespace {
@@ -52,9 +53,10 @@ void write(const std::vector<std::string>& arguments) {
     in.read(reinterpret_cast<char*>(matrix.data()), static_cast<std::streamsize>(matrix.bytes()));
     WriteOptions options;
     options.threads = std::stoi(arguments.at(5));
-    const WriteTarget target{arguments.at(6), arguments.at(6), ""};
-    const auto writer =
-        format_for_writing(target.path, "matrix-market").create(target, shape, matrix.type(), options);
+    const std::string& path = arguments.at(6);
+    const Descriptor file = open_file(path);
+    const auto writer = format_for_writing(path, "matrix-market")
+                            .create({file.number(), path}, shape, matrix.type(), options);
     writer->write(Block::whole(shape), std::as_const(matrix).view());
     writer->finish();
 }

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "lib/core/error.hpp"
+#include "lib/run_log.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -20,6 +21,10 @@ using namespace gpumat;
 using Json = nlohmann::ordered_json;
 
 namespace {
+
+void append_to(const std::string& log, const RunRecord& record) {
+    RunLog(log).append(record);
+}
 
 RunRecord sample_record() {
     RunRecord record = start_record();
@@ -111,7 +116,7 @@ TEST_CASE("the record has the names of gpumat.run/1 and derives its rates") {
     CHECK(json["alpha"] == 1.5);
     CHECK(json["stages_ms"].dump() ==
           R"({"read":1.25,"host_to_device":null,"kernel":null,"device_to_host":null,"verify":null,)"
-          R"("write":null,"total":null})");
+          R"("hash":null,"write":null,"total":null})");
     CHECK(json["kernel_ms"].dump() == R"({"samples":[3.0,1.0,2.0,10.0],"median":2.5,"min":1.0,"max":10.0})");
     CHECK(json["kernel_bytes"].dump() == "208");
     CHECK(std::abs(json["effective_bandwidth_gbps"].get<double>() - 208 / 2.5e6) < 1e-15);
@@ -149,8 +154,8 @@ TEST_CASE("paths that are not UTF-8 do not spoil the record") {
 TEST_CASE("a log of JSON Lines is one object a line") {
     const TemporaryFolder folder;
     const std::string log = folder / "log.jsonl";
-    append_record(log, sample_record());
-    append_record(log, sample_record());
+    append_to(log, sample_record());
+    append_to(log, sample_record());
     const std::string text = file_text(log);
     CHECK(count_lines(text) == 2);
     std::istringstream lines(text);
@@ -158,20 +163,20 @@ TEST_CASE("a log of JSON Lines is one object a line") {
 
     // A line that an interrupted writer left open does not swallow the next.
     write_file(log, "{\"schema\": \"gpu");
-    append_record(log, sample_record());
+    append_to(log, sample_record());
     CHECK(count_lines(file_text(log)) == 2);
 }
 
 TEST_CASE("a CSV log has one header and the same columns in every row") {
     const TemporaryFolder folder;
     const std::string log = folder / "log.csv";
-    append_record(log, sample_record());
-    append_record(log, RunRecord{});
+    append_to(log, sample_record());
+    append_to(log, RunRecord{});
     RunRecord record = sample_record();
     record.output.reset();
     record.verification.worst.reset();
     record.command_line = "two\nlines, \"quoted\"";
-    append_record(log, record);
+    append_to(log, record);
     const std::string answer = python_reads(
         "import csv,sys,json\n"
         "rows=list(csv.reader(open(sys.argv[1],newline=\"\")))\n"
@@ -187,7 +192,7 @@ TEST_CASE("a CSV log has one header and the same columns in every row") {
           R"("{\"tile\":\"32\",\"block\":\"32x8\"}"])");
 
     write_file(log, "other,columns\r\n");
-    CHECK_THROWS_AS(append_record(log, sample_record()), Error);
+    CHECK_THROWS_AS(append_to(log, sample_record()), Error);
     CHECK(file_text(log) == "other,columns\r\n");
 }
 
@@ -201,7 +206,7 @@ TEST_CASE("runs side by side never mix their lines") {
             if (fork() != 0) continue;
             RunRecord record = sample_record();
             record.command_line = std::string(5000, static_cast<char>('a' + i));
-            for (int j = 0; j < kRecords; ++j) append_record(log, record);
+            for (int j = 0; j < kRecords; ++j) append_to(log, record);
             _exit(0);
         }
         for (int i = 0; i < kWriters; ++i) {
@@ -230,13 +235,13 @@ TEST_CASE("runs side by side never mix their lines") {
 
 TEST_CASE("a log that cannot be written is an error, and stays as it was") {
     const TemporaryFolder folder;
-    CHECK_THROWS_AS(append_record(folder.path(), sample_record()), Error);
-    CHECK_THROWS_AS(append_record(folder / "absent/log", sample_record()), Error);
-    CHECK_THROWS_AS(append_record("/dev/full", sample_record()), Error);
-    append_record("/dev/null", sample_record());
+    CHECK_THROWS_AS(append_to(folder.path(), sample_record()), Error);
+    CHECK_THROWS_AS(append_to(folder / "absent/log", sample_record()), Error);
+    CHECK_THROWS_AS(append_to("/dev/full", sample_record()), Error);
+    append_to("/dev/null", sample_record());
 
     const std::string log = folder / "log.jsonl";
-    append_record(log, sample_record());
+    append_to(log, sample_record());
     const std::string before = file_text(log);
     const pid_t child = fork();
     if (child == 0) {
@@ -244,7 +249,7 @@ TEST_CASE("a log that cannot be written is an error, and stays as it was") {
         const rlimit limit{before.size() + 100, before.size() + 100};
         setrlimit(RLIMIT_FSIZE, &limit);
         try {
-            append_record(log, sample_record());
+            append_to(log, sample_record());
         } catch (const Error& error) {
             _exit(error.code() == ErrorCode::output ? 0 : 1);
         }

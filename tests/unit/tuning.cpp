@@ -5,8 +5,9 @@
 #include <fstream>
 #include <functional>
 
+#include "kernels/multiply/operation.hpp"
+#include "kernels/transpose/operation.hpp"
 #include "lib/auto_level.hpp"
-#include "lib/size_class.hpp"
 #include "lib/tune.hpp"
 #include "lib/tuning_cache.hpp"
 #include "tests/catch.hpp"
@@ -17,11 +18,15 @@ using namespace gpumat;
 namespace {
 
 Problem transpose_of(std::int64_t m, std::int64_t n, Type type = Type::f32) {
-    return {.operation = Operation::transpose, .type = type, .m = m, .n = n};
+    return {.operation = &kTranspose, .type = type, .m = m, .n = n};
 }
 
 Problem multiply_of(std::int64_t m, std::int64_t n, std::int64_t k, Type type = Type::f32) {
-    return {.operation = Operation::multiply, .type = type, .m = m, .n = n, .k = k};
+    return {.operation = &kMultiply, .type = type, .m = m, .n = n, .k = k};
+}
+
+std::optional<SizeClass> size_class_of(const Problem& problem) {
+    return problem.operation->tunable->class_of(problem);
 }
 
 constexpr Device kCpu = {DeviceKind::cpu, 2, nullptr};
@@ -67,13 +72,13 @@ TEST_CASE("the class of a multiply") {
 }
 
 TEST_CASE("what is measured for a class is of that class") {
-    for (const Operation operation : {Operation::transpose, Operation::multiply}) {
+    for (const Operation* operation : {&kTranspose, &kMultiply}) {
         for (const Type type : all_types()) {
-            for (const SizeClass size_class : size_classes(operation, type)) {
+            for (const SizeClass size_class : operation->tunable->classes(type)) {
                 for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::gpu}) {
-                    const BenchSize size = representative(operation, type, size_class, device);
-                    INFO(name_of(operation)
-                         << " " << name_of(type) << " " << name_of(size_class) << " " << to_string(size));
+                    const Extents size = operation->tunable->representative(type, size_class, device);
+                    INFO(operation->name << " " << name_of(type) << " " << name_of(size_class) << " "
+                                         << to_string(size));
                     CHECK(
                         size_class_of(
                             {.operation = operation, .type = type, .m = size.m, .n = size.n, .k = size.k}) ==
@@ -88,12 +93,12 @@ namespace {
 
 /// Stands in for run_bench: each level takes the time that `time_ms` gives, and nothing runs.
 struct TimedBench {
-    std::function<double(const std::string& level, const BenchSize& size)> time_ms;
+    std::function<double(const std::string& level, const Extents& size)> time_ms;
     std::vector<std::string> measured;  ///< "level MxN" for each row
 
     int operator()(const BenchOptions& options, const BenchListener& listener) {
         for (const std::string& level : options.levels) {
-            const BenchSize& size = options.sizes.front();
+            const Extents& size = options.sizes.front();
             measured.push_back(level + " " + to_string(size));
             BenchRow row;
             row.level = level;
@@ -107,16 +112,16 @@ struct TimedBench {
 };
 
 /// The names of the levels that win on the sizes, of three of the CPU's.
-std::vector<std::string> winners(TimedBench& bench, const std::vector<BenchSize>& sizes) {
+std::vector<std::string> winners(TimedBench& bench, const std::vector<Extents>& sizes) {
     const Registry standard = Registry::standard();
     std::vector<Level> levels;
     for (const char* name : {"serial", "per-row", "vectorized"})
-        levels.push_back(*standard.find(Operation::transpose, DeviceKind::cpu, name));
-    TuneOptions options = {.operation = Operation::transpose, .types = {Type::f32}, .sizes = sizes};
+        levels.push_back(*standard.find(kTranspose, DeviceKind::cpu, name));
+    TuneOptions options = {.operation = &kTranspose, .types = {Type::f32}, .sizes = sizes};
     options.device = "cpu";
     std::vector<std::string> names;
     const TuneListener listener = {.tuned = [&](const TunedLevel& entry) { names.push_back(entry.level); }};
-    CHECK(run_tune(options, Registry(levels), listener,
+    CHECK(run_tune(options, Catalog::standard(Registry({&kTranspose}, levels)), listener,
                    [&](const auto& asked, const auto&, const auto& told) { return bench(asked, told); }) ==
           0);
     return names;
@@ -128,14 +133,14 @@ TEST_CASE("a level that is far behind is not run on what is larger") {
     using Names = std::vector<std::string>;
     const TemporaryFolder folder;
     setenv("GPUMAT_CACHE", (folder / "cache").c_str(), 1);
-    const BenchSize medium = {1056, 1056, 0};
-    const BenchSize large = {4112, 4112, 0};
-    const auto runs = [](const TimedBench& bench, const std::string& level, const BenchSize& size) {
+    const Extents medium = {1056, 1056, 0};
+    const Extents large = {4112, 4112, 0};
+    const auto runs = [](const TimedBench& bench, const std::string& level, const Extents& size) {
         return std::ranges::count(bench.measured, level + " " + to_string(size));
     };
 
     SECTION("on a small problem, of anything") {
-        TimedBench bench = {[](const std::string& level, const BenchSize&) {
+        TimedBench bench = {[](const std::string& level, const Extents&) {
                                 return level == "serial" ? 4.1 : level == "per-row" ? 3.9 : 1.0;
                             },
                             {}};
@@ -144,7 +149,7 @@ TEST_CASE("a level that is far behind is not run on what is larger") {
         CHECK(runs(bench, "per-row", medium) == 1);
     }
     SECTION("on a medium one, of a large one") {
-        TimedBench bench = {[&](const std::string& level, const BenchSize& size) {
+        TimedBench bench = {[&](const std::string& level, const Extents& size) {
                                 const bool small = size.m < medium.m;
                                 return small ? 1.0 : level == "serial" ? 4.1 : level == "per-row" ? 3.9 : 1.0;
                             },
@@ -158,7 +163,7 @@ TEST_CASE("a level that is far behind is not run on what is larger") {
     }
     SECTION("sooner where one run takes longer than the time limit, 100 ms") {
         TimedBench bench = {
-            [&](const std::string& level, const BenchSize& size) {
+            [&](const std::string& level, const Extents& size) {
                 const bool small = size.m < medium.m;
                 return small ? 1.0 : level == "serial" ? 205.0 : level == "per-row" ? 195.0 : 100.0;
             },
@@ -168,7 +173,7 @@ TEST_CASE("a level that is far behind is not run on what is larger") {
         CHECK(runs(bench, "per-row", large) == 1);
     }
     SECTION("the fastest of each size wins") {
-        TimedBench bench = {[&](const std::string& level, const BenchSize& size) {
+        TimedBench bench = {[&](const std::string& level, const Extents& size) {
                                 return (level == "per-row") == (size == large) ? 1.0 : 1.5;
                             },
                             {}};
@@ -181,12 +186,11 @@ TEST_CASE("measurements are read back, and decide auto where they can") {
     setenv("GPUMAT_CACHE", (folder / "cache").c_str(), 1);
     const Registry registry = Registry::standard();
     const std::string id = tuned_device_id(kCpu);
-    const std::string path = *tuning_path(Operation::transpose, id);
+    const std::string path = *tuning_path(kTranspose, id);
     const Problem problem = transpose_of(4096, 4096);
     const Choice shipped = registry.choose(problem, kCpu);
-    Tuning tuning = {Operation::transpose, id, "a processor", tuned_software(kCpu), {}};
-    const auto put = [&](const std::string& level,
-                         const std::map<std::string, int, std::less<>>& parameters) {
+    Tuning tuning = {&kTranspose, id, "a processor", tuned_software(kCpu), {}};
+    const auto put = [&](const std::string& level, const Parameters& parameters) {
         tuning.put({"4-byte", SizeClass::large, {7056, 7056, 0}, level, parameters, 1.5, "2026-02-03"});
         save_tuning(path, tuning);
     };
@@ -198,7 +202,7 @@ TEST_CASE("measurements are read back, and decide auto where they can") {
     };
     const auto refused = [&] {
         std::string why_not;
-        CHECK_FALSE(load_tuning(path, Operation::transpose, kCpu, why_not));
+        CHECK_FALSE(load_tuning(path, kTranspose, kCpu, why_not));
         CHECK(chosen(problem).level == shipped.level);
         CHECK(chosen(problem).reason == shipped.reason);
         return why_not;
@@ -206,11 +210,11 @@ TEST_CASE("measurements are read back, and decide auto where they can") {
 
     CHECK(refused().empty());  // there is none
     put("serial", {});
-    put("tiled", {{"tile", 16}});
+    put("tiled", {{"tile", "16"}});
     SECTION("the entry is taken, for its class and element size alone") {
         const Choice choice = chosen(problem);
         CHECK(choice.level->name == "tiled");
-        CHECK(choice.problem.parameters.at("tile") == 16);
+        CHECK(choice.problem.parameters.at("tile") == "16");
         CHECK(choice.reason ==
               "the fastest for large 4-byte matrices, measured by gpumat tune on 2026-02-03");
         CHECK(chosen(transpose_of(4096, 4096, Type::i32)).level->name == "tiled");
@@ -219,8 +223,8 @@ TEST_CASE("measurements are read back, and decide auto where they can") {
     }
     SECTION("a parameter that was asked for stays") {
         Problem asked = problem;
-        asked.parameters["tile"] = 64;
-        CHECK(chosen(asked).problem.parameters.at("tile") == 64);
+        asked.parameters["tile"] = "64";
+        CHECK(chosen(asked).problem.parameters.at("tile") == "64");
     }
     SECTION("a number of threads is a device of its own") {
         CHECK(choose_auto(problem, {DeviceKind::cpu, 3, nullptr}, registry).reason == shipped.reason);
@@ -230,10 +234,10 @@ TEST_CASE("measurements are read back, and decide auto where they can") {
         CHECK(chosen(problem).reason == shipped.reason);
     }
     SECTION("levels and parameters that do not serve are passed over") {
-        const std::map<std::string, int, std::less<>> none;
+        const Parameters none;
         for (const auto& [level, parameters] : {std::pair{"unheard-of", none}, std::pair{"1", none},
-                                                std::pair{"tiled", decltype(none){{"tile", 7}}},
-                                                std::pair{"tiled", decltype(none){{"depth", 1}}}}) {
+                                                std::pair{"tiled", decltype(none){{"tile", "7"}}},
+                                                std::pair{"tiled", decltype(none){{"depth", "1"}}}}) {
             put(level, parameters);
             CHECK(chosen(problem).level == shipped.level);
             CHECK(chosen(problem).reason == shipped.reason);
@@ -258,7 +262,7 @@ TEST_CASE("measurements are read back, and decide auto where they can") {
         CHECK(refused() == "an entry has no class of this version");
         replace("2026-02-03", "\\u001b[31m-03");
         CHECK(refused() == "an entry has no date");
-        replace("\"tile\":16", "\"tile\":{}");
+        replace("\"tile\":\"16\"", "\"tile\":16");
         CHECK(refused() == "it is damaged");
         for (const std::string& text : {std::string(), std::string("[1, 2"), std::string("17"),
                                         std::string(100'000, '['), std::string("\xff\0", 2)}) {

@@ -1,4 +1,6 @@
 #include "lib/verify.hpp"
+#include "kernels/multiply/operation.hpp"
+#include "kernels/transpose/operation.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,6 +11,7 @@
 #include <random>
 
 #include "kernels/registry.hpp"
+#include "lib/catalog.hpp"
 #include "lib/core/error.hpp"
 #include "lib/elements.hpp"
 #include "lib/reference.hpp"
@@ -66,7 +69,7 @@ struct Case {
 
     Case(Type type, std::int64_t m, std::int64_t n, std::int64_t k, bool transposed = false,
          bool added = false) {
-        problem.operation = Operation::multiply;
+        problem.operation = &kMultiply;
         problem.type = type;
         problem.m = m;
         problem.n = n;
@@ -85,7 +88,8 @@ struct Case {
     void compute() { c = reference_multiply(problem, operands(), 2); }
 
     [[nodiscard]] Operands operands() {
-        return {a.data(), b.data(), problem.beta.is_zero(problem.type) ? nullptr : d.data(), c.data()};
+        return contiguous_operands(
+            problem, {a.data(), b.data(), problem.beta.is_zero(problem.type) ? nullptr : d.data(), c.data()});
     }
     [[nodiscard]] Verification verify(VerifyMode mode, std::optional<double> tolerance = std::nullopt) {
         return verify_multiply(problem, operands(),
@@ -97,10 +101,10 @@ const auto both_modes = {VerifyMode::full, VerifyMode::freivalds};
 
 void run_level(std::string_view name, Case& x) {
     const auto registry = Registry::standard();
-    const Level* level = registry.find(Operation::multiply, DeviceKind::cpu, name);
+    const Level* level = registry.find(kMultiply, DeviceKind::cpu, name);
     REQUIRE(level != nullptr);
     std::fill_n(x.c.data(), x.c.bytes(), std::byte{0xff});
-    level->prepare(x.problem, x.operands(), {.kind = DeviceKind::cpu, .threads = 2}).run();
+    level->prepare(x.problem, x.operands(), {.kind = DeviceKind::cpu, .threads = 2}).run({});
 }
 
 }  // namespace
@@ -119,7 +123,7 @@ TEST_CASE("every CPU multiply level passes, for every type, shape and form") {
                                       {65, 33, 517}}) {
             for (const bool form : {false, true}) {
                 Case x(type, m, n, k, form, form);
-                for (const Level* level : registry.levels(Operation::multiply, DeviceKind::cpu)) {
+                for (const Level* level : registry.levels(kMultiply, DeviceKind::cpu)) {
                     if (!unsupported_reasons(*level, x.problem, device).empty()) continue;
                     run_level(level->name, x);
                     for (const auto mode : both_modes) {
@@ -193,19 +197,36 @@ TEST_CASE("what a broken level does is caught in both modes") {
     }
 }
 
-TEST_CASE("the bound is sharp: errors just below pass and just above fail") {
-    // One element: S = 8, and K + 3 roundings of 2^-53.
+TEST_CASE("the tolerance is sharp: errors just below pass and just above fail") {
+    // One element of eight terms of modulus 1 that cancel: S = 8, Σt² = 8, Σt = 0. The expectation of the
+    // squares of the partial sums is 8·8/6, of the products 8, and nothing is scaled.
     Case x(Type::f64, 1, 1, 8);
     for (std::int64_t i = 0; i < 8; ++i) {
         set(x.a, i, i % 2 == 0 ? 1.0 : -1.0);
         set(x.b, i, 1.0);
     }
-    const double bound = 11 * 0x1p-53 * 8;
-    set(x.c, 0, 0.99 * bound);
-    CHECK(x.verify(VerifyMode::full).verdict == "passed");
-    CHECK(std::abs(x.verify(VerifyMode::full).worst_ratio - 0.99) < 0.002);
-    set(x.c, 0, -1.01 * bound);
-    CHECK(x.verify(VerifyMode::full).verdict == "failed");
+    const double tolerance = 9 * 0x1p-53 * std::sqrt(8 * 8 / 6.0 + 8);
+    const double worst = 11 * 0x1p-53 * 8;  // K + 3 roundings of 2^-53
+    set(x.c, 0, 0.99 * tolerance);
+    Verification result = x.verify(VerifyMode::full);
+    CHECK(result.verdict == "passed");
+    CHECK(std::abs(result.expected_ratio - 0.99) < 0.002);
+    CHECK(std::abs(result.worst_ratio - 0.99 * tolerance / worst) < 0.002);
+    REQUIRE(result.detects);
+    CHECK(std::abs(result.detects->absolute - tolerance) < 0.002 * tolerance);
+    set(x.c, 0, -1.01 * tolerance);
+    result = x.verify(VerifyMode::full);
+    CHECK(result.verdict == "failed");
+    CHECK(result.worst_ratio < 1);
+
+    // Of one product there is nothing to expect but the worst case.
+    Case one(Type::f64, 1, 1, 1);
+    set(one.a, 0, 3.0);
+    set(one.b, 0, 1.0);
+    set(one.c, 0, 3 + 0.99 * 4 * 0x1p-53 * 3);
+    CHECK(one.verify(VerifyMode::full).verdict == "passed");
+    set(one.c, 0, 3 + 8 * 0x1p-53 * 3);
+    CHECK(one.verify(VerifyMode::full).verdict == "failed");
 
     // A tolerance takes the place of the bound.
     CHECK(x.verify(VerifyMode::full, 1e-6).verdict == "passed");
@@ -227,12 +248,13 @@ TEST_CASE("the reference of f64 has twice the precision of double") {
     }
     const std::array<std::int64_t, 1> rows = {0};
     FloatTile tile;
-    reference_tile(x.problem, x.operands(), rows, 0, 1, tile);
+    reference_tile(x.problem, x.operands(), {rows, 0, 1}, tile);
     // 1 + (1 + 2^-52)² = 2 + 2^-51 + 2^-104
-    CHECK((tile.sum[0] - 2) + tile.correction[0] == 0x1p-51);
+    CHECK((tile.re.sum[0] - 2) + tile.re.correction[0] == 0x1p-51);
     const ReferenceElement element = finish(ReferenceScalars(x.problem), tile, 0, 0.0);
-    CHECK((element.re.high - 2) + element.re.low == 0x1p-51);
-    CHECK(tile.magnitude[0] == 0x1p61);
+    CHECK((element.re.value.high - 2) + element.re.value.low == 0x1p-51);
+    CHECK(tile.re.magnitude[0] == 0x1p61);
+    CHECK(tile.re.squares[0] == 0x1p121);
 }
 
 TEST_CASE("integers are exact and wrap, and wrapped results are counted") {
@@ -275,7 +297,6 @@ TEST_CASE("infinities and NaN of the inputs are expected in the result") {
             const Verification result = x.verify(mode);
             INFO(name_of(type));
             CHECK(result.verdict == "passed");
-            CHECK(result.mode == "full");
             CHECK(result.note.empty() == (mode == VerifyMode::full));
         }
         const auto right = get(x.c, 3 * 30 + 1);
@@ -429,7 +450,7 @@ TEST_CASE("a result without elements verifies at once, whatever its other extent
         CHECK(result.verdict == "passed");
         CHECK(result.mode == "full");
         const Problem problem = {
-            .operation = Operation::multiply, .type = Type::f64, .m = shape.rows, .n = shape.cols, .k = 0};
+            .operation = &kMultiply, .type = Type::f64, .m = shape.rows, .n = shape.cols, .k = 0};
         for (const auto mode : {VerifyMode::automatic, VerifyMode::full, VerifyMode::freivalds})
             CHECK(verify_multiply(problem, {}, {.mode = mode, .threads = 2}).verdict == "passed");
         CHECK(verification_bytes(problem, VerifyMode::freivalds) == 0);
@@ -437,18 +458,20 @@ TEST_CASE("a result without elements verifies at once, whatever its other extent
 }
 
 TEST_CASE("only a randomized check needs memory that grows with the matrices") {
-    Problem problem = {.operation = Operation::multiply, .type = Type::f32, .m = 100, .n = 200, .k = 300};
+    Problem problem = {.operation = &kMultiply, .type = Type::f32, .m = 100, .n = 200, .k = 300};
     CHECK(verification_bytes(problem, VerifyMode::automatic) == 0);
     CHECK(verification_bytes(problem, VerifyMode::full) == 0);
     CHECK(verification_bytes(problem, VerifyMode::none) == 0);
-    // 200 + 300 rows of X and B·X, three times 100 rows of C: 16 complex numbers and a magnitude each.
-    CHECK(verification_bytes(problem, VerifyMode::freivalds) == (200 + 300 + 3 * 100) * (2 * 16 + 1) * 8);
+    // 200 rows of X, of 16 real numbers; 300 of B·X and three times 100 of C, of 16 complex numbers and a sum
+    // of squares; copies of 16 + 8 rows of C.
+    CHECK(verification_bytes(problem, VerifyMode::freivalds) ==
+          200 * 16 * 8 + (300 + 3 * 100) * (2 * 16 + 1) * 8 + (16 + 8) * 200 * 4);
     problem.m = problem.n = problem.k = 100000;
     CHECK(verification_bytes(problem, VerifyMode::automatic) > 0);
     problem.k = std::numeric_limits<std::int64_t>::max();
     CHECK(verification_bytes(problem, VerifyMode::freivalds) >= std::uint64_t{1} << 62);  // and no less
-    problem.operation = Operation::transpose;
-    CHECK(verification_bytes(problem, VerifyMode::freivalds) == 0);
+    problem.operation = &kTranspose;
+    CHECK(Catalog::standard().verification_bytes(problem, VerifyMode::freivalds) == 0);
 }
 
 TEST_CASE("transposes are compared bit for bit") {
@@ -550,7 +573,7 @@ TEST_CASE("correct levels pass on inputs that overflow, underflow and cancel") {
         for (Matrix* matrix : {&x.a, &x.b, &x.d}) {
             fill_hard(*matrix, static_cast<int>(random() % 10), random() % 3 == 0, random);
         }
-        for (const Level* level : registry.levels(Operation::multiply, DeviceKind::cpu)) {
+        for (const Level* level : registry.levels(kMultiply, DeviceKind::cpu)) {
             if (!unsupported_reasons(*level, x.problem, device).empty()) continue;
             run_level(level->name, x);
             for (const auto mode : both_modes) {

@@ -20,12 +20,13 @@ namespace {
 
 template <class T>
 void multiply(const Problem& p, const Operands& operands, std::vector<Sum<T>>& sums) {
-    const auto* a = static_cast<const T*>(operands.a);
-    const auto* b = static_cast<const T*>(operands.b);
-    auto* c = static_cast<T*>(operands.c);
+    const auto* a = operands.a.as<T>();
+    const auto* b = operands.b.as<T>();
+    auto* c = operands.c.as<T>();
     const Epilogue<T> finish(p, operands);
-    const std::int64_t a_row = p.transpose_a ? 1 : p.k;
-    const std::int64_t a_step = p.transpose_a ? p.m : 1;
+    const std::int64_t a_row = p.transpose_a ? 1 : operands.a.pitch;
+    const std::int64_t a_step = p.transpose_a ? operands.a.pitch : 1;
+    const std::int64_t ldb = operands.b.pitch;
     Sum<T>* row = sums.data();
     for (std::int64_t i = 0; i < p.m; ++i) {
         std::fill(sums.begin(), sums.end(), Sum<T>{});
@@ -34,16 +35,16 @@ void multiply(const Problem& p, const Operands& operands, std::vector<Sum<T>>& s
             if (p.transpose_b) {
                 const T* column = b + k;
                 for (std::int64_t j = 0; j < p.n; ++j) {
-                    row[j] = multiply_add(factor, static_cast<Sum<T>>(column[j * p.k]), row[j]);
+                    row[j] = multiply_add(factor, static_cast<Sum<T>>(column[j * ldb]), row[j]);
                 }
             } else {
-                const T* line = b + k * p.n;
+                const T* line = b + k * ldb;
                 for (std::int64_t j = 0; j < p.n; ++j) {
                     row[j] = multiply_add(factor, static_cast<Sum<T>>(line[j]), row[j]);
                 }
             }
         }
-        for (std::int64_t j = 0; j < p.n; ++j) c[i * p.n + j] = finish(row[j], i * p.n + j);
+        for (std::int64_t j = 0; j < p.n; ++j) c[i * operands.c.pitch + j] = finish(row[j], i, j);
     }
 }
 
@@ -53,7 +54,7 @@ Launch prepare_interchanged(const Problem& problem, const Operands& operands, co
     Launch launch{.level = "interchanged", .run = {}, .details = {}};
     visit_multiply_type(problem.type, [&]<class T>(TypeTag<T>) {
         auto sums = std::make_shared<std::vector<Sum<T>>>(static_cast<std::size_t>(problem.n));
-        launch.run = [problem, operands, sums] { multiply<T>(problem, operands, *sums); };
+        launch.run = [problem, operands, sums](Stream) { multiply<T>(problem, operands, *sums); };
     });
     return launch;
 }

@@ -3,18 +3,19 @@
 #include <array>
 
 #include "kernels/common/vector_width.hpp"
+#include "kernels/multiply/operation.hpp"
 
 namespace gpumat::multiply::cpu {
 namespace {
 
-Reasons outer_product_unsupported(const Problem& problem, const Device&) {
+Reasons outer_product_unsupported(const Problem& problem, const Operands&, const Device&) {
     return vector_reasons(problem);
 }
 
 }  // namespace
 
 std::span<const Level> levels() {
-    constexpr auto op = Operation::multiply;
+    constexpr const Operation* op = &kMultiply;
     constexpr auto device = DeviceKind::cpu;
     static constexpr std::array kTypes = {Type::f32, Type::f64,  Type::c64, Type::c128,
                                           Type::f16, Type::bf16, Type::i32, Type::i64};
@@ -28,6 +29,7 @@ std::span<const Level> levels() {
               .summary = "three nested loops in i, j, k order, one thread",
               .removes = "nothing: the textbook loop to beat",
               .needs = {.types = kTypes},
+              .arithmetic = plain_arithmetic,
               .prepare = prepare_naive},
         Level{.operation = op,
               .device = device,
@@ -36,6 +38,7 @@ std::span<const Level> levels() {
               .summary = "the same loops in i, k, j order, so that a row of the result gathers its sums",
               .removes = "strided reads of B, and the chain of additions that each waited for the last",
               .needs = {.types = kTypes},
+              .arithmetic = plain_arithmetic,
               .prepare = prepare_interchanged},
         Level{.operation = op,
               .device = device,
@@ -45,6 +48,7 @@ std::span<const Level> levels() {
               .removes = "all of B read from memory again for every row of A, on one core",
               .needs = {.types = kTypes},
               .parameters = tiled_parameters(),
+              .arithmetic = plain_arithmetic,
               .prepare = prepare_tiled},
         Level{.operation = op,
               .device = device,
@@ -54,17 +58,20 @@ std::span<const Level> levels() {
               .removes = "a load and a store of a sum for every multiply-add",
               .needs = {.types = kOuterProductTypes},
               .parameters = vector_parameters(),
+              .arithmetic = plain_arithmetic,
               .unsupported = outer_product_unsupported,
               .prepare = prepare_outer_product},
         Level{.operation = op,
               .device = device,
-              .number = 5,
+              .role = Role::vendor,
               .name = "vendor",
               .summary = "OpenBLAS, loaded when asked for",
               .removes = "nothing of ours: what one would call instead",
               .needs = {.types = kVendorTypes},
+              .arithmetic = plain_arithmetic,
               .unsupported = vendor_unsupported,
-              .prepare = prepare_vendor},
+              .prepare = prepare_vendor,
+              .yardstick = true},
     };
     return kLevels;
 }

@@ -14,7 +14,7 @@ std::vector<Preference> preference(const Problem& problem, const Device& device)
 std::span<const Parameter> tiled_parameters();
 
 /// Why `vendor` cannot run: no OpenBLAS, or a size beyond its integers.
-Reasons vendor_unsupported(const Problem& problem, const Device& device);
+Reasons vendor_unsupported(const Problem& problem, const Operands&, const Device& device);
 
 // One function a level, each in the file of its level.
 Launch prepare_naive(const Problem& problem, const Operands& operands, const Device& device);

@@ -11,15 +11,15 @@ namespace {
 
 template <class T>
 void multiply(const Problem& p, const Operands& operands) {
-    const auto* a = static_cast<const T*>(operands.a);
-    const auto* b = static_cast<const T*>(operands.b);
-    auto* c = static_cast<T*>(operands.c);
+    const auto* a = operands.a.as<T>();
+    const auto* b = operands.b.as<T>();
+    auto* c = operands.c.as<T>();
     const Epilogue<T> finish(p, operands);
     // Element steps along k and along the result, for either storage of A and B.
-    const std::int64_t a_row = p.transpose_a ? 1 : p.k;
-    const std::int64_t a_step = p.transpose_a ? p.m : 1;
-    const std::int64_t b_col = p.transpose_b ? p.k : 1;
-    const std::int64_t b_step = p.transpose_b ? 1 : p.n;
+    const std::int64_t a_row = p.transpose_a ? 1 : operands.a.pitch;
+    const std::int64_t a_step = p.transpose_a ? operands.a.pitch : 1;
+    const std::int64_t b_col = p.transpose_b ? operands.b.pitch : 1;
+    const std::int64_t b_step = p.transpose_b ? 1 : operands.b.pitch;
     for (std::int64_t i = 0; i < p.m; ++i) {
         for (std::int64_t j = 0; j < p.n; ++j) {
             Sum<T> sum{};
@@ -27,7 +27,7 @@ void multiply(const Problem& p, const Operands& operands) {
                 sum = multiply_add(static_cast<Sum<T>>(a[i * a_row + k * a_step]),
                                    static_cast<Sum<T>>(b[k * b_step + j * b_col]), sum);
             }
-            c[i * p.n + j] = finish(sum, i * p.n + j);
+            c[i * operands.c.pitch + j] = finish(sum, i, j);
         }
     }
 }
@@ -37,7 +37,7 @@ void multiply(const Problem& p, const Operands& operands) {
 Launch prepare_naive(const Problem& problem, const Operands& operands, const Device&) {
     return {.level = "naive",
             .run =
-                [problem, operands] {
+                [problem, operands](Stream) {
                     visit_multiply_type(problem.type,
                                         [&]<class T>(TypeTag<T>) { multiply<T>(problem, operands); });
                 },

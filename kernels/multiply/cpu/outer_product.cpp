@@ -55,12 +55,13 @@ std::int64_t pieces(std::int64_t count, std::int64_t size) {
     return (count + size - 1) / size;
 }
 
-/// A tile of the result: C = α·sum + scale·add, with the rows of c and add `ld` apart.
+/// A tile of the result: C = α·sum + scale·add, whose rows are `ld` and `add_ld` apart.
 template <class T>
 struct Target {
     T* c;
     const T* add;  ///< null: nothing is added
     std::int64_t ld;
+    std::int64_t add_ld;
     std::int64_t rows;
     std::int64_t cols;
     T alpha;
@@ -160,7 +161,7 @@ GPUMAT_INLINE void store_row(const T* sums, const Target<T>& t, std::int64_t i, 
     if (t.add == nullptr) {
         for (std::int64_t j = 0; j < cols; ++j) c[j] = t.alpha * sums[j];
     } else {
-        const T* add = t.add + i * t.ld;
+        const T* add = t.add + i * t.add_ld;
         for (std::int64_t j = 0; j < cols; ++j) c[j] = t.alpha * sums[j] + t.scale * add[j];
     }
 }
@@ -370,38 +371,42 @@ struct Run {
 
     /// Packs op(A)'s rows [row, row + rows) for [k, k + depth).
     void pack_a(Team& team, std::int64_t row, std::int64_t rows, std::int64_t k, std::int64_t depth) const {
-        const auto* a = static_cast<const T*>(operands.a);
+        const auto* a = operands.a.as<T>();
+        const std::int64_t lda = operands.a.pitch;
         const std::int64_t step = use.rows * kPanelsAtOnce;
         team.share(pieces(rows, step), [&](std::int64_t item) {
             const std::int64_t i = item * step;
             const std::int64_t width = std::min(step, rows - i);
             if (p.transpose_a) {
-                use.pack_a_along(a + k * p.m + row + i, p.m, width, depth, packed_a + i * depth);
+                use.pack_a_along(a + k * lda + row + i, lda, width, depth, packed_a + i * depth);
             } else {
-                use.pack_a_across(a + (row + i) * p.k + k, p.k, width, depth, packed_a + i * depth);
+                use.pack_a_across(a + (row + i) * lda + k, lda, width, depth, packed_a + i * depth);
             }
         });
     }
 
     /// Packs op(B)'s columns [col, col + cols) for [k, k + depth).
     void pack_b(Team& team, std::int64_t col, std::int64_t cols, std::int64_t k, std::int64_t depth) const {
-        const auto* b = static_cast<const T*>(operands.b);
+        const auto* b = operands.b.as<T>();
+        const std::int64_t ldb = operands.b.pitch;
         const std::int64_t step = use.cols * kPanelsAtOnce;
         team.share(pieces(cols, step), [&](std::int64_t item) {
             const std::int64_t j = item * step;
             const std::int64_t width = std::min(step, cols - j);
             if (p.transpose_b) {
-                use.pack_b_across(b + (col + j) * p.k + k, p.k, width, depth, packed_b + j * depth);
+                use.pack_b_across(b + (col + j) * ldb + k, ldb, width, depth, packed_b + j * depth);
             } else {
-                use.pack_b_along(b + k * p.n + col + j, p.n, width, depth, packed_b + j * depth);
+                use.pack_b_along(b + k * ldb + col + j, ldb, width, depth, packed_b + j * depth);
             }
         });
     }
 
     /// Adds the packed block's products to C's block at (row, col); the first block brings β·D in.
     void multiply(Team& team, const Block& block, std::int64_t k, std::int64_t depth) const {
-        auto* c = static_cast<T*>(operands.c);
+        auto* c = operands.c.as<T>();
+        const std::int64_t ldc = operands.c.pitch;
         const T* add = k == 0 ? scalars.d : c;
+        const std::int64_t add_ld = k == 0 ? operands.d.pitch : ldc;
         const T scale = k == 0 ? scalars.beta : T{1};
         const std::int64_t across = pieces(block.cols, kTaskCols);
         team.share(pieces(block.rows, kTaskRows) * across, [&](std::int64_t task) {
@@ -411,14 +416,16 @@ struct Run {
             const std::int64_t end_col = std::min(first_col + kTaskCols, block.cols);
             for (std::int64_t j = first_col; j < end_col; j += use.cols) {
                 for (std::int64_t i = first_row; i < end_row; i += use.rows) {
-                    const std::int64_t offset = (block.row + i) * p.n + block.col + j;
+                    const std::int64_t row = block.row + i;
+                    const std::int64_t col = block.col + j;
                     // The next panel of B is on its way while tiles use this one; two tiles ask for all of
                     // it.
                     const std::int64_t part = i / use.rows % 2;
                     use.multiply(depth, packed_a + i * depth, packed_b + j * depth,
-                                 {.c = c + offset,
-                                  .add = add == nullptr ? nullptr : add + offset,
-                                  .ld = p.n,
+                                 {.c = c + row * ldc + col,
+                                  .add = add == nullptr ? nullptr : add + row * add_ld + col,
+                                  .ld = ldc,
+                                  .add_ld = add_ld,
                                   .rows = std::min(use.rows, end_row - i),
                                   .cols = std::min(use.cols, end_col - j),
                                   .alpha = scalars.alpha,
@@ -467,7 +474,7 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
                                         Buffer(bytes(std::min(problem.n, kBlockCols), use.cols))});
     return {.level = "outer-product",
             .run =
-                [problem, operands, use, threads, panels] {
+                [problem, operands, use, threads, panels](Stream) {
                     const Run<T> run{problem,
                                      operands,
                                      use,

@@ -33,7 +33,7 @@ struct Tiles {
 };
 
 /// Copies rows × cols elements of op(from), starting at (row, col), to `to`, whose rows are `side` apart.
-/// `ld` is the length of a stored row.
+/// Stored rows are `ld` apart.
 template <class T>
 void copy_tile(const T* from, std::int64_t ld, bool transposed, std::int64_t row, std::int64_t col,
                std::int64_t rows, std::int64_t cols, Sum<T>* to, std::int64_t side) {
@@ -72,18 +72,18 @@ void compute_tile(const Problem& p, const Operands& operands, std::int64_t i, st
     std::fill(tiles.sums.begin(), tiles.sums.end(), Sum<T>{});
     for (std::int64_t k = 0; k < p.k; k += side) {
         const std::int64_t depth = std::min(side, p.k - k);
-        copy_tile(static_cast<const T*>(operands.a), p.transpose_a ? p.m : p.k, p.transpose_a, i, k, rows,
-                  depth, tiles.a.data(), side);
-        copy_tile(static_cast<const T*>(operands.b), p.transpose_b ? p.k : p.n, p.transpose_b, k, j, depth,
-                  cols, tiles.b.data(), side);
+        copy_tile(operands.a.as<T>(), operands.a.pitch, p.transpose_a, i, k, rows, depth, tiles.a.data(),
+                  side);
+        copy_tile(operands.b.as<T>(), operands.b.pitch, p.transpose_b, k, j, depth, cols, tiles.b.data(),
+                  side);
         multiply_tiles(tiles, side, rows, cols, depth);
     }
     const Epilogue<T> finish(p, operands);
-    auto* c = static_cast<T*>(operands.c);
+    auto* c = operands.c.as<T>();
     for (std::int64_t row = 0; row < rows; ++row) {
         for (std::int64_t col = 0; col < cols; ++col) {
-            const std::int64_t offset = (i + row) * p.n + j + col;
-            c[offset] = finish(tiles.sums[static_cast<std::size_t>(row * side + col)], offset);
+            c[(i + row) * operands.c.pitch + j + col] =
+                finish(tiles.sums[static_cast<std::size_t>(row * side + col)], i + row, j + col);
         }
     }
 }
@@ -103,20 +103,20 @@ void multiply(const Problem& p, const Operands& operands, std::int64_t side, int
 }  // namespace
 
 std::span<const Parameter> tiled_parameters() {
-    static constexpr std::array kTiles = {16, 32, 64, 128, 256};
+    static constexpr auto kTiles = std::to_array<std::string_view>({"16", "32", "64", "128", "256"});
     static constexpr std::array kParameters = {Parameter{.name = "tile",
                                                          .help = "rows and columns of a tile, in elements",
                                                          .choices = kTiles,
-                                                         .fallback = 64,
+                                                         .fallback = "64",
                                                          .tunable = true}};
     return kParameters;
 }
 
 Launch prepare_tiled(const Problem& problem, const Operands& operands, const Device& device) {
-    const int side = parameter_value(tiled_parameters(), problem, "tile");
+    const int side = parameter_number(tiled_parameters(), problem, "tile");
     return {.level = "tiled",
             .run =
-                [problem, operands, side, threads = device.threads] {
+                [problem, operands, side, threads = device.threads](Stream) {
                     visit_multiply_type(problem.type, [&]<class T>(TypeTag<T>) {
                         multiply<T>(problem, operands, side, threads);
                     });

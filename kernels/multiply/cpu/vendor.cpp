@@ -91,9 +91,9 @@ GemmFunction<T> gemm_of(const OpenBlas& blas) {
     return reinterpret_cast<GemmFunction<T>>(found);
 }
 
-/// BLAS wants a row length of at least 1, also of a matrix without columns.
-int row_length(std::int64_t elements) {
-    return static_cast<int>(std::max<std::int64_t>(1, elements));
+/// BLAS wants a leading dimension of at least 1, also of a matrix without columns.
+int leading(const Operand& operand) {
+    return static_cast<int>(std::max<std::int64_t>(1, operand.pitch));
 }
 
 template <class T>
@@ -101,7 +101,11 @@ void multiply(const Problem& p, const Operands& operands, int threads) {
     if (p.m == 0 || p.n == 0) return;
     const bool add = !p.beta.is_zero(p.type);
     if (add) {
-        std::memcpy(operands.c, operands.d, static_cast<std::size_t>(p.m * p.n) * sizeof(T));
+        for (std::int64_t row = 0; row < p.m; ++row) {
+            std::memcpy(operands.c.as<T>() + row * operands.c.pitch,
+                        operands.d.as<T>() + row * operands.d.pitch,
+                        static_cast<std::size_t>(p.n) * sizeof(T));
+        }
     }
     const OpenBlas& blas = open_blas();
     const auto alpha = scalar_as<T>(p.alpha);
@@ -109,17 +113,18 @@ void multiply(const Problem& p, const Operands& operands, int threads) {
     blas.set_threads(threads);
     gemm_of<T>(blas)(kRowMajor, p.transpose_a ? kTransposed : kAsStored,
                      p.transpose_b ? kTransposed : kAsStored, static_cast<int>(p.m), static_cast<int>(p.n),
-                     static_cast<int>(p.k), Gemm<T>::pass(alpha), operands.a,
-                     row_length(p.transpose_a ? p.m : p.k), operands.b, row_length(p.transpose_b ? p.k : p.n),
-                     Gemm<T>::pass(beta), operands.c, row_length(p.n));
+                     static_cast<int>(p.k), Gemm<T>::pass(alpha), operands.a.data, leading(operands.a),
+                     operands.b.data, leading(operands.b), Gemm<T>::pass(beta), operands.c.data,
+                     leading(operands.c));
 }
 
 }  // namespace
 
-Reasons vendor_unsupported(const Problem& problem, const Device&) {
+Reasons vendor_unsupported(const Problem& problem, const Operands& operands, const Device&) {
     Reasons reasons;
     if (const std::string& why_not = open_blas().why_not; !why_not.empty()) reasons.push_back(why_not);
-    if (std::max({problem.m, problem.n, problem.k}) > std::numeric_limits<int>::max()) {
+    if (std::max({problem.m, problem.n, problem.k, operands.a.pitch, operands.b.pitch, operands.c.pitch}) >
+        std::numeric_limits<int>::max()) {
         reasons.emplace_back("OpenBLAS counts rows and columns with 32 bits");
     }
     return reasons;
@@ -131,7 +136,7 @@ Launch prepare_vendor(const Problem& problem, const Operands& operands, const De
     visit_multiply_type(problem.type, [&]<class T>(TypeTag<T>) {
         if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, std::complex<float>> ||
                       std::is_same_v<T, std::complex<double>>) {
-            launch.run = [problem, operands, threads = device.threads] {
+            launch.run = [problem, operands, threads = device.threads](Stream) {
                 multiply<T>(problem, operands, threads);
             };
         }

@@ -28,26 +28,30 @@ struct Arguments {
     Sum<T> beta;
     const T* d;  ///< null where β = 0
     T* c;
+    std::int64_t ldd;  ///< elements between the rows of D
+    std::int64_t ldc;
 
     Arguments(const Problem& p, const Operands& operands)
         : m(p.m),
           n(p.n),
           k(p.k),
-          a{static_cast<const T*>(operands.a), p.transpose_a ? 1 : p.k, p.transpose_a ? p.m : 1},
-          b{static_cast<const T*>(operands.b), p.transpose_b ? 1 : p.n, p.transpose_b ? p.k : 1},
+          a{operands.a.as<T>(), p.transpose_a ? 1 : operands.a.pitch, p.transpose_a ? operands.a.pitch : 1},
+          b{operands.b.as<T>(), p.transpose_b ? 1 : operands.b.pitch, p.transpose_b ? operands.b.pitch : 1},
           alpha(scalar_as<Sum<T>>(p.alpha)),
           beta(scalar_as<Sum<T>>(p.beta)),
-          d(p.beta.is_zero(p.type) ? nullptr : static_cast<const T*>(operands.d)),
-          c(static_cast<T*>(operands.c)) {}
+          d(p.beta.is_zero(p.type) ? nullptr : operands.d.as<T>()),
+          c(operands.c.as<T>()),
+          ldd(operands.d.pitch),
+          ldc(operands.c.pitch) {}
 
     /// B by its columns, as A is by its rows.
     [[nodiscard]] Strided<T> b_by_column() const { return {b.data, b.col, b.row}; }
 
-    /// C(i, j) = α·sum + β·D(i, j), for the element at `offset` = i·n + j.
-    __device__ void finish(std::int64_t offset, Sum<T> sum) const {
+    /// C(i, j) = α·sum + β·D(i, j).
+    __device__ void finish(std::int64_t i, std::int64_t j, Sum<T> sum) const {
         Sum<T> result = multiply_add(alpha, sum, Sum<T>{});
-        if (d != nullptr) result = multiply_add(beta, to_sum(d[offset]), result);
-        c[offset] = from_sum<T>(result);
+        if (d != nullptr) result = multiply_add(beta, to_sum(d[i * ldd + j]), result);
+        c[i * ldc + j] = from_sum<T>(result);
     }
 };
 

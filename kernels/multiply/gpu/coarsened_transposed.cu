@@ -59,16 +59,16 @@ __global__ void __launch_bounds__(kTile* kRows) coarsened_transposed(Arguments<T
 #pragma unroll
         for (int part = 0; part < kOutputs; ++part) {
             const std::int64_t i = i0 + y + part * kRows;
-            if (i < p.m && j0 + x < p.n) p.finish(i * p.n + j0 + x, sums[part]);
+            if (i < p.m && j0 + x < p.n) p.finish(i, j0 + x, sums[part]);
         }
     }
 }
 
 }  // namespace
 
-Launch prepare_coarsened_transposed(const Problem& problem, const Operands& operands, const Device& device) {
+Launch prepare_coarsened_transposed(const Problem& problem, const Operands& operands, const Device&) {
     return visit_device_type(problem.type, [&]<class T>(TypeTag<T>) {
-        return make_launch("coarsened-transposed", device,
+        return make_launch("coarsened-transposed",
                            blocks_for_tiles(problem, kTile, kTile, dim3(kTile, kRows)),
                            coarsened_transposed<T>, Arguments<T>(problem, operands));
     });

@@ -1,6 +1,8 @@
 #include "kernels/multiply/gpu/levels.hpp"
 
 #include "kernels/common/build.hpp"
+#include "kernels/common/measured.hpp"
+#include "kernels/multiply/operation.hpp"
 
 namespace gpumat::multiply::gpu {
 namespace {
@@ -11,10 +13,17 @@ constexpr std::array kVendorTypes = {Type::f32, Type::f64, Type::c64, Type::c128
 
 using Prepare = Launch (*)(const Problem&, const Operands&, const Device&);
 
+/// f32, and c64 that is made of it, are not converted for the tensor cores; the others may go there.
+Arithmetic cublas_arithmetic(Type element) {
+    Arithmetic arithmetic = plain_arithmetic(element);
+    if (element != Type::f32 && element != Type::c64) arithmetic.units = Units::tensor;
+    return arithmetic;
+}
+
 constexpr Level rung(int number, std::string_view name, std::string_view summary, std::string_view removes,
                      Prepare prepare, std::span<const Parameter> parameters = {},
-                     Reasons (*unsupported)(const Problem&, const Device&) = nullptr) {
-    return {.operation = Operation::multiply,
+                     Reasons (*unsupported)(const Problem&, const Operands&, const Device&) = nullptr) {
+    return {.operation = &kMultiply,
             .device = DeviceKind::gpu,
             .number = number,
             .name = name,
@@ -22,6 +31,7 @@ constexpr Level rung(int number, std::string_view name, std::string_view summary
             .removes = removes,
             .needs = {.types = kTypes},
             .parameters = parameters,
+            .arithmetic = plain_arithmetic,
             .unsupported = unsupported,
             .prepare = prepare};
 }
@@ -57,21 +67,25 @@ std::span<const Level> levels() {
              "the latency of memory, and instructions beside multiply-adds",
              GPUMAT_GPU_LEVEL(prepare_pipelined), kPipelinedParameters,
              GPUMAT_GPU_LEVEL(pipelined_unsupported)),
-        Level{.operation = Operation::multiply,
+        Level{.operation = &kMultiply,
               .device = DeviceKind::gpu,
-              .number = 13,
+              .role = Role::vendor,
               .name = "vendor",
               .summary = "cuBLAS, loaded at run time, in the precision of the type",
               .removes = "nothing: what one would call instead",
               .needs = {.types = kVendorTypes},
+              .arithmetic = cublas_arithmetic,
               .unsupported = GPUMAT_GPU_LEVEL(vendor_unsupported),
-              .prepare = GPUMAT_GPU_LEVEL(prepare_vendor)},
+              .prepare = GPUMAT_GPU_LEVEL(prepare_vendor),
+              .yardstick = true},
     };
     return kLevels;
 }
 
-std::vector<Preference> preference(const Problem&, const Device&) {
-    return {{"pipelined", "it is the fastest of our levels for every type and shape"}};
+std::vector<Preference> preference(const Problem&, const Device& device) {
+    return {{"pipelined", measured(device.gpu)
+                              ? "it is the fastest of our levels on this device for every type and shape"
+                              : "by the default for devices that were not measured"}};
 }
 
 }  // namespace gpumat::multiply::gpu

@@ -12,23 +12,23 @@ std::span<const Level> levels();
 /// What `auto` tries for this problem, best first. It takes levels of ours, never `vendor`.
 std::vector<Preference> preference(const Problem& problem, const Device& device);
 
-inline constexpr std::array kNaiveBlocks = {16, 128};
+inline constexpr auto kNaiveBlocks = std::to_array<std::string_view>({"16", "128"});
 inline constexpr std::array kNaiveParameters = {
-    Parameter{"block", "threads along a row of C: 128 (128x1) or 16 (16x16)", kNaiveBlocks, 128, true}};
+    Parameter{"block", "threads along a row of C: 128 (128x1) or 16 (16x16)", kNaiveBlocks, "128", true}};
 
-inline constexpr std::array kTiles = {8, 16, 32};
+inline constexpr auto kTiles = std::to_array<std::string_view>({"8", "16", "32"});
 inline constexpr std::array kTiledParameters = {
-    Parameter{"tile", "width and height of the tiles in shared memory", kTiles, 32, true}};
+    Parameter{"tile", "width and height of the tiles in shared memory", kTiles, "32", true}};
 
-/// The ways of `pipelined` to take its operands; any other value of "pack" is a number of columns.
-inline constexpr int kPackByShape = 0;
-inline constexpr int kPackNever = 1;
-inline constexpr std::array kPacks = {kPackByShape, kPackNever, 64, 96, 128};
+/// The ways of `pipelined` to take its operands; any other choice of "pack" is a number of columns.
+inline constexpr std::string_view kPackAuto = "auto";
+inline constexpr std::string_view kPackNever = "never";
+inline constexpr auto kPacks = std::to_array<std::string_view>({kPackAuto, kPackNever, "64", "96", "128"});
 inline constexpr std::array kPipelinedParameters = {Parameter{
     "pack",
-    "0: what is expected to be faster at this shape; 1: operands as they lie; 64, 96 (f32 only), 128 "
-    "(not c128): operands packed k by k for the copy engine, in tiles of that many columns",
-    kPacks, kPackByShape}};
+    "auto: what is expected to be faster at this shape; never: operands as they lie; 64, 96 (f32 only), "
+    "128 (not c128): operands packed k by k for the copy engine, in tiles of that many columns",
+    kPacks, kPackAuto}};
 
 // One function a level, each in the file of its level.
 Launch prepare_naive_strided(const Problem& problem, const Operands& operands, const Device& device);
@@ -43,9 +43,9 @@ Launch prepare_unrolled(const Problem& problem, const Operands& operands, const 
 Launch prepare_prefetch(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_register_blocked(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_pipelined(const Problem& problem, const Operands& operands, const Device& device);
-Reasons pipelined_unsupported(const Problem& problem, const Device& device);
+Reasons pipelined_unsupported(const Problem& problem, const Operands&, const Device& device);
 Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device& device);
-Reasons vendor_unsupported(const Problem& problem, const Device& device);
+Reasons vendor_unsupported(const Problem& problem, const Operands&, const Device& device);
 
 // Parts of a level that compile on their own.
 Launch prepare_pipelined_f32(const Problem& problem, const Operands& operands, const Device& device);

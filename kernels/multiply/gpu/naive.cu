@@ -31,20 +31,19 @@ __global__ void __launch_bounds__(256) naive(Arguments<T> p) {
         for (std::int64_t k = 0; k < p.k; ++k, a += p.a.col, b += p.b.row) {
             sum = multiply_add(to_sum(*a), to_sum(*b), sum);
         }
-        p.finish(i * p.n + j, sum);
+        p.finish(i, j, sum);
     }
 }
 
 }  // namespace
 
-Launch prepare_naive(const Problem& problem, const Operands& operands, const Device& device) {
-    const bool square = parameter_value(kNaiveParameters, problem, "block") == 16;
+Launch prepare_naive(const Problem& problem, const Operands& operands, const Device&) {
+    const bool square = parameter_number(kNaiveParameters, problem, "block") == 16;
     const dim3 block = square ? dim3(16, 16) : dim3(128, 1);
     return visit_device_type(problem.type, [&]<class T>(TypeTag<T>) {
         return make_launch(
-            "naive", device,
-            blocks_for_tiles(problem, static_cast<int>(block.y), static_cast<int>(block.x), block), naive<T>,
-            Arguments<T>(problem, operands));
+            "naive", blocks_for_tiles(problem, static_cast<int>(block.y), static_cast<int>(block.x), block),
+            naive<T>, Arguments<T>(problem, operands));
     });
 }
 

@@ -30,15 +30,15 @@ __global__ void __launch_bounds__(kRows) naive_strided(Arguments<T> p) {
         for (std::int64_t k = 0; k < p.k; ++k, a += p.a.col, b += p.b.row) {
             sum = multiply_add(to_sum(*a), to_sum(*b), sum);
         }
-        p.finish(i * p.n + j, sum);
+        p.finish(i, j, sum);
     }
 }
 
 }  // namespace
 
-Launch prepare_naive_strided(const Problem& problem, const Operands& operands, const Device& device) {
+Launch prepare_naive_strided(const Problem& problem, const Operands& operands, const Device&) {
     return visit_device_type(problem.type, [&]<class T>(TypeTag<T>) {
-        return make_launch("naive-strided", device, blocks_for_tiles(problem, kRows, 1, dim3(1, kRows)),
+        return make_launch("naive-strided", blocks_for_tiles(problem, kRows, 1, dim3(1, kRows)),
                            naive_strided<T>, Arguments<T>(problem, operands));
     });
 }

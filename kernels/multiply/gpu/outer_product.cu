@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kCols) outer_product(Arguments<T> p) {
         if (j < p.n) {
 #pragma unroll
             for (int i = 0; i < kRows; ++i) {
-                if (i0 + i < p.m) p.finish((i0 + i) * p.n + j, sums[i]);
+                if (i0 + i < p.m) p.finish(i0 + i, j, sums[i]);
             }
         }
     }
@@ -60,9 +60,9 @@ __global__ void __launch_bounds__(kCols) outer_product(Arguments<T> p) {
 
 }  // namespace
 
-Launch prepare_outer_product(const Problem& problem, const Operands& operands, const Device& device) {
+Launch prepare_outer_product(const Problem& problem, const Operands& operands, const Device&) {
     return visit_device_type(problem.type, [&]<class T>(TypeTag<T>) {
-        return make_launch("outer-product", device, blocks_for_tiles(problem, kRows, kCols, dim3(kCols)),
+        return make_launch("outer-product", blocks_for_tiles(problem, kRows, kCols, dim3(kCols)),
                            outer_product<T>, Arguments<T>(problem, operands));
     });
 }

@@ -35,9 +35,10 @@
 
 namespace gpumat::multiply::gpu {
 
-Reasons pipelined_unsupported(const Problem& problem, const Device& device) {
-    const int pack = parameter_value(kPipelinedParameters, problem, "pack");
-    if (pack == kPackByShape || pack == kPackNever) return {};
+Reasons pipelined_unsupported(const Problem& problem, const Operands&, const Device& device) {
+    const std::string_view choice = parameter_choice(kPipelinedParameters, problem, "pack");
+    if (choice == kPackAuto || choice == kPackNever) return {};
+    const int pack = parameter_number(kPipelinedParameters, problem, "pack");
     return visit_device_type(problem.type, [&]<class T>(TypeTag<T>) {
         if constexpr (std::is_same_v<T, float>) {
             return packed_unsupported<T, kPackedF32>(problem, device, pack);

@@ -93,13 +93,14 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
     write_sums<T, kTile>(p, work.partial, part, place, sums);
 }
 
-/// How the operand can be loaded: the quickest way that its layout and alignment allow.
+/// How the operand, `rows` × `depth` in k, can be loaded: the quickest way that its layout and alignment
+/// allow. Vectors never reach beyond a row, where there may be a gap that holds anything.
 template <class T>
-Load load_for(const Strided<T>& from) {
+Load load_for(const Strided<T>& from, std::int64_t rows, std::int64_t depth) {
     constexpr auto kBytes = kVector<T> * sizeof(T);
     if (reinterpret_cast<std::uintptr_t>(from.data) % kBytes != 0) return Load::element;
-    if (from.row == 1 && from.col % kVector<T> == 0) return Load::vector;
-    if (from.col == 1 && from.row % kVector<T> == 0) return Load::along_k;
+    if (from.row == 1 && from.col % kVector<T> == 0 && rows % kVector<T> == 0) return Load::vector;
+    if (from.col == 1 && from.row % kVector<T> == 0 && depth % kVector<T> == 0) return Load::along_k;
     return Load::element;
 }
 
@@ -122,8 +123,8 @@ template <class T, Tile kTile>
 Launch prepare_pipelined_tile(const Problem& problem, const Operands& operands, const Device& device,
                               const Split& split) {
     const Arguments<T> arguments(problem, operands);
-    const Load a = load_for(arguments.a);
-    const Load b = load_for(arguments.b_by_column());
+    const Load a = load_for(arguments.a, problem.m, problem.k);
+    const Load b = load_for(arguments.b_by_column(), problem.n, problem.k);
     constexpr auto element = Load::element;
     constexpr auto vector = Load::vector;
     constexpr auto along_k = Load::along_k;

@@ -92,13 +92,13 @@ Plan<Share> plan_packed(const Problem& problem, const Device& device, std::uint6
 /// Chooses kernel, tile and schedule for the shape, and prepares the launch.
 template <class T, const auto& kTiles, const auto& kPackedTiles>
 Launch prepare_pipelined_as(const Problem& problem, const Operands& operands, const Device& device) {
-    if (problem.m == 0 || problem.n == 0) return {.level = "pipelined", .run = [] {}};
-    const int pack = parameter_value(kPipelinedParameters, problem, "pack");
+    if (problem.m == 0 || problem.n == 0) return {.level = "pipelined", .run = [](Stream) {}};
+    const std::string_view pack = parameter_choice(kPipelinedParameters, problem, "pack");
     const GpuInfo& gpu = device.gpu->info();
     const Plan<Split> plan = plan_tiles(kTiles, problem.m, problem.n, problem.k, kCost<Sum<T>>,
                                         gpu.multiprocessors, gpu.shared_bytes_per_block);
-    const bool asked = pack != kPackByShape;
-    const int columns = asked ? pack : 0;
+    const bool asked = pack != kPackAuto && pack != kPackNever;
+    const int columns = asked ? parameter_number(kPipelinedParameters, problem, "pack") : 0;
     // Without any k there is nothing to pack, and nothing to add up.
     if (problem.k != 0 && pack != kPackNever &&
         packed_unsupported<T, kPackedTiles>(problem, device, columns).empty()) {

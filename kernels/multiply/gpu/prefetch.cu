@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kCols) prefetch(Arguments<T> p) {
         if (j < p.n) {
 #pragma unroll
             for (int i = 0; i < kRows; ++i) {
-                if (i0 + i < p.m) p.finish((i0 + i) * p.n + j, sums[i]);
+                if (i0 + i < p.m) p.finish(i0 + i, j, sums[i]);
             }
         }
     }
@@ -78,10 +78,10 @@ __global__ void __launch_bounds__(kCols) prefetch(Arguments<T> p) {
 
 }  // namespace
 
-Launch prepare_prefetch(const Problem& problem, const Operands& operands, const Device& device) {
+Launch prepare_prefetch(const Problem& problem, const Operands& operands, const Device&) {
     return visit_device_type(problem.type, [&]<class T>(TypeTag<T>) {
-        return make_launch("prefetch", device, blocks_for_tiles(problem, kRows, kCols, dim3(kCols)),
-                           prefetch<T>, Arguments<T>(problem, operands));
+        return make_launch("prefetch", blocks_for_tiles(problem, kRows, kCols, dim3(kCols)), prefetch<T>,
+                           Arguments<T>(problem, operands));
     });
 }
 

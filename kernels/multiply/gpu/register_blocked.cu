@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kThreads, Tiling<Sum<T>>::kResident) register_
 #pragma unroll
             for (int j = 0; j < kThread; ++j) {
                 const int col = (j / kWidth * kSide + x) * kWidth + j % kWidth;
-                if (row < rows && col < cols) p.finish((i0 + row) * p.n + j0 + col, sums[i][j]);
+                if (row < rows && col < cols) p.finish(i0 + row, j0 + col, sums[i][j]);
             }
         }
     }
@@ -136,10 +136,10 @@ __global__ void __launch_bounds__(kThreads, Tiling<Sum<T>>::kResident) register_
 
 }  // namespace
 
-Launch prepare_register_blocked(const Problem& problem, const Operands& operands, const Device& device) {
+Launch prepare_register_blocked(const Problem& problem, const Operands& operands, const Device&) {
     return visit_device_type(problem.type, [&]<class T>(TypeTag<T>) {
         return make_launch(
-            "register-blocked", device,
+            "register-blocked",
             blocks_for_tiles(problem, Tiling<Sum<T>>::kBlock, Tiling<Sum<T>>::kBlock, dim3(kThreads)),
             register_blocked<T>, Arguments<T>(problem, operands));
     });

@@ -151,7 +151,7 @@ struct Work {
 template <class T>
 __device__ inline bool writes_vectors(const Arguments<T>& p) {
     constexpr auto kBytes = kVector<T> * sizeof(T);
-    return p.n % kVector<T> == 0 && reinterpret_cast<std::uintptr_t>(p.c) % kBytes == 0 &&
+    return (p.n | p.ldc | p.ldd) % kVector<T> == 0 && reinterpret_cast<std::uintptr_t>(p.c) % kBytes == 0 &&
            reinterpret_cast<std::uintptr_t>(p.d) % kBytes == 0;
 }
 
@@ -159,20 +159,19 @@ __device__ inline bool writes_vectors(const Arguments<T>& p) {
 template <class T, int kCount>
 __device__ inline void finish_vector(const Arguments<T>& p, bool aligned, std::int64_t i, std::int64_t j,
                                      const Sum<T> (&sums)[kCount]) {
-    const std::int64_t offset = i * p.n + j;
     if (aligned && j + kCount <= p.n) {
         Vector<T, kCount> d{};
-        if (p.d != nullptr) d = *reinterpret_cast<const Vector<T, kCount>*>(p.d + offset);
+        if (p.d != nullptr) d = *reinterpret_cast<const Vector<T, kCount>*>(p.d + i * p.ldd + j);
         Vector<T, kCount> c;
         for (int e = 0; e < kCount; ++e) {
             Sum<T> result = multiply_add(p.alpha, sums[e], Sum<T>{});
             if (p.d != nullptr) result = multiply_add(p.beta, to_sum(d.at[e]), result);
             c.at[e] = from_sum<T>(result);
         }
-        *reinterpret_cast<Vector<T, kCount>*>(p.c + offset) = c;
+        *reinterpret_cast<Vector<T, kCount>*>(p.c + i * p.ldc + j) = c;
     } else {
         for (int e = 0; e < kCount; ++e) {
-            if (j + e < p.n) p.finish(offset + e, sums[e]);
+            if (j + e < p.n) p.finish(i, j + e, sums[e]);
         }
     }
 }
@@ -381,7 +380,8 @@ Launch launch_tiles(const Problem& problem, const Arguments<T>& arguments, const
     const bool overlap = overlaps_launches(device);
     Launch launch{.level = "pipelined",
                   .run =
-                      [=, stream = stream_of(device)] {
+                      [=](Stream to) {
+                          cudaStream_t const stream = cuda_stream(to);
                           start(grid, work, stream);
                           GPUMAT_CUDA(cudaGetLastError());
                           if (adders == 0) return;

@@ -49,24 +49,24 @@ __global__ void __launch_bounds__(kTile* kTile) tiled(Arguments<T> p) {
             }
             __syncthreads();  // nobody reads them any more
         }
-        if (i0 + y < p.m && j0 + x < p.n) p.finish((i0 + y) * p.n + j0 + x, sum);
+        if (i0 + y < p.m && j0 + x < p.n) p.finish(i0 + y, j0 + x, sum);
     }
 }
 
 template <class T, int kTile>
-Launch prepare(const Problem& problem, const Operands& operands, const Device& device) {
-    return make_launch("tiled", device, blocks_for_tiles(problem, kTile, kTile, dim3(kTile, kTile)),
-                       tiled<T, kTile>, Arguments<T>(problem, operands));
+Launch prepare(const Problem& problem, const Operands& operands) {
+    return make_launch("tiled", blocks_for_tiles(problem, kTile, kTile, dim3(kTile, kTile)), tiled<T, kTile>,
+                       Arguments<T>(problem, operands));
 }
 
 }  // namespace
 
-Launch prepare_tiled(const Problem& problem, const Operands& operands, const Device& device) {
-    const int tile = parameter_value(kTiledParameters, problem, "tile");
+Launch prepare_tiled(const Problem& problem, const Operands& operands, const Device&) {
+    const int tile = parameter_number(kTiledParameters, problem, "tile");
     return visit_device_type(problem.type, [&]<class T>(TypeTag<T>) {
-        if (tile == 8) return prepare<T, 8>(problem, operands, device);
-        if (tile == 16) return prepare<T, 16>(problem, operands, device);
-        return prepare<T, 32>(problem, operands, device);
+        if (tile == 8) return prepare<T, 8>(problem, operands);
+        if (tile == 16) return prepare<T, 16>(problem, operands);
+        return prepare<T, 32>(problem, operands);
     });
 }
 

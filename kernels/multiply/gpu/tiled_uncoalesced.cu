@@ -47,17 +47,16 @@ __global__ void __launch_bounds__(kTile* kTile) tiled_uncoalesced(Arguments<T> p
             }
             __syncthreads();  // nobody reads them any more
         }
-        if (i0 + y < p.m && j0 + x < p.n) p.finish((i0 + y) * p.n + j0 + x, sum);
+        if (i0 + y < p.m && j0 + x < p.n) p.finish(i0 + y, j0 + x, sum);
     }
 }
 
 }  // namespace
 
-Launch prepare_tiled_uncoalesced(const Problem& problem, const Operands& operands, const Device& device) {
+Launch prepare_tiled_uncoalesced(const Problem& problem, const Operands& operands, const Device&) {
     return visit_device_type(problem.type, [&]<class T>(TypeTag<T>) {
-        return make_launch("tiled-uncoalesced", device,
-                           blocks_for_tiles(problem, kTile, kTile, dim3(kTile, kTile)), tiled_uncoalesced<T>,
-                           Arguments<T>(problem, operands));
+        return make_launch("tiled-uncoalesced", blocks_for_tiles(problem, kTile, kTile, dim3(kTile, kTile)),
+                           tiled_uncoalesced<T>, Arguments<T>(problem, operands));
     });
 }
 

@@ -23,8 +23,4 @@ inline Geometry blocks_for_tiles(const Problem& problem, int rows, int cols, dim
         .block = block};
 }
 
-inline cudaStream_t stream_of(const Device& device) {
-    return static_cast<cudaStream_t>(device.gpu->stream());
-}
-
 }  // namespace gpumat::multiply::gpu

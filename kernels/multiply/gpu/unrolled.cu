@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kCols) unrolled(Arguments<T> p) {
         if (j < p.n) {
 #pragma unroll
             for (int i = 0; i < kRows; ++i) {
-                if (i0 + i < p.m) p.finish((i0 + i) * p.n + j, sums[i]);
+                if (i0 + i < p.m) p.finish(i0 + i, j, sums[i]);
             }
         }
     }
@@ -57,10 +57,10 @@ __global__ void __launch_bounds__(kCols) unrolled(Arguments<T> p) {
 
 }  // namespace
 
-Launch prepare_unrolled(const Problem& problem, const Operands& operands, const Device& device) {
+Launch prepare_unrolled(const Problem& problem, const Operands& operands, const Device&) {
     return visit_device_type(problem.type, [&]<class T>(TypeTag<T>) {
-        return make_launch("unrolled", device, blocks_for_tiles(problem, kRows, kCols, dim3(kCols)),
-                           unrolled<T>, Arguments<T>(problem, operands));
+        return make_launch("unrolled", blocks_for_tiles(problem, kRows, kCols, dim3(kCols)), unrolled<T>,
+                           Arguments<T>(problem, operands));
     });
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "kernels/common/copy_rows.cuh"
 #include "kernels/common/cublas.hpp"
 #include "kernels/multiply/gpu/arithmetic.cuh"
 #include "kernels/multiply/gpu/levels.hpp"
@@ -14,7 +15,7 @@
 
 namespace gpumat::multiply::gpu {
 
-Reasons vendor_unsupported(const Problem&, const Device&) {
+Reasons vendor_unsupported(const Problem&, const Operands&, const Device&) {
     const std::string why = cublas::why_missing();
     return why.empty() ? Reasons{} : Reasons{why};
 }
@@ -57,9 +58,9 @@ struct CublasType<Complex<double>> {
 };
 
 template <class T>
-Launch prepare(const Problem& p, const Operands& operands, const Device& device) {
-    if (p.m == 0 || p.n == 0) return {.level = "vendor", .run = [] {}};
-    const auto handle = std::make_shared<cublas::Handle>(stream_of(device));
+Launch prepare(const Problem& p, const Operands& operands) {
+    if (p.m == 0 || p.n == 0) return {.level = "vendor", .run = [](Stream) {}};
+    const auto handle = std::make_shared<cublas::Handle>();
     cublas::check(
         GPUMAT_CUBLAS_FUNCTION(cublasSetMathMode)(
             handle->get(), static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
@@ -69,20 +70,26 @@ Launch prepare(const Problem& p, const Operands& operands, const Device& device)
     const auto alpha = scalar_as<Sum<T>>(p.alpha);
     const auto beta = scalar_as<Sum<T>>(p.beta);
     const bool reads_d = !p.beta.is_zero(p.type);
-    const auto c_bytes = static_cast<std::size_t>(p.m) * static_cast<std::size_t>(p.n) * sizeof(T);
+    // A leading dimension is at least 1, also of an operand without elements.
+    const auto leading = [](const Operand& operand) { return std::max<std::int64_t>(operand.pitch, 1); };
+    const std::int64_t lda = leading(operands.a);
+    const std::int64_t ldb = leading(operands.b);
+    const std::int64_t ldc = leading(operands.c);
+    const std::int64_t ldd = leading(operands.d);
     return {.level = "vendor",
             .run =
-                [=, gpu = device.gpu] {
-                    if (reads_d) gpu->copy(operands.c, operands.d, c_bytes);
+                [=](Stream to) {
+                    cudaStream_t const stream = cuda_stream(to);
+                    if (reads_d) {
+                        copy_rows(operands.c.data, ldc * sizeof(T), operands.d.data, ldd * sizeof(T),
+                                  p.n * sizeof(T), p.m, stream);
+                    }
                     constexpr auto kElement = CublasType<T>::kElement;
-                    // A leading dimension is at least 1, also of an operand without elements.
-                    const std::int64_t ldb = std::max<std::int64_t>(p.transpose_b ? p.k : p.n, 1);
-                    const std::int64_t lda = std::max<std::int64_t>(p.transpose_a ? p.m : p.k, 1);
                     cublas::check(
-                        gemm(handle->get(), p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-                             p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, p.n, p.m, p.k, &alpha, operands.b,
-                             kElement, ldb, operands.a, kElement, lda, &beta, operands.c, kElement, p.n,
-                             CublasType<T>::kCompute, CUBLAS_GEMM_DEFAULT),
+                        gemm(handle->on(stream), p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                             p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, p.n, p.m, p.k, &alpha,
+                             operands.b.data, kElement, ldb, operands.a.data, kElement, lda, &beta,
+                             operands.c.data, kElement, ldc, CublasType<T>::kCompute, CUBLAS_GEMM_DEFAULT),
                         "cublasGemmEx_64");
                 },
             .details = {}};
@@ -90,12 +97,12 @@ Launch prepare(const Problem& p, const Operands& operands, const Device& device)
 
 }  // namespace
 
-Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device& device) {
+Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device&) {
     return visit_device_type(problem.type, [&]<class T>(TypeTag<T>) -> Launch {
         if constexpr (std::is_integral_v<T>) {
             __builtin_unreachable();  // the table's type list refuses integers first
         } else {
-            return prepare<T>(problem, operands, device);
+            return prepare<T>(problem, operands);
         }
     });
 }

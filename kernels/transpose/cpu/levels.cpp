@@ -4,18 +4,19 @@
 #include <utility>
 
 #include "kernels/common/vector_width.hpp"
+#include "kernels/transpose/operation.hpp"
 
 namespace gpumat::transpose::cpu {
 namespace {
 
-Reasons in_place_reasons(const Problem& problem, const Device&) {
+Reasons in_place_reasons(const Problem& problem, const Operands&, const Device&) {
     if (!problem.in_place || problem.m == problem.n) return {};
     return {"in place it needs a square matrix, and this one is " + std::to_string(problem.m) + "x" +
             std::to_string(problem.n)};
 }
 
-Reasons vectorized_unsupported(const Problem& problem, const Device& device) {
-    Reasons reasons = in_place_reasons(problem, device);
+Reasons vectorized_unsupported(const Problem& problem, const Operands& operands, const Device& device) {
+    Reasons reasons = in_place_reasons(problem, operands, device);
     for (std::string& reason : vector_reasons(problem)) reasons.push_back(std::move(reason));
     return reasons;
 }
@@ -23,7 +24,7 @@ Reasons vectorized_unsupported(const Problem& problem, const Device& device) {
 }  // namespace
 
 std::span<const Level> levels() {
-    constexpr auto op = Operation::transpose;
+    constexpr const Operation* op = &kTranspose;
     constexpr auto device = DeviceKind::cpu;
 
     static const std::array kLevels = {

@@ -24,17 +24,17 @@ constexpr std::int64_t kElementsAtOnce = 32768;
 constexpr std::int64_t kLeastRows = 64;
 
 template <class T>
-void transpose_rows(const T* in, T* out, std::int64_t m, std::int64_t n, std::int64_t begin,
-                    std::int64_t end) {
+void transpose_rows(const T* in, std::int64_t in_pitch, T* out, std::int64_t out_pitch, std::int64_t n,
+                    std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-        for (std::int64_t j = 0; j < n; ++j) out[j * m + i] = in[i * n + j];
+        for (std::int64_t j = 0; j < n; ++j) out[j * out_pitch + i] = in[i * in_pitch + j];
     }
 }
 
 template <class T>
-void swap_rows(T* matrix, std::int64_t n, std::int64_t begin, std::int64_t end) {
+void swap_rows(T* matrix, std::int64_t pitch, std::int64_t n, std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-        for (std::int64_t j = i + 1; j < n; ++j) std::swap(matrix[i * n + j], matrix[j * n + i]);
+        for (std::int64_t j = i + 1; j < n; ++j) std::swap(matrix[i * pitch + j], matrix[j * pitch + i]);
     }
 }
 
@@ -45,16 +45,17 @@ Launch prepare_per_row(const Problem& problem, const Operands& operands, const D
         std::max(kLeastRows, kElementsAtOnce / std::max<std::int64_t>(1, problem.n));
     return {.level = "per-row",
             .run =
-                [problem, operands, threads = device.threads, rows_at_once] {
+                [problem, operands, threads = device.threads, rows_at_once](Stream) {
                     visit_element(problem.type, [&]<class T>(TypeTag<T>) {
-                        const auto* in = static_cast<const T*>(operands.a);
-                        auto* out = static_cast<T*>(operands.c);
+                        const auto* in = operands.a.as<T>();
+                        auto* out = operands.c.as<T>();
                         parallel_for(problem.m, rows_at_once, threads,
                                      [&](std::int64_t begin, std::int64_t end) {
                                          if (problem.in_place) {
-                                             swap_rows(out, problem.n, begin, end);
+                                             swap_rows(out, operands.c.pitch, problem.n, begin, end);
                                          } else {
-                                             transpose_rows(in, out, problem.m, problem.n, begin, end);
+                                             transpose_rows(in, operands.a.pitch, out, operands.c.pitch,
+                                                            problem.n, begin, end);
                                          }
                                      });
                     });

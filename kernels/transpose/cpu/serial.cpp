@@ -12,16 +12,17 @@ namespace gpumat::transpose::cpu {
 namespace {
 
 template <class T>
-void transpose(const T* in, T* out, std::int64_t m, std::int64_t n) {
+void transpose(const T* in, std::int64_t in_pitch, T* out, std::int64_t out_pitch, std::int64_t m,
+               std::int64_t n) {
     for (std::int64_t i = 0; i < m; ++i) {
-        for (std::int64_t j = 0; j < n; ++j) out[j * m + i] = in[i * n + j];
+        for (std::int64_t j = 0; j < n; ++j) out[j * out_pitch + i] = in[i * in_pitch + j];
     }
 }
 
 template <class T>
-void transpose_in_place(T* matrix, std::int64_t n) {
+void transpose_in_place(T* matrix, std::int64_t pitch, std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i) {
-        for (std::int64_t j = i + 1; j < n; ++j) std::swap(matrix[i * n + j], matrix[j * n + i]);
+        for (std::int64_t j = i + 1; j < n; ++j) std::swap(matrix[i * pitch + j], matrix[j * pitch + i]);
     }
 }
 
@@ -30,13 +31,14 @@ void transpose_in_place(T* matrix, std::int64_t n) {
 Launch prepare_serial(const Problem& problem, const Operands& operands, const Device&) {
     return {.level = "serial",
             .run =
-                [problem, operands] {
+                [problem, operands](Stream) {
                     visit_element(problem.type, [&]<class T>(TypeTag<T>) {
-                        auto* out = static_cast<T*>(operands.c);
+                        auto* out = operands.c.as<T>();
                         if (problem.in_place) {
-                            transpose_in_place(out, problem.n);
+                            transpose_in_place(out, operands.c.pitch, problem.n);
                         } else {
-                            transpose(static_cast<const T*>(operands.a), out, problem.m, problem.n);
+                            transpose(operands.a.as<T>(), operands.a.pitch, out, operands.c.pitch, problem.m,
+                                      problem.n);
                         }
                     });
                 },

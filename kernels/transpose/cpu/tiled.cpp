@@ -40,18 +40,18 @@ Tile tile_at(std::int64_t index, std::int64_t side, std::int64_t m, std::int64_t
 }
 
 template <class T>
-void move_tile(const T* in, T* out, std::int64_t m, std::int64_t n, const Tile& tile) {
+void move_tile(const T* in, std::int64_t in_pitch, T* out, std::int64_t out_pitch, const Tile& tile) {
     for (std::int64_t j = tile.col; j < tile.col_end; ++j) {
-        for (std::int64_t i = tile.row; i < tile.row_end; ++i) out[j * m + i] = in[i * n + j];
+        for (std::int64_t i = tile.row; i < tile.row_end; ++i) out[j * out_pitch + i] = in[i * in_pitch + j];
     }
 }
 
 /// Swaps a tile on or above the diagonal with its mirror image.
 template <class T>
-void swap_tile(T* matrix, std::int64_t n, const Tile& tile) {
+void swap_tile(T* matrix, std::int64_t pitch, const Tile& tile) {
     for (std::int64_t i = tile.row; i < tile.row_end; ++i) {
         for (std::int64_t j = std::max(tile.col, i + 1); j < tile.col_end; ++j) {
-            std::swap(matrix[i * n + j], matrix[j * n + i]);
+            std::swap(matrix[i * pitch + j], matrix[j * pitch + i]);
         }
     }
 }
@@ -59,34 +59,34 @@ void swap_tile(T* matrix, std::int64_t n, const Tile& tile) {
 }  // namespace
 
 std::span<const Parameter> tiled_parameters() {
-    static constexpr std::array kTiles = {8, 16, 32, 64, 128};
+    static constexpr auto kTiles = std::to_array<std::string_view>({"8", "16", "32", "64", "128"});
     static constexpr std::array kParameters = {Parameter{.name = "tile",
                                                          .help = "rows and columns of a tile, in elements",
                                                          .choices = kTiles,
-                                                         .fallback = 32,
+                                                         .fallback = "32",
                                                          .tunable = true}};
     return kParameters;
 }
 
 Launch prepare_tiled(const Problem& problem, const Operands& operands, const Device& device) {
-    const int side = parameter_value(tiled_parameters(), problem, "tile");
+    const int side = parameter_number(tiled_parameters(), problem, "tile");
     return {.level = "tiled",
             .run =
-                [problem, operands, threads = device.threads, side] {
+                [problem, operands, threads = device.threads, side](Stream) {
                     const std::int64_t m = problem.m;
                     const std::int64_t n = problem.n;
                     const std::int64_t tiles = ((m + side - 1) / side) * ((n + side - 1) / side);
                     visit_element(problem.type, [&]<class T>(TypeTag<T>) {
-                        const auto* in = static_cast<const T*>(operands.a);
-                        auto* out = static_cast<T*>(operands.c);
+                        const auto* in = operands.a.as<T>();
+                        auto* out = operands.c.as<T>();
                         parallel_for(tiles, kElementsAtOnce / (side * side), threads,
                                      [&](std::int64_t begin, std::int64_t end) {
                                          for (std::int64_t index = begin; index < end; ++index) {
                                              const Tile tile = tile_at(index, side, m, n);
                                              if (!problem.in_place) {
-                                                 move_tile(in, out, m, n, tile);
+                                                 move_tile(in, operands.a.pitch, out, operands.c.pitch, tile);
                                              } else if (tile.col >= tile.row) {
-                                                 swap_tile(out, n, tile);
+                                                 swap_tile(out, operands.c.pitch, tile);
                                              }
                                          }
                                      });

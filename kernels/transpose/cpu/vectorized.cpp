@@ -188,8 +188,8 @@ void transpose_strip(const std::byte* in, std::int64_t in_stride, std::int64_t r
 
 /// Where rows of the output have at most kLowBytes, they lie without gaps in the buffer as well.
 template <class T>
-void transpose_low(const std::byte* in, std::byte* out, std::int64_t m, std::int64_t n, int threads,
-                   const Functions& use) {
+void transpose_low(const std::byte* in, std::int64_t in_stride, std::byte* out, std::int64_t m,
+                   std::int64_t n, int threads, const Functions& use) {
     constexpr std::int64_t kSize = sizeof(T);
     const std::int64_t cols_at_once = kDenseBytes / (m * kSize) / kLineBytes * kLineBytes;
     const std::int64_t grain = kBytesAtOnce / kDenseBytes * cols_at_once;
@@ -199,7 +199,7 @@ void transpose_low(const std::byte* in, std::byte* out, std::int64_t m, std::int
         for (std::int64_t j = begin; j < end; j += cols_at_once) {
             const std::int64_t cols = std::min(cols_at_once, end - j);
             Pending nothing;
-            use.transpose(in + j * kSize, n * kSize, m, m, cols, buffer + kLineBytes, m * kSize, nothing);
+            use.transpose(in + j * kSize, in_stride, m, m, cols, buffer + kLineBytes, m * kSize, nothing);
             const Runs run{.from = buffer + kLineBytes,
                            .to = out + j * m * kSize,
                            .bytes = cols * m * kSize,
@@ -218,8 +218,8 @@ void copy(const std::byte* in, std::byte* out, std::int64_t bytes, int threads) 
 }
 
 template <class T>
-void transpose(const std::byte* in, std::byte* out, std::int64_t m, std::int64_t n, int threads,
-               const Functions& use) {
+void transpose(const std::byte* in, std::int64_t in_stride, std::byte* out, std::int64_t out_stride,
+               std::int64_t m, std::int64_t n, int threads, const Functions& use) {
     constexpr std::int64_t kSize = sizeof(T);
     constexpr Shape kShape = shape_for(kSize);
     static_assert(kShape.tile_bytes % kLineBytes == 0, "tiles are made of whole lines");
@@ -240,8 +240,8 @@ void transpose(const std::byte* in, std::byte* out, std::int64_t m, std::int64_t
         for (std::int64_t strip = begin; strip < end; ++strip) {
             const std::int64_t i = strip / across * strip_rows;
             const std::int64_t j = strip % across * kCols;
-            transpose_strip<T>(in + (i * n + j) * kSize, n * kSize, std::min(strip_rows, m - i),
-                               std::min(kCols, n - j), out + (j * m + i) * kSize, m * kSize, use);
+            transpose_strip<T>(in + i * in_stride + j * kSize, in_stride, std::min(strip_rows, m - i),
+                               std::min(kCols, n - j), out + j * out_stride + i * kSize, out_stride, use);
         }
         finish_streaming();
     });
@@ -253,7 +253,8 @@ void fetch(const std::byte* row, std::int64_t bytes) {
 }
 
 template <class T>
-void transpose_in_place(std::byte* matrix, std::int64_t n, int threads, const Functions& use) {
+void transpose_in_place(std::byte* matrix, std::int64_t stride, std::int64_t n, int threads,
+                        const Functions& use) {
     constexpr std::int64_t kSize = sizeof(T);
     constexpr std::int64_t kSide = kSwapBytes / kSize;
     constexpr std::int64_t kStride = stride_for(kSwapBytes);
@@ -268,22 +269,22 @@ void transpose_in_place(std::byte* matrix, std::int64_t n, int threads, const Fu
                          if (j < i) continue;  // swapped with its mirror image
                          const std::int64_t rows = std::min(kSide, n - i);
                          const std::int64_t cols = std::min(kSide, n - j);
-                         std::byte* above = matrix + (i * n + j) * kSize;
-                         std::byte* below = matrix + (j * n + i) * kSize;
+                         std::byte* above = matrix + i * stride + j * kSize;
+                         std::byte* below = matrix + j * stride + i * kSize;
                          // Nothing but these elements may be read: other threads write.
                          Pending nothing;
-                         use.transpose(above, n * kSize, rows, 0, cols, upper, kStride, nothing);
-                         use.transpose(below, n * kSize, cols, 0, rows, lower, kStride, nothing);
+                         use.transpose(above, stride, rows, 0, cols, upper, kStride, nothing);
+                         use.transpose(below, stride, cols, 0, rows, lower, kStride, nothing);
                          // The next pair is on its way while this one is written.
                          const std::int64_t next = std::clamp<std::int64_t>(n - j - cols, 0, kSide);
                          for (std::int64_t col = 0; col < cols; ++col) {
-                             if (col < next) fetch(below + (cols + col) * n * kSize, rows * kSize);
-                             std::memcpy(below + col * n * kSize, upper + col * kStride,
+                             if (col < next) fetch(below + (cols + col) * stride, rows * kSize);
+                             std::memcpy(below + col * stride, upper + col * kStride,
                                          static_cast<std::size_t>(rows * kSize));
                          }
                          for (std::int64_t row = 0; row < rows; ++row) {
-                             if (next > 0) fetch(above + row * n * kSize + cols * kSize, next * kSize);
-                             std::memcpy(above + row * n * kSize, lower + row * kStride,
+                             if (next > 0) fetch(above + row * stride + cols * kSize, next * kSize);
+                             std::memcpy(above + row * stride, lower + row * kStride,
                                          static_cast<std::size_t>(cols * kSize));
                          }
                      }
@@ -293,17 +294,21 @@ void transpose_in_place(std::byte* matrix, std::int64_t n, int threads, const Fu
 template <class T>
 void run(const Problem& p, const Operands& operands, int threads, const Functions& use) {
     constexpr std::int64_t kSize = sizeof(T);
-    const auto* in = static_cast<const std::byte*>(operands.a);
-    auto* out = static_cast<std::byte*>(operands.c);
+    const auto* in = operands.a.as<std::byte>();
+    auto* out = operands.c.as<std::byte>();
     if (p.m == 0 || p.n == 0) return;
+    const std::int64_t in_stride = operands.a.pitch * kSize;
+    const std::int64_t out_stride = operands.c.pitch * kSize;
+    const bool in_run = is_contiguous(operands.a);
+    const bool out_run = is_contiguous(operands.c);
     if (p.in_place) {
-        transpose_in_place<T>(out, p.n, threads, use);
-    } else if (p.m == 1 || p.n == 1) {
+        transpose_in_place<T>(out, out_stride, p.n, threads, use);
+    } else if ((p.m == 1 || p.n == 1) && in_run && out_run) {
         copy(in, out, p.m * p.n * kSize, threads);
-    } else if (p.m * kSize <= kLowBytes) {
-        transpose_low<T>(in, out, p.m, p.n, threads, use);
+    } else if (p.m * kSize <= kLowBytes && out_run) {
+        transpose_low<T>(in, in_stride, out, p.m, p.n, threads, use);
     } else {
-        transpose<T>(in, out, p.m, p.n, threads, use);
+        transpose<T>(in, in_stride, out, out_stride, p.m, p.n, threads, use);
     }
 }
 
@@ -318,7 +323,7 @@ Launch prepare_vectorized(const Problem& problem, const Operands& operands, cons
         }
         return {.level = "vectorized",
                 .run = [problem, operands, threads = device.threads,
-                        use] { run<T>(problem, operands, threads, use); },
+                        use](Stream) { run<T>(problem, operands, threads, use); },
                 .details = {{"vectors", std::string(name_of(width))}}};
     });
 }

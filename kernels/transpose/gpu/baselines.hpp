@@ -9,7 +9,7 @@ namespace gpumat::transpose::gpu {
 std::span<const Level> baselines();
 
 /// The reason of every baseline that is asked to work in place.
-Reasons baseline_reasons(const Problem& problem, const Device& device);
+Reasons baseline_reasons(const Problem& problem, const Operands&, const Device& device);
 
 Launch prepare_copy(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_copy_kept(const Problem& problem, const Operands& operands, const Device& device);
@@ -17,6 +17,6 @@ Launch prepare_copy_shared(const Problem& problem, const Operands& operands, con
 Launch prepare_copy_strided(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_memcpy(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device& device);
-Reasons vendor_unsupported(const Problem& problem, const Device& device);
+Reasons vendor_unsupported(const Problem& problem, const Operands&, const Device& device);
 
 }  // namespace gpumat::transpose::gpu

@@ -34,35 +34,33 @@ __global__ void copy_kernel(const Word* __restrict__ in, Word* __restrict__ out,
 }
 
 template <class Word, Cache LOAD>
-Launch launch(std::string_view level, const Operands& operands, const Device& device, std::uint64_t bytes) {
+Launch launch(std::string_view level, const Operands& operands, std::uint64_t bytes) {
     const std::uint64_t count = bytes / sizeof(Word);
     const std::uint64_t blocks = std::max<std::uint64_t>((count + kThreads - 1) / kThreads, 1);
-    return make_launch(level, device, {.grid = dim3(static_cast<unsigned>(blocks)), .block = dim3(kThreads)},
-                       copy_kernel<Word, LOAD>, static_cast<const Word*>(operands.a),
-                       static_cast<Word*>(operands.c), static_cast<std::int64_t>(count),
-                       static_cast<unsigned>(bytes % sizeof(Word)));
+    return make_launch(level, {.grid = dim3(static_cast<unsigned>(blocks)), .block = dim3(kThreads)},
+                       copy_kernel<Word, LOAD>, operands.a.as<Word>(), operands.c.as<Word>(),
+                       static_cast<std::int64_t>(count), static_cast<unsigned>(bytes % sizeof(Word)));
 }
 
 template <Cache LOAD>
-Launch prepare(std::string_view level, const Problem& problem, const Operands& operands,
-               const Device& device) {
+Launch prepare(std::string_view level, const Problem& problem, const Operands& operands) {
     const std::uint64_t bytes =
         static_cast<std::uint64_t>(problem.m) * static_cast<std::uint64_t>(problem.n) * size_of(problem.type);
     const std::uint64_t alignment =
-        reinterpret_cast<std::uint64_t>(operands.a) | reinterpret_cast<std::uint64_t>(operands.c);
-    if (alignment % 16 == 0) return launch<uint4, LOAD>(level, operands, device, bytes);
-    if (alignment % 4 == 0) return launch<std::uint32_t, LOAD>(level, operands, device, bytes);
-    return launch<std::uint8_t, LOAD>(level, operands, device, bytes);
+        reinterpret_cast<std::uint64_t>(operands.a.data) | reinterpret_cast<std::uint64_t>(operands.c.data);
+    if (alignment % 16 == 0) return launch<uint4, LOAD>(level, operands, bytes);
+    if (alignment % 4 == 0) return launch<std::uint32_t, LOAD>(level, operands, bytes);
+    return launch<std::uint8_t, LOAD>(level, operands, bytes);
 }
 
 }  // namespace
 
-Launch prepare_copy(const Problem& problem, const Operands& operands, const Device& device) {
-    return prepare<Cache::normal>("copy", problem, operands, device);
+Launch prepare_copy(const Problem& problem, const Operands& operands, const Device&) {
+    return prepare<Cache::normal>("copy", problem, operands);
 }
 
-Launch prepare_copy_kept(const Problem& problem, const Operands& operands, const Device& device) {
-    return prepare<Cache::keep>("copy-kept", problem, operands, device);
+Launch prepare_copy_kept(const Problem& problem, const Operands& operands, const Device&) {
+    return prepare<Cache::keep>("copy-kept", problem, operands);
 }
 
 }  // namespace gpumat::transpose::gpu

@@ -22,7 +22,8 @@ static_assert(kTile % kBlockRows == 0, "every thread moves the same number of ro
 /// Block b takes tile row b mod tiles_y; each turn through the tile rows starts one tile column further.
 template <class T>
 __global__ void diagonal_kernel(const T* __restrict__ in, T* __restrict__ out, std::int64_t rows,
-                                std::int64_t cols, unsigned tiles_x, unsigned tiles_y) {
+                                std::int64_t cols, std::int64_t in_pitch, std::int64_t out_pitch,
+                                unsigned tiles_x, unsigned tiles_y) {
     __shared__ T tile[kTile * kPitch];
     const unsigned tile_y = blockIdx.x % tiles_y;
     const auto tile_x = static_cast<unsigned>((blockIdx.x / tiles_y + std::uint64_t{tile_y}) % tiles_x);
@@ -32,27 +33,26 @@ __global__ void diagonal_kernel(const T* __restrict__ in, T* __restrict__ out, s
     for (int y = threadIdx.y; y < kTile; y += kBlockRows) {
         const std::int64_t i = top + y;
         const std::int64_t j = left + threadIdx.x;
-        if (i < rows && j < cols) tile[y * kPitch + threadIdx.x] = in[i * cols + j];
+        if (i < rows && j < cols) tile[y * kPitch + threadIdx.x] = in[i * in_pitch + j];
     }
     __syncthreads();  // the tile is whole before its columns are read
 #pragma unroll
     for (int y = threadIdx.y; y < kTile; y += kBlockRows) {
         const std::int64_t i = top + threadIdx.x;
         const std::int64_t j = left + y;
-        if (i < rows && j < cols) out[j * rows + i] = tile[threadIdx.x * kPitch + y];
+        if (i < rows && j < cols) out[j * out_pitch + i] = tile[threadIdx.x * kPitch + y];
     }
 }
 
 }  // namespace
 
-Launch prepare_diagonal(const Problem& problem, const Operands& operands, const Device& device) {
+Launch prepare_diagonal(const Problem& problem, const Operands& operands, const Device&) {
     const auto tiles_x = static_cast<unsigned>((problem.n + kTile - 1) / kTile);
     const auto tiles_y = static_cast<unsigned>((problem.m + kTile - 1) / kTile);
     return visit_element(problem.type, [&]<class T>(TypeTag<T>) {
-        return make_launch("diagonal", device,
-                           {.grid = dim3(tiles_x * tiles_y), .block = dim3(kTile, kBlockRows)},
-                           diagonal_kernel<T>, static_cast<const T*>(operands.a), static_cast<T*>(operands.c),
-                           problem.m, problem.n, tiles_x, tiles_y);
+        return make_launch("diagonal", {.grid = dim3(tiles_x * tiles_y), .block = dim3(kTile, kBlockRows)},
+                           diagonal_kernel<T>, operands.a.as<T>(), operands.c.as<T>(), problem.m, problem.n,
+                           operands.a.pitch, operands.c.pitch, tiles_x, tiles_y);
     });
 }
 

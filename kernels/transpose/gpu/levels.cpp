@@ -4,11 +4,13 @@
 #include <string>
 
 #include "kernels/common/build.hpp"
+#include "kernels/common/measured.hpp"
+#include "kernels/transpose/operation.hpp"
 
 namespace gpumat::transpose::gpu {
 
 std::span<const Level> levels() {
-    constexpr auto op = Operation::transpose;
+    constexpr const Operation* op = &kTranspose;
     constexpr auto device = DeviceKind::gpu;
 
     static const std::array kLevels = {
@@ -71,20 +73,20 @@ std::span<const Level> levels() {
               .removes = "partition camping at sizes that are multiples of the memory's partitions",
               .unsupported = not_in_place,
               .prepare = GPUMAT_GPU_LEVEL(prepare_diagonal)},
-        Level{
-            .operation = op,
-            .device = device,
-            .number = 8,
-            .name = "vectorized",
-            .summary = "words of 4 to 16 bytes, squares turned in registers, swizzled tile, tiles by column",
-            .removes = "instructions for each element, and too few bytes in flight",
-            .unsupported = GPUMAT_GPU_LEVEL(vectorized_unsupported),
-            .prepare = GPUMAT_GPU_LEVEL(prepare_vectorized)},
+        Level{.operation = op,
+              .device = device,
+              .number = 8,
+              .name = "vectorized",
+              .summary =
+                  "words of 4 to 16 bytes, squares transposed in registers, swizzled tile, tiles by column",
+              .removes = "instructions for each element, and too few bytes in flight",
+              .unsupported = GPUMAT_GPU_LEVEL(vectorized_unsupported),
+              .prepare = GPUMAT_GPU_LEVEL(prepare_vectorized)},
         Level{.operation = op,
               .device = device,
               .number = 9,
               .name = "tma",
-              .summary = "bulk tensor copies into swizzled shared memory, squares turned in registers",
+              .summary = "bulk tensor copies into swizzled shared memory, squares transposed in registers",
               .removes = "address arithmetic and registers held by loads: the copy engine does both",
               .needs = {.compute_capability = 90},
               .unsupported = GPUMAT_GPU_LEVEL(tma_unsupported),
@@ -93,41 +95,43 @@ std::span<const Level> levels() {
     return kLevels;
 }
 
-std::vector<Preference> preference(const Problem&, const Device&) {
+std::vector<Preference> preference(const Problem&, const Device& device) {
     return {{"vectorized",
-             "on an H200 it is the fastest that was measured, or within 4 % of it, at every shape"}};
+             measured(device.gpu)
+                 ? "it is the fastest that was measured on this device, or within 4 % of it, at every shape"
+                 : "by the default for devices that were not measured"}};
 }
 
 std::span<const Parameter> per_element_parameters() {
-    static constexpr std::array kTiles = {8, 16, 32};
+    static constexpr auto kTiles = std::to_array<std::string_view>({"8", "16", "32"});
     static constexpr std::array kParameters = {Parameter{.name = "tile",
                                                          .help = "side of the block of threads",
                                                          .choices = kTiles,
-                                                         .fallback = 16,
+                                                         .fallback = "16",
                                                          .tunable = true}};
     return kParameters;
 }
 
 std::span<const Parameter> tile_parameters() {
-    static constexpr std::array kTiles = {16, 32, 48, 64};
-    static constexpr std::array kBlocks = {1, 2, 4, 8, 16, 32};
+    static constexpr auto kTiles = std::to_array<std::string_view>({"16", "32", "48", "64"});
+    static constexpr auto kBlocks = std::to_array<std::string_view>({"1", "2", "4", "8", "16", "32"});
     static constexpr std::array kParameters = {Parameter{.name = "tile",
                                                          .help = "side of the tile in elements",
                                                          .choices = kTiles,
-                                                         .fallback = 32,
+                                                         .fallback = "32",
                                                          .tunable = true},
                                                Parameter{.name = "block",
                                                          .help = "rows of threads in a block",
                                                          .choices = kBlocks,
-                                                         .fallback = 8,
+                                                         .fallback = "8",
                                                          .tunable = true}};
     return kParameters;
 }
 
 Reasons tile_reasons(const Problem& problem, const Device& device, std::size_t shared_bytes) {
     constexpr int kMaxThreads = 1024;
-    const int tile = parameter_value(tile_parameters(), problem, "tile");
-    const int block = parameter_value(tile_parameters(), problem, "block");
+    const int tile = parameter_number(tile_parameters(), problem, "tile");
+    const int block = parameter_number(tile_parameters(), problem, "block");
     Reasons reasons;
     if (block > tile) {
         reasons.push_back("a tile of " + std::to_string(tile) + " rows has no work for " +
@@ -147,7 +151,7 @@ Reasons tile_reasons(const Problem& problem, const Device& device, std::size_t s
     return reasons;
 }
 
-Reasons not_in_place(const Problem& problem, const Device&) {
+Reasons not_in_place(const Problem& problem, const Operands&, const Device&) {
     if (!problem.in_place) return {};
     return {"it cannot transpose in place"};
 }

@@ -25,7 +25,7 @@ static_assert(kTile % kBlockRows == 0, "every thread moves the same number of ro
 /// Thread (x, y) moves the elements of column x of the tile in rows y, y + 8, y + 16 and y + 24.
 template <class T>
 __global__ void naive_kernel(const T* __restrict__ in, T* __restrict__ out, std::int64_t rows,
-                             std::int64_t cols) {
+                             std::int64_t cols, std::int64_t in_pitch, std::int64_t out_pitch) {
     const std::int64_t j = static_cast<std::int64_t>(blockIdx.x) * kTile + threadIdx.x;
     if (j >= cols) return;
     const std::int64_t stride = static_cast<std::int64_t>(gridDim.y) * kTile;
@@ -33,22 +33,22 @@ __global__ void naive_kernel(const T* __restrict__ in, T* __restrict__ out, std:
 #pragma unroll
         for (int step = 0; step < kTile; step += kBlockRows) {
             const std::int64_t i = top + threadIdx.y + step;
-            if (i < rows) out[j * rows + i] = in[i * cols + j];
+            if (i < rows) out[j * out_pitch + i] = in[i * in_pitch + j];
         }
     }
 }
 
 }  // namespace
 
-Launch prepare_naive(const Problem& problem, const Operands& operands, const Device& device) {
+Launch prepare_naive(const Problem& problem, const Operands& operands, const Device&) {
     const std::int64_t grid_x = (problem.n + kTile - 1) / kTile;
     const std::int64_t grid_y = std::min((problem.m + kTile - 1) / kTile, kMaxGridY);
     return visit_element(problem.type, [&]<class T>(TypeTag<T>) {
-        return make_launch("naive", device,
+        return make_launch("naive",
                            {.grid = dim3(static_cast<unsigned>(grid_x), static_cast<unsigned>(grid_y)),
                             .block = dim3(kTile, kBlockRows)},
-                           naive_kernel<T>, static_cast<const T*>(operands.a), static_cast<T*>(operands.c),
-                           problem.m, problem.n);
+                           naive_kernel<T>, operands.a.as<T>(), operands.c.as<T>(), problem.m, problem.n,
+                           operands.a.pitch, operands.c.pitch);
     });
 }
 

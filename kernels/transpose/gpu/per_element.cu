@@ -21,28 +21,28 @@ constexpr std::int64_t kMaxGridY = 65535;
 /// Thread (x, y) of block (bx, by) moves element (by·K + y, bx·K + x).
 template <class T>
 __global__ void per_element_kernel(const T* __restrict__ in, T* __restrict__ out, std::int64_t rows,
-                                   std::int64_t cols) {
+                                   std::int64_t cols, std::int64_t in_pitch, std::int64_t out_pitch) {
     const std::int64_t j = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     const std::int64_t stride = static_cast<std::int64_t>(gridDim.y) * blockDim.y;
     if (j >= cols) return;
     for (std::int64_t i = static_cast<std::int64_t>(blockIdx.y) * blockDim.y + threadIdx.y; i < rows;
          i += stride) {
-        out[j * rows + i] = in[i * cols + j];
+        out[j * out_pitch + i] = in[i * in_pitch + j];
     }
 }
 
 }  // namespace
 
-Launch prepare_per_element(const Problem& problem, const Operands& operands, const Device& device) {
-    const int tile = parameter_value(per_element_parameters(), problem, "tile");
+Launch prepare_per_element(const Problem& problem, const Operands& operands, const Device&) {
+    const int tile = parameter_number(per_element_parameters(), problem, "tile");
     const std::int64_t grid_x = (problem.n + tile - 1) / tile;
     const std::int64_t grid_y = std::min((problem.m + tile - 1) / tile, kMaxGridY);
     return visit_element(problem.type, [&]<class T>(TypeTag<T>) {
-        return make_launch("per-element", device,
+        return make_launch("per-element",
                            {.grid = dim3(static_cast<unsigned>(grid_x), static_cast<unsigned>(grid_y)),
                             .block = dim3(static_cast<unsigned>(tile), static_cast<unsigned>(tile))},
-                           per_element_kernel<T>, static_cast<const T*>(operands.a),
-                           static_cast<T*>(operands.c), problem.m, problem.n);
+                           per_element_kernel<T>, operands.a.as<T>(), operands.c.as<T>(), problem.m,
+                           problem.n, operands.a.pitch, operands.c.pitch);
     });
 }
 

@@ -19,23 +19,22 @@ constexpr std::int64_t kMaxBlocks = 65535;
 
 template <class T>
 __global__ void per_row_kernel(const T* __restrict__ in, T* __restrict__ out, std::int64_t rows,
-                               std::int64_t cols) {
+                               std::int64_t cols, std::int64_t in_pitch, std::int64_t out_pitch) {
     const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
     for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < rows;
          i += stride) {
-        for (std::int64_t j = 0; j < cols; ++j) out[j * rows + i] = in[i * cols + j];
+        for (std::int64_t j = 0; j < cols; ++j) out[j * out_pitch + i] = in[i * in_pitch + j];
     }
 }
 
 }  // namespace
 
-Launch prepare_per_row(const Problem& problem, const Operands& operands, const Device& device) {
+Launch prepare_per_row(const Problem& problem, const Operands& operands, const Device&) {
     const std::int64_t blocks = std::min((problem.m + kThreads - 1) / kThreads, kMaxBlocks);
     return visit_element(problem.type, [&]<class T>(TypeTag<T>) {
-        return make_launch("per-row", device,
-                           {.grid = dim3(static_cast<unsigned>(blocks)), .block = dim3(kThreads)},
-                           per_row_kernel<T>, static_cast<const T*>(operands.a), static_cast<T*>(operands.c),
-                           problem.m, problem.n);
+        return make_launch("per-row", {.grid = dim3(static_cast<unsigned>(blocks)), .block = dim3(kThreads)},
+                           per_row_kernel<T>, operands.a.as<T>(), operands.c.as<T>(), problem.m, problem.n,
+                           operands.a.pitch, operands.c.pitch);
     });
 }
 

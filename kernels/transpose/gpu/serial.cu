@@ -13,19 +13,19 @@ namespace {
 
 template <class T>
 __global__ void serial_kernel(const T* __restrict__ in, T* __restrict__ out, std::int64_t rows,
-                              std::int64_t cols) {
+                              std::int64_t cols, std::int64_t in_pitch, std::int64_t out_pitch) {
     for (std::int64_t i = 0; i < rows; ++i) {
-        for (std::int64_t j = 0; j < cols; ++j) out[j * rows + i] = in[i * cols + j];
+        for (std::int64_t j = 0; j < cols; ++j) out[j * out_pitch + i] = in[i * in_pitch + j];
     }
 }
 
 }  // namespace
 
-Launch prepare_serial(const Problem& problem, const Operands& operands, const Device& device) {
+Launch prepare_serial(const Problem& problem, const Operands& operands, const Device&) {
     return visit_element(problem.type, [&]<class T>(TypeTag<T>) {
-        return make_launch("serial", device, {.grid = dim3(1), .block = dim3(1)}, serial_kernel<T>,
-                           static_cast<const T*>(operands.a), static_cast<T*>(operands.c), problem.m,
-                           problem.n);
+        return make_launch("serial", {.grid = dim3(1), .block = dim3(1)}, serial_kernel<T>,
+                           operands.a.as<T>(), operands.c.as<T>(), problem.m, problem.n, operands.a.pitch,
+                           operands.c.pitch);
     });
 }
 

@@ -112,8 +112,8 @@ struct ShiftTile {
     static_assert(PLAN::kAlign_bytes % kStore_bytes == 0, "an aligned piece is whole words");
     static_assert(PLAN::kThreads % 32 == 0, "whole warps");
 
-    static int pitch(std::int64_t cols) {
-        return bank_pitch(kRow_bytes + kWord_bytes, static_cast<int>(cols % 16 * kSize % kWord_bytes),
+    static int pitch(std::int64_t in_pitch) {
+        return bank_pitch(kRow_bytes + kWord_bytes, static_cast<int>(in_pitch % 16 * kSize % kWord_bytes),
                           kWord_bytes, kSize);
     }
     static constexpr std::size_t shared_bytes(int pitch) {
@@ -126,8 +126,8 @@ struct ShiftTile {
 /// Copies the input rows of the tile. WHOLE: all of their words lie in the matrix.
 template <class T, class PLAN, bool WHOLE>
 __device__ __forceinline__ void stage_tile(unsigned char* shared, const T* in, std::int64_t rows,
-                                           std::int64_t cols, std::int64_t top, std::int64_t left,
-                                           int pitch) {
+                                           std::int64_t cols, std::int64_t in_pitch, std::int64_t top,
+                                           std::int64_t left, int pitch) {
     using Tile = ShiftTile<T, PLAN>;
     constexpr int kWords = Tile::kRow_bytes / Tile::kWord_bytes;  // of a row
     constexpr int kStep = PLAN::kThreads / kWords;                // rows that the block copies at once
@@ -136,9 +136,10 @@ __device__ __forceinline__ void stage_tile(unsigned char* shared, const T* in, s
     const int byte = static_cast<int>(threadIdx.x) % kWords * Tile::kWord_bytes;
     const int width = static_cast<int>(min(std::int64_t{Tile::kCols}, cols - left)) * Tile::kSize;
     int r = static_cast<int>(threadIdx.x) / kWords;
-    const T* corner = in + (top - Tile::kHalo) * cols + left;  // may lie before the matrix: not read there
-    const auto* row = reinterpret_cast<const unsigned char*>(corner + r * cols);
-    const std::int64_t step = kStep * cols * Tile::kSize;
+    const T* corner =
+        in + (top - Tile::kHalo) * in_pitch + left;  // may lie before the matrix: not read there
+    const auto* row = reinterpret_cast<const unsigned char*>(corner + r * in_pitch);
+    const std::int64_t step = kStep * in_pitch * Tile::kSize;
     unsigned char* place = shared + past_multiple<Tile::kWord_bytes>(corner) + r * pitch + byte;
 #pragma unroll 4
     for (; r < kLoaded; r += kStep, row += step, place += kStep * pitch) {
@@ -147,7 +148,8 @@ __device__ __forceinline__ void stage_tile(unsigned char* shared, const T* in, s
         if constexpr (WHOLE) {
             copy_word_async<Tile::kWord_bytes, Cache::keep>(place - past, row - past + byte);
         } else if (i >= 0 && i < rows && byte < past + width) {
-            stage_word<Tile::kWord_bytes>(place - past, row - past + byte, in, in + rows * cols);
+            stage_word<Tile::kWord_bytes>(place - past, row - past + byte, in,
+                                          in + (rows - 1) * in_pitch + cols);
         }
     }
 }
@@ -155,18 +157,20 @@ __device__ __forceinline__ void stage_tile(unsigned char* shared, const T* in, s
 /// Writes the output rows of the tile. WHOLE: all of their words lie in the matrix.
 template <class T, class PLAN, bool WHOLE>
 __device__ __forceinline__ void emit_tile(const unsigned char* shared, const T* in, T* out, std::int64_t rows,
-                                          std::int64_t cols, std::int64_t top, std::int64_t left, int pitch) {
+                                          std::int64_t cols, std::int64_t in_pitch, std::int64_t out_pitch,
+                                          std::int64_t top, std::int64_t left, int pitch) {
     using Tile = ShiftTile<T, PLAN>;
     using Out = Gathered<T, Tile::kStore_bytes>;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int width = static_cast<int>(min(std::int64_t{Tile::kCols}, cols - left));
     int c = static_cast<int>(threadIdx.x) / 32;
-    T* row = out + (left + c) * rows;
-    const int origin = past_multiple<Tile::kWord_bytes>(in + (top - Tile::kHalo) * cols + left);
+    T* row = out + (left + c) * out_pitch;
+    const int origin = past_multiple<Tile::kWord_bytes>(in + (top - Tile::kHalo) * in_pitch + left);
     const unsigned char* column =
         shared + origin + (Tile::kHalo + lane * Tile::kPack) * pitch + c * Tile::kSize;
 #pragma unroll 2
-    for (; c < width; c += Tile::kWarps, row += Tile::kWarps * rows, column += Tile::kWarps * Tile::kSize) {
+    for (; c < width;
+         c += Tile::kWarps, row += Tile::kWarps * out_pitch, column += Tile::kWarps * Tile::kSize) {
         const int behind = past_multiple<PLAN::kAlign_bytes>(row + top) / Tile::kSize;
         const unsigned char* element = column - behind * pitch;
         T* first = row + top - behind + lane * Tile::kPack;
@@ -190,7 +194,7 @@ __device__ __forceinline__ void emit_tile(const unsigned char* shared, const T* 
 template <class T, class PLAN>
 __global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kBlocks, PLAN::kThreads))
     shifted_kernel(const T* __restrict__ in, T* __restrict__ out, std::int64_t rows, std::int64_t cols,
-                   int pitch, TileOrder order) {
+                   std::int64_t in_pitch, std::int64_t out_pitch, int pitch, TileOrder order) {
     using Tile = ShiftTile<T, PLAN>;
     extern __shared__ __align__(16) unsigned char shared[];
     const TilePlace at = order.tile(place_of_block());
@@ -201,16 +205,16 @@ __global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kBlocks,
     const bool whole = top > Tile::kHalo && top + Tile::kRows < rows && left + Tile::kCols <= cols &&
                        cols * Tile::kSize >= Tile::kRow_bytes;
     if (whole) {
-        stage_tile<T, PLAN, true>(shared, in, rows, cols, top, left, pitch);
+        stage_tile<T, PLAN, true>(shared, in, rows, cols, in_pitch, top, left, pitch);
     } else {
-        stage_tile<T, PLAN, false>(shared, in, rows, cols, top, left, pitch);
+        stage_tile<T, PLAN, false>(shared, in, rows, cols, in_pitch, top, left, pitch);
     }
     wait_for_copies();
     __syncthreads();  // the tile is whole before its columns are read
     if (whole) {
-        emit_tile<T, PLAN, true>(shared, in, out, rows, cols, top, left, pitch);
+        emit_tile<T, PLAN, true>(shared, in, out, rows, cols, in_pitch, out_pitch, top, left, pitch);
     } else {
-        emit_tile<T, PLAN, false>(shared, in, out, rows, cols, top, left, pitch);
+        emit_tile<T, PLAN, false>(shared, in, out, rows, cols, in_pitch, out_pitch, top, left, pitch);
     }
 }
 

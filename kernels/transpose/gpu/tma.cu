@@ -33,20 +33,21 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
                          ? Plan::kBand
                          : TileOrder::sharing_band(tiling, device.gpu->info().l2_bytes);
     const TileOrder order = TileOrder::of(tiling, band);
-    return make_launch("tma", device,
+    return make_launch("tma",
                        {.grid = grid_of(order),
                         .block = dim3(Plan::kThreads),
                         .shared_bytes = Tile::kShared_bytes,
                         .blocks = Plan::kBlocks},
                        tma_kernel<T, Plan>,
-                       swizzled_map(operands.a, problem.m, tiling.row_bytes(), Tile::kRows),
-                       static_cast<uint4*>(operands.c), problem.m, problem.n, order);
+                       swizzled_map(operands.a.data, problem.m, tiling.row_bytes(),
+                                    operands.a.pitch * static_cast<std::int64_t>(sizeof(T)), Tile::kRows),
+                       operands.c.as<uint4>(), problem.m, problem.n, operands.c.pitch, order);
 }
 
 }  // namespace
 
-Reasons tma_unsupported(const Problem& problem, const Device& device) {
-    Reasons reasons = not_in_place(problem, device);
+Reasons tma_unsupported(const Problem& problem, const Operands& operands, const Device& device) {
+    Reasons reasons = not_in_place(problem, operands, device);
     if (device.gpu->info().compute_capability >= kCapability && code_capability() < kCapability)
         reasons.emplace_back("this build has no code for compute capability 9.0");
     const auto size = static_cast<std::int64_t>(size_of(problem.type));
@@ -61,15 +62,20 @@ Reasons tma_unsupported(const Problem& problem, const Device& device) {
                               " elements has more");
         }
     }
+    for (const Operand& operand : {operands.a, Operand(operands.c)}) {
+        if (operand.pitch != operand.cols && operand.pitch * size % kAlignment_bytes != 0) {
+            reasons.push_back("tensor maps need rows a multiple of 16 bytes apart, and " +
+                              std::to_string(operand.pitch) + " elements are " +
+                              std::to_string(operand.pitch * size));
+        }
+        if (reinterpret_cast<std::uint64_t>(operand.data) % kAlignment_bytes != 0)
+            reasons.emplace_back("tensor maps need memory that is aligned to 16 bytes");
+    }
     return reasons;
 }
 
 Launch prepare_tma(const Problem& problem, const Operands& operands, const Device& device) {
-    if (problem.m == 0 || problem.n == 0) return {.level = "tma", .run = [] {}};
-    for (const void* data : {operands.a, static_cast<const void*>(operands.c)}) {
-        if (reinterpret_cast<std::uint64_t>(data) % kAlignment_bytes != 0)
-            throw Error(ErrorCode::unsupported, "level tma needs memory that is aligned to 16 bytes");
-    }
+    if (problem.m == 0 || problem.n == 0) return {.level = "tma", .run = [](Stream) {}};
     return visit_element(problem.type,
                          [&]<class T>(TypeTag<T>) { return prepare<T>(problem, operands, device); });
 }

@@ -55,7 +55,7 @@ struct TmaTile {
 template <class T, class PLAN>
 __global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kBlocks, PLAN::kThreads))
     tma_kernel(const __grid_constant__ CUtensorMap map, uint4* __restrict__ out, std::int64_t rows,
-               std::int64_t cols, TileOrder order) {
+               std::int64_t cols, std::int64_t out_pitch, TileOrder order) {
     using Tile = TmaTile<T, PLAN>;
     extern __shared__ unsigned char shared[];
     __shared__ std::uint64_t full;
@@ -85,14 +85,14 @@ __global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kBlocks,
 #pragma unroll
         for (int r = 0; r < Tile::kPack; ++r) words[k][r] = from[Tile::slot(at.x, at.y * Tile::kPack + r)];
     }
-    const std::int64_t pitch = rows / Tile::kPack;
+    const std::int64_t pitch = out_pitch / Tile::kPack;
 #pragma unroll
     for (int k = 0; k < Tile::kSquares; ++k) {
         const uint2 at = Tile::square(k);
         turn<sizeof(T)>(words[k]);
         const std::int64_t c = std::int64_t{place.x} * Tile::kCols + at.x * Tile::kPack;
         const std::int64_t y = std::int64_t{place.y} * Tile::kWordsY + at.y;
-        if (c < cols && y < pitch) {  // rows and columns are whole words: a square is in or out
+        if (c < cols && y * Tile::kPack < rows) {  // rows and columns are whole words: a square is in or out
 #pragma unroll
             for (int r = 0; r < Tile::kPack; ++r) out[(c + r) * pitch + y] = words[k][r];
         }

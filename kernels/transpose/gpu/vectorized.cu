@@ -63,31 +63,34 @@ int band_of(const Problem& problem, const Device& device) {
 }
 
 template <class T, class PLAN>
-Launch launch_words(const Problem& problem, const Operands& operands, const Device& device,
-                    const TileOrder& order, WordsKernel kernel = vectorized_kernel<T, PLAN>) {
+Launch launch_words(const Problem& problem, const Operands& operands, const TileOrder& order,
+                    WordsKernel kernel = vectorized_kernel<T, PLAN>) {
     using Tile = WordTile<T, PLAN>;
-    return with_tile(make_launch(kName, device,
+    return with_tile(make_launch(kName,
                                  {.grid = grid_of(order),
                                   .block = dim3(PLAN::kThreads),
                                   .shared_bytes = Tile::kShared_bytes,
                                   .blocks = PLAN::kBlocks},
-                                 kernel, operands.a, operands.c, problem.m, problem.n, order),
+                                 kernel, operands.a.data, operands.c.data, problem.m, problem.n,
+                                 operands.a.pitch, operands.c.pitch, order),
                      "words", Tile::kRows, Tile::kCols);
 }
 
 /// Whether rows of both matrices, and the matrices themselves, start at multiples of the word.
 bool whole_words(const Problem& problem, const Operands& operands, std::uint64_t word_bytes) {
     const std::uint64_t size = size_of(problem.type);
-    return (reinterpret_cast<std::uint64_t>(operands.a) | reinterpret_cast<std::uint64_t>(operands.c) |
-            static_cast<std::uint64_t>(problem.m) * size | static_cast<std::uint64_t>(problem.n) * size) %
+    return (reinterpret_cast<std::uint64_t>(operands.a.data) |
+            reinterpret_cast<std::uint64_t>(operands.c.data) | static_cast<std::uint64_t>(problem.m) * size |
+            static_cast<std::uint64_t>(problem.n) * size |
+            static_cast<std::uint64_t>(operands.a.pitch) * size |
+            static_cast<std::uint64_t>(operands.c.pitch) * size) %
                word_bytes ==
            0;
 }
 
 /// Launches the first of the plans whose words are whole and whose tiles hold the few rows, or the columns.
 template <class T, class... PLANS>
-std::optional<Launch> launch_first(Plans<PLANS...>, const Problem& problem, const Operands& operands,
-                                   const Device& device) {
+std::optional<Launch> launch_first(Plans<PLANS...>, const Problem& problem, const Operands& operands) {
     const bool low = problem.m <= problem.n;
     std::optional<Launch> launch;
     const auto take = [&]<class PLAN>() {
@@ -95,7 +98,7 @@ std::optional<Launch> launch_first(Plans<PLANS...>, const Problem& problem, cons
         if ((low ? problem.m > Tile::kRows : problem.n > Tile::kCols) ||
             !whole_words(problem, operands, PLAN::kWord_bytes))
             return false;
-        launch = launch_words<T, PLAN>(problem, operands, device, words_order<T, PLAN>(problem));
+        launch = launch_words<T, PLAN>(problem, operands, words_order<T, PLAN>(problem));
         return true;
     };
     (take.template operator()<PLANS>() || ...);
@@ -104,10 +107,10 @@ std::optional<Launch> launch_first(Plans<PLANS...>, const Problem& problem, cons
 
 /// The launch for few rows or columns of whole words, or none.
 template <class T>
-std::optional<Launch> launch_short(const Problem& problem, const Operands& operands, const Device& device) {
+std::optional<Launch> launch_short(const Problem& problem, const Operands& operands) {
     using Choice = Choices<sizeof(T)>;
-    return problem.m <= problem.n ? launch_first<T>(typename Choice::Low{}, problem, operands, device)
-                                  : launch_first<T>(typename Choice::Narrow{}, problem, operands, device);
+    return problem.m <= problem.n ? launch_first<T>(typename Choice::Low{}, problem, operands)
+                                  : launch_first<T>(typename Choice::Narrow{}, problem, operands);
 }
 
 /// The narrowest words of the plans.
@@ -117,23 +120,24 @@ constexpr int narrowest_word(Plans<PLANS...>) {
 }
 
 template <class T, class PLAN>
-Launch launch_in_place(const Problem& problem, const Operands& operands, const Device& device) {
+Launch launch_in_place(const Problem& problem, const Operands& operands) {
     using Tile = WordTile<T, PLAN>;
     const auto tiles = static_cast<unsigned>((problem.n + Tile::kCols - 1) / Tile::kCols);
-    return with_tile(make_launch(kName, device,
-                                 {.grid = dim3(tiles, tiles),
-                                  .block = dim3(PLAN::kThreads),
-                                  .shared_bytes = 2 * Tile::kShared_bytes},
-                                 vectorized_in_place_kernel<T, PLAN>, operands.c, problem.n),
-                     "swap", Tile::kRows, Tile::kCols);
+    return with_tile(
+        make_launch(kName,
+                    {.grid = dim3(tiles, tiles),
+                     .block = dim3(PLAN::kThreads),
+                     .shared_bytes = 2 * Tile::kShared_bytes},
+                    vectorized_in_place_kernel<T, PLAN>, operands.c.data, problem.n, operands.c.pitch),
+        "swap", Tile::kRows, Tile::kCols);
 }
 
 /// Whether a multiprocessor, which has little more shared memory than one block may take, has room for as
 /// many blocks as the plan asks for: some load while others store. Reasoned, not measured.
 template <class T, class PLAN>
-bool blocks_fit(const Problem& problem, const Device& device) {
+bool blocks_fit(const Operands& operands, const Device& device) {
     using Tile = ShiftTile<T, PLAN>;
-    return PLAN::kBlocks * Tile::shared_bytes(Tile::pitch(problem.n)) <=
+    return PLAN::kBlocks * Tile::shared_bytes(Tile::pitch(operands.a.pitch)) <=
            device.gpu->info().shared_bytes_per_block;
 }
 
@@ -143,38 +147,36 @@ Launch launch_shifted(const Problem& problem, const Operands& operands, const De
     const Tiling tiling = shift_tiling<T, PLAN>(problem.m, problem.n);
     const int band = TileOrder::sharing_band(tiling, device.gpu->info().l2_bytes);
     const TileOrder order = TileOrder::of(tiling, band);
-    const int pitch = Tile::pitch(problem.n);
-    return with_tile(make_launch(kName, device,
+    const int pitch = Tile::pitch(operands.a.pitch);
+    return with_tile(make_launch(kName,
                                  {.grid = grid_of(order),
                                   .block = dim3(PLAN::kThreads),
                                   .shared_bytes = Tile::shared_bytes(pitch),
                                   .blocks = PLAN::kBlocks},
-                                 shifted_kernel<T, PLAN>, static_cast<const T*>(operands.a),
-                                 static_cast<T*>(operands.c), problem.m, problem.n, pitch, order),
+                                 shifted_kernel<T, PLAN>, operands.a.as<T>(), operands.c.as<T>(), problem.m,
+                                 problem.n, operands.a.pitch, operands.c.pitch, pitch, order),
                      "shifted", Tile::kRows, Tile::kCols);
 }
 
 template <class T, bool SKEWED>
-Launch launch_tall(const Problem& problem, const Operands& operands, const Device& device,
-                   const ThinTiles& tiles) {
+Launch launch_tall(const Problem& problem, const Operands& operands, const ThinTiles& tiles) {
     return with_tile(
         make_launch(
-            kName, device,
+            kName,
             {.grid = dim3(tiles.count), .block = dim3(kThinThreads), .shared_bytes = tiles.shared_bytes},
-            tall_kernel<T, SKEWED>, static_cast<const T*>(operands.a), static_cast<T*>(operands.c), problem.m,
+            tall_kernel<T, SKEWED>, operands.a.as<T>(), operands.c.as<T>(), problem.m,
             static_cast<int>(problem.n), tiles.length, tiles.warps),
         "tall", tiles.length, problem.n);
 }
 
 template <class T>
-Launch launch_wide(const Problem& problem, const Operands& operands, const Device& device,
-                   const ThinTiles& tiles) {
+Launch launch_wide(const Problem& problem, const Operands& operands, const ThinTiles& tiles) {
     return with_tile(
         make_launch(
-            kName, device,
+            kName,
             {.grid = dim3(tiles.count), .block = dim3(kThinThreads), .shared_bytes = tiles.shared_bytes},
-            wide_kernel<T>, static_cast<const T*>(operands.a), static_cast<T*>(operands.c),
-            static_cast<int>(problem.m), problem.n, tiles.length, tiles.pitch_bytes),
+            wide_kernel<T>, operands.a.as<T>(), operands.c.as<T>(), static_cast<int>(problem.m), problem.n,
+            tiles.length, tiles.pitch_bytes),
         "wide", problem.m, tiles.length);
 }
 
@@ -200,26 +202,27 @@ std::optional<Launch> launch_thin(const Problem& problem, const Operands& operan
         const int tile_bytes = std::min(tall_tile_bytes(kPlan, problem.n), most_bytes);
         const ThinTiles tiles = tall_tiles<T>(problem.m, problem.n, tile_bytes);
         if (takes_thin(tiles, problem.n, device)) {
-            return skews<T>(problem.n) ? launch_tall<T, true>(problem, operands, device, tiles)
-                                       : launch_tall<T, false>(problem, operands, device, tiles);
+            return skews<T>(problem.n) ? launch_tall<T, true>(problem, operands, tiles)
+                                       : launch_tall<T, false>(problem, operands, tiles);
         }
     }
     // Rows of whole words lie a multiple of words apart in shared memory too, and repeat its banks.
     if (problem.m <= (row_bytes % 16 == 0 ? kPlan.wide_most_words : kPlan.wide_most)) {
         const int length = wide_length<T>(problem.m, std::min(kPlan.wide_bytes, most_bytes));
         const ThinTiles tiles = wide_tiles<T>(problem.m, problem.n, length);
-        if (takes_thin(tiles, problem.m, device)) return launch_wide<T>(problem, operands, device, tiles);
+        if (takes_thin(tiles, problem.m, device)) return launch_wide<T>(problem, operands, tiles);
     }
     return std::nullopt;
 }
 
 /// Whether there are enough tiles of Shifted to fill the device, and room for them.
 template <class T>
-bool fills_shifted(const Problem& problem, const Device& device) {
+bool fills_shifted(const Problem& problem, const Operands& operands, const Device& device) {
     using Shifted = typename Choices<sizeof(T)>::Shifted;
     const auto processors = static_cast<unsigned>(device.gpu->info().multiprocessors);
     const std::uint64_t tiles = shift_tiling<T, Shifted>(problem.m, problem.n).tiles();
-    return tiles >= Choices<sizeof(T)>::kSmallShifted * processors && blocks_fit<T, Shifted>(problem, device);
+    return tiles >= Choices<sizeof(T)>::kSmallShifted * processors &&
+           blocks_fit<T, Shifted>(operands, device);
 }
 
 /// The launch of Shifted, or of ShiftedTall where that keeps in L2 what columns of tiles share.
@@ -235,7 +238,7 @@ Launch launch_filling_shifted(const Problem& problem, const Operands& operands, 
         const std::uint64_t l2_bytes = device.gpu->info().l2_bytes;
         if (column_bytes<ShiftTile<T, Shifted>>(problem) > l2_bytes / kShare &&
             column_bytes<ShiftTile<T, Tall>>(problem) <= l2_bytes / kTallShare &&
-            blocks_fit<T, Tall>(problem, device))
+            blocks_fit<T, Tall>(operands, device))
             return launch_shifted<T, Tall>(problem, operands, device);
     }
     return launch_shifted<T, Shifted>(problem, operands, device);
@@ -253,7 +256,7 @@ Launch launch_any_shifted(const Problem& problem, const Operands& operands, cons
         if (problem.n % Choice::kNarrow_columns == 0)
             return launch_shifted<T, typename Choice::ShiftedNarrow>(problem, operands, device);
     }
-    if (!fills_shifted<T>(problem, device))
+    if (!fills_shifted<T>(problem, operands, device))
         return launch_shifted<T, typename Choice::ShiftedSmall>(problem, operands, device);
     return launch_filling_shifted<T>(problem, operands, device);
 }
@@ -262,12 +265,12 @@ Launch launch_any_shifted(const Problem& problem, const Operands& operands, cons
 /// cost more than the shift. Elements of 1 and 2 bytes, in an even number of columns, would collide in shared
 /// memory.
 template <class T>
-bool prefers_shifted(const Problem& problem, const Device& device) {
+bool prefers_shifted(const Problem& problem, const Operands& operands, const Device& device) {
     constexpr std::int64_t kLeast = 1024;  // rows and columns; fewer were not measured
     if constexpr (sizeof(T) != 4 && sizeof(T) != 8) return false;
     constexpr std::int64_t kSector = kSector_bytes / sizeof(T);
     return problem.m % kSector != 0 && problem.n % kSector != 0 && std::min(problem.m, problem.n) >= kLeast &&
-           fills_shifted<T>(problem, device);
+           fills_shifted<T>(problem, operands, device);
 }
 
 /// Whether the plan for whole lines serves: all tiles are whole, and a multiprocessor holds two blocks, of
@@ -306,20 +309,22 @@ Launch launch_whole_words(const Problem& problem, const Operands& operands, cons
     const std::uint64_t each = tiles_each<T>(problem, device);
     if (each < Choice::kSmallTiles || std::min(problem.m, problem.n) < Choice::kSmallSide) {
         using Small = typename Choice::Small;
-        return launch_words<T, Small>(problem, operands, device, words_order<T, Small>(problem));
+        return launch_words<T, Small>(problem, operands, words_order<T, Small>(problem));
     }
-    const bool lines = problem.n * static_cast<std::int64_t>(sizeof(T)) % kLine_bytes == 0;
+    const bool lines = problem.n * static_cast<std::int64_t>(sizeof(T)) % kLine_bytes == 0 &&
+                       operands.a.pitch * static_cast<std::int64_t>(sizeof(T)) % kLine_bytes == 0;
     if (lines && each >= Choice::kLargeTiles && whole_words(problem, operands, Large::kWord_bytes)) {
         const TileOrder order = words_order<T, Large>(problem);
         if (serves_large<Large>(order, device.gpu->info()))
-            return launch_words<T, Large>(problem, operands, device, order, kernel_for<T, Large>(order));
+            return launch_words<T, Large>(problem, operands, order, kernel_for<T, Large>(order));
     }
     if constexpr (requires { typename Choice::Shifted; }) {
-        if (prefers_shifted<T>(problem, device)) return launch_filling_shifted<T>(problem, operands, device);
+        if (prefers_shifted<T>(problem, operands, device))
+            return launch_filling_shifted<T>(problem, operands, device);
     }
     using Ragged = typename Choice::Ragged;
     const TileOrder order = words_order<T, Ragged>(problem, band_of<T, Ragged>(problem, device));
-    return launch_words<T, Ragged>(problem, operands, device, order, kernel_for<T, Ragged>(order));
+    return launch_words<T, Ragged>(problem, operands, order, kernel_for<T, Ragged>(order));
 }
 
 /// The launch for rows of words that are whole, but too narrow for the other plans; or none, where columns of
@@ -332,9 +337,9 @@ std::optional<Launch> launch_fine(const Problem& problem, const Operands& operan
         return std::nullopt;
     if (tiles_each<T>(problem, device) < Choice::kSmallTiles) {
         using Small = typename Choice::FineSmall;
-        return launch_words<T, Small>(problem, operands, device, words_order<T, Small>(problem));
+        return launch_words<T, Small>(problem, operands, words_order<T, Small>(problem));
     }
-    return launch_words<T, Fine>(problem, operands, device, words_order<T, Fine>(problem));
+    return launch_words<T, Fine>(problem, operands, words_order<T, Fine>(problem));
 }
 
 /// Whether a quarter of the tiles or more would lie beyond the shorter side of the matrix.
@@ -353,7 +358,7 @@ Launch launch_narrow_words(const Problem& problem, const Operands& operands, con
     bool words = whole_words(problem, operands, narrowest_word(typename Choice::Low{}));
     if constexpr (requires { typename Choice::Fine; })
         words = words && !wastes_tiles<T, typename Choice::Fine>(problem);
-    if (!words) {
+    if (!words && is_contiguous(operands.a) && is_contiguous(operands.c)) {
         if (std::optional<Launch> thin = launch_thin<T>(problem, operands, device)) return *std::move(thin);
     }
     if constexpr (requires { typename Choice::Fine; }) {
@@ -366,13 +371,13 @@ template <class T>
 Launch prepare(const Problem& problem, const Operands& operands, const Device& device) {
     using Choice = Choices<sizeof(T)>;
     constexpr int kWord_bytes = std::max(Choice::Ragged::kWord_bytes, Choice::Small::kWord_bytes);
-    if (problem.m == 0 || problem.n == 0) return {.level = kName, .run = [] {}};
+    if (problem.m == 0 || problem.n == 0) return {.level = kName, .run = [](Stream) {}};
     if (problem.in_place) {
         return whole_words(problem, operands, Choice::Swap::kWord_bytes)
-                   ? launch_in_place<T, typename Choice::Swap>(problem, operands, device)
-                   : launch_in_place<T, typename Choice::SwapScalar>(problem, operands, device);
+                   ? launch_in_place<T, typename Choice::Swap>(problem, operands)
+                   : launch_in_place<T, typename Choice::SwapScalar>(problem, operands);
     }
-    if (std::optional<Launch> few = launch_short<T>(problem, operands, device)) return *std::move(few);
+    if (std::optional<Launch> few = launch_short<T>(problem, operands)) return *std::move(few);
     if constexpr (requires { typename Choice::Shifted; }) {
         if (!whole_words(problem, operands, kWord_bytes))
             return launch_narrow_words<T>(problem, operands, device);
@@ -382,7 +387,7 @@ Launch prepare(const Problem& problem, const Operands& operands, const Device& d
 
 }  // namespace
 
-Reasons vectorized_unsupported(const Problem& problem, const Device&) {
+Reasons vectorized_unsupported(const Problem& problem, const Operands&, const Device&) {
     if (problem.in_place && problem.m != problem.n)
         return {"only a square matrix can be transposed in place"};
     return {};

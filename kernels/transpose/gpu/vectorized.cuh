@@ -53,19 +53,19 @@ struct WordTile {
     /// else squares outside are left alone.
     template <bool WHOLE>
     static __device__ __forceinline__ void load(Word (&squares)[kSquares][kPack], const Word* in,
-                                                std::int64_t rows, std::int64_t cols, std::int64_t top,
-                                                std::int64_t left) {
+                                                std::int64_t rows, std::int64_t cols, std::int64_t in_pitch,
+                                                std::int64_t top, std::int64_t left) {
         constexpr int kStep = PLAN::kThreads / PLAN::kWordsX * kPack;  // rows from one square to the next
         constexpr Cache kLoad = WHOLE ? PLAN::kLoad : PLAN::kEdges;
         // Unsigned, as in store: the quotient is then a shift.
-        const auto pitch = static_cast<std::int64_t>(static_cast<std::uint64_t>(cols) / kPack);
+        const auto pitch = static_cast<std::int64_t>(static_cast<std::uint64_t>(in_pitch) / kPack);
         const std::int64_t x = left / kPack + threadIdx.x % PLAN::kWordsX;
         const std::int64_t i = top + threadIdx.x / PLAN::kWordsX * kPack;
         const Word* first = in + i * pitch + x;
 #pragma unroll
         for (int k = 0; k < kSquares; ++k, first += kStep * pitch) {
             // rows and columns are whole words: a square is in or out
-            if (!WHOLE && (x >= pitch || i + k * kStep >= rows)) continue;
+            if (!WHOLE && (x * kPack >= cols || i + k * kStep >= rows)) continue;
 #pragma unroll
             for (int r = 0; r < kPack; ++r) squares[k][r] = load_word<kLoad>(first + r * pitch);
         }
@@ -87,15 +87,16 @@ struct WordTile {
     /// Writes the shared tile that was read at (top, left).
     template <bool WHOLE>
     static __device__ __forceinline__ void store(const Word* tile, Word* out, std::int64_t rows,
-                                                 std::int64_t cols, std::int64_t top, std::int64_t left) {
+                                                 std::int64_t cols, std::int64_t out_pitch, std::int64_t top,
+                                                 std::int64_t left) {
         constexpr int kStep = PLAN::kThreads / PLAN::kWordsY;  // output rows from one word to the next
-        const auto pitch = static_cast<std::int64_t>(static_cast<std::uint64_t>(rows) / kPack);
+        const auto pitch = static_cast<std::int64_t>(static_cast<std::uint64_t>(out_pitch) / kPack);
         const unsigned y = threadIdx.x % PLAN::kWordsY;
         const unsigned c = threadIdx.x / PLAN::kWordsY;
         Word* word = out + (left + c) * pitch + top / kPack + y;
 #pragma unroll
         for (int k = 0; k < kSquares * kPack; ++k, word += kStep * pitch) {
-            if (!WHOLE && (left + c + k * kStep >= cols || top / kPack + y >= pitch)) continue;
+            if (!WHOLE && (left + c + k * kStep >= cols || top + y * kPack >= rows)) continue;
             store_word<PLAN::kStore>(word, tile[slot(c + k * kStep, y)]);
         }
     }
@@ -105,7 +106,7 @@ struct WordTile {
 template <class T, class PLAN, Places PLACES = Places::any>
 __global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kBlocks, PLAN::kThreads))
     vectorized_kernel(const void* __restrict__ in, void* __restrict__ out, std::int64_t rows,
-                      std::int64_t cols, TileOrder order) {
+                      std::int64_t cols, std::int64_t in_pitch, std::int64_t out_pitch, TileOrder order) {
     using Tile = WordTile<T, PLAN>;
     using Word = typename Tile::Word;
     extern __shared__ __align__(16) unsigned char shared[];
@@ -118,31 +119,32 @@ __global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kBlocks,
     const std::int64_t left = std::int64_t{at.x} * Tile::kCols;
     Word squares[Tile::kSquares][Tile::kPack];
     if (whole) {
-        Tile::template load<true>(squares, static_cast<const Word*>(in), rows, cols, top, left);
+        Tile::template load<true>(squares, static_cast<const Word*>(in), rows, cols, in_pitch, top, left);
     } else {
-        Tile::template load<false>(squares, static_cast<const Word*>(in), rows, cols, top, left);
+        Tile::template load<false>(squares, static_cast<const Word*>(in), rows, cols, in_pitch, top, left);
     }
     if constexpr (PLAN::kAhead > 0) {
-        ask_ahead<Tile::kRows, Tile::kRow_bytes, PLAN::kThreads, PLACES>(order, place, in,
-                                                                         cols * static_cast<int>(sizeof(T)));
+        ask_ahead<Tile::kRows, Tile::kRow_bytes, PLAN::kThreads, PLACES>(
+            order, place, in, in_pitch * static_cast<int>(sizeof(T)));
     }
     Tile::turn_into(tile, squares);
     __syncthreads();  // the tile is whole before its rows are read
     if (whole) {
-        Tile::template store<true>(tile, static_cast<Word*>(out), rows, cols, top, left);
+        Tile::template store<true>(tile, static_cast<Word*>(out), rows, cols, out_pitch, top, left);
     } else {
-        Tile::template store<false>(tile, static_cast<Word*>(out), rows, cols, top, left);
+        Tile::template store<false>(tile, static_cast<Word*>(out), rows, cols, out_pitch, top, left);
     }
 }
 
 /// vectorized_kernel of some plan and places.
-using WordsKernel = void (*)(const void*, void*, std::int64_t, std::int64_t, TileOrder);
+using WordsKernel = void (*)(const void*, void*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                             TileOrder);
 
 /// In place: block (x, y) with y <= x holds tile (y, x) and its mirror image, and writes each where the other
 /// was.
 template <class T, class PLAN>
 __global__ void __launch_bounds__(PLAN::kThreads, 1)
-    vectorized_in_place_kernel(void* matrix, std::int64_t size) {
+    vectorized_in_place_kernel(void* matrix, std::int64_t size, std::int64_t pitch) {
     using Tile = WordTile<T, PLAN>;
     using Word = typename Tile::Word;
     static_assert(PLAN::kWordsX == PLAN::kWordsY, "a tile and its mirror image have one shape");
@@ -155,13 +157,13 @@ __global__ void __launch_bounds__(PLAN::kThreads, 1)
     const std::int64_t top = std::int64_t{blockIdx.y} * Tile::kRows;
     const std::int64_t left = std::int64_t{blockIdx.x} * Tile::kCols;
     Word squares[Tile::kSquares][Tile::kPack];
-    Tile::template load<false>(squares, words, size, size, top, left);
+    Tile::template load<false>(squares, words, size, size, pitch, top, left);
     Tile::turn_into(upper, squares);
-    Tile::template load<false>(squares, words, size, size, left, top);
+    Tile::template load<false>(squares, words, size, size, pitch, left, top);
     Tile::turn_into(lower, squares);
     __syncthreads();  // both tiles are read before either is overwritten
-    Tile::template store<false>(upper, words, size, size, top, left);
-    Tile::template store<false>(lower, words, size, size, left, top);
+    Tile::template store<false>(upper, words, size, size, pitch, top, left);
+    Tile::template store<false>(lower, words, size, size, pitch, left, top);
 }
 
 }  // namespace gpumat::transpose::gpu

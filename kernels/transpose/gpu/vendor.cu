@@ -9,12 +9,13 @@
 #include <memory>
 
 #include "kernels/common/cublas.hpp"
+#include "kernels/common/cuda_stream.cuh"
 #include "kernels/transpose/gpu/baselines.hpp"
 
 namespace gpumat::transpose::gpu {
 
-Reasons vendor_unsupported(const Problem& problem, const Device& device) {
-    Reasons reasons = baseline_reasons(problem, device);
+Reasons vendor_unsupported(const Problem& problem, const Operands& operands, const Device& device) {
+    Reasons reasons = baseline_reasons(problem, operands, device);
     if (const std::string why = cublas::why_missing(); !why.empty()) reasons.push_back(why);
     return reasons;
 }
@@ -24,34 +25,33 @@ Reasons vendor_unsupported(const Problem& problem, const Device& device) {
 namespace {
 
 template <class T, class Geam>
-Launch launch(const Problem& problem, const Operands& operands, const Device& device, Geam geam, T one,
-              T zero) {
-    const auto handle = std::make_shared<cublas::Handle>(static_cast<cudaStream_t>(device.gpu->stream()));
-    const auto* a = static_cast<const T*>(operands.a);
-    auto* c = static_cast<T*>(operands.c);
-    return {.level = "vendor", .run = [=, m = problem.m, n = problem.n] {
+Launch launch(const Problem& problem, const Operands& operands, Geam geam, T one, T zero) {
+    const auto handle = std::make_shared<cublas::Handle>();
+    const auto* a = operands.a.as<T>();
+    auto* c = operands.c.as<T>();
+    return {.level = "vendor",
+            .run = [=, m = problem.m, n = problem.n, lda = operands.a.pitch,
+                    ldc = operands.c.pitch](Stream stream) {
                 if (m == 0 || n == 0) return;
-                cublas::check(
-                    geam(handle->get(), CUBLAS_OP_T, CUBLAS_OP_N, m, n, &one, a, n, &zero, c, m, c, m),
-                    "cublasGeam");
+                cublas::check(geam(handle->on(cuda_stream(stream)), CUBLAS_OP_T, CUBLAS_OP_N, m, n, &one, a,
+                                   lda, &zero, c, ldc, c, ldc),
+                              "cublasGeam");
             }};
 }
 
 }  // namespace
 
-Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device& device) {
+Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device&) {
     switch (problem.type) {
         case Type::f32:
-            return launch<float>(problem, operands, device, GPUMAT_CUBLAS_FUNCTION(cublasSgeam_64), 1.0F,
-                                 0.0F);
+            return launch<float>(problem, operands, GPUMAT_CUBLAS_FUNCTION(cublasSgeam_64), 1.0F, 0.0F);
         case Type::f64:
-            return launch<double>(problem, operands, device, GPUMAT_CUBLAS_FUNCTION(cublasDgeam_64), 1.0,
-                                  0.0);
+            return launch<double>(problem, operands, GPUMAT_CUBLAS_FUNCTION(cublasDgeam_64), 1.0, 0.0);
         case Type::c64:
-            return launch<cuComplex>(problem, operands, device, GPUMAT_CUBLAS_FUNCTION(cublasCgeam_64),
-                                     {1.0F, 0.0F}, {0.0F, 0.0F});
+            return launch<cuComplex>(problem, operands, GPUMAT_CUBLAS_FUNCTION(cublasCgeam_64), {1.0F, 0.0F},
+                                     {0.0F, 0.0F});
         default:  // c128, the last of the types that the level lists
-            return launch<cuDoubleComplex>(problem, operands, device, GPUMAT_CUBLAS_FUNCTION(cublasZgeam_64),
+            return launch<cuDoubleComplex>(problem, operands, GPUMAT_CUBLAS_FUNCTION(cublasZgeam_64),
                                            {1.0, 0.0}, {0.0, 0.0});
     }
 }

@@ -1,0 +1,61 @@
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <sstream>
+
+#include "cli/batch_run.hpp"
+#include "cli/common_options.hpp"
+#include "cli/context.hpp"
+#include "lib/core/error.hpp"
+
+namespace gpumat::cli {
+namespace {
+
+struct BatchRequest {
+    std::string file;
+    BatchOptions options;
+};
+
+std::string text_of_jobs(const std::string& path) {
+    if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream text;
+    if (file) text << file.rdbuf();
+    if (!file) throw Error(ErrorCode::input, path + ": cannot be read: " + std::strerror(errno));
+    return text.str();
+}
+
+void run_batch_file(const BatchRequest& request, Context& context) {
+    const std::vector<Job> jobs = jobs_of_text(text_of_jobs(request.file), context.catalog);
+    const std::string shown = request.file == "-" ? "standard input" : request.file;
+    if (jobs.empty()) throw Error(ErrorCode::input, shown + ": holds no jobs; expected one a line");
+    context.exit_code = run_batch(jobs, request.options, shown + ":", context);
+}
+
+}  // namespace
+
+void add_batch(CLI::App& app, Context& context) {
+    CLI::App* command = app.add_subcommand("batch", "run many command lines in one go");
+    auto request = std::make_shared<BatchRequest>();
+    command->add_option("file", request->file, "file of jobs, '-' for standard input")->required();
+    add_batch_options(*command, request->options, "Options");
+    command->add_option("--log", request->options.log,
+                        "append a record of each job as it ends: JSON Lines; '-' is standard output");
+    add_style_options(*command, context.style);
+    command->footer(
+        "A job is a line as on the command line, without 'gpumat': a shell's quoting, comments with #.\n"
+        "A job that reads what an earlier one writes waits for it. One that writes what an earlier one\n"
+        "reads or writes is refused (2). Jobs share the processors and the memory: --threads and\n"
+        "--memory-limit of a line decide for it.\n\n"
+        "Examples:\n"
+        "  gpumat batch jobs.txt --log runs.jsonl\n"
+        "  gpumat batch jobs.txt --log runs.jsonl --resume\n"
+        "  gpumat transpose in/*.h5 -o 'out/{/.}_t.h5'\n\n"
+        "Exit codes: 1 where a result differs, else that of the first job that failed, else 0.");
+    command->callback([request, &context] { run_batch_file(*request, context); });
+}
+
+}  // namespace gpumat::cli

@@ -1,0 +1,501 @@
+#include "cli/batch_run.hpp"
+
+#include <poll.h>
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "cli/batch_worker.hpp"
+#include "cli/common_options.hpp"
+#include "cli/progress.hpp"
+#include "formats/registry.hpp"
+#include "lib/batch_log.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/memory.hpp"
+#include "lib/core/parallel.hpp"
+#include "lib/output_template.hpp"
+#include "lib/run_log.hpp"
+#include "lib/stopwatch.hpp"
+
+namespace gpumat::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMostInGroup = 32;                            ///< jobs that a worker is given at once
+constexpr std::uint64_t kMostGroupBytes = std::uint64_t{16} << 20;  ///< of their inputs
+constexpr int kMostJobs = 256;
+constexpr double kMostTimeout = 1e7;
+constexpr int kProgressMs = 200;
+
+enum class State { waiting, ready, running, ended, skipped, not_run };
+
+/// What the batch knows of a job while it runs.
+struct Progress {
+    State state = State::waiting;
+    int exit_code = 0;
+    std::size_t open_predecessors = 0;
+    std::vector<std::size_t> successors;
+    bool replace = false;
+    bool alone = false;  ///< runs while no other does, with all memory
+};
+
+std::uint64_t input_bytes(const Job& job) {
+    std::uint64_t bytes = 0;
+    for (const formats::Reference& input : job.files.inputs) {
+        struct stat status = {};
+        if (stat(input.path.c_str(), &status) == 0) bytes += static_cast<std::uint64_t>(status.st_size);
+    }
+    return bytes;
+}
+
+bool nothing_at_output(const Job& job) {
+    struct stat status = {};
+    return job.files.output && job.files.output->dataset.empty() &&
+           stat(job.files.output->path.c_str(), &status) != 0 && errno == ENOENT;
+}
+
+std::vector<std::string> files_of_jobs(const std::vector<Job>& jobs) {
+    std::vector<std::string> files;
+    for (const Job& job : jobs) {
+        for (const formats::Reference& input : job.files.inputs) files.push_back(input.path);
+        if (job.files.output) files.push_back(job.files.output->path);
+    }
+    return files;
+}
+
+class Batch {
+  public:
+    Batch(const std::vector<Job>& jobs, const BatchOptions& options, std::string shown,
+          const Context& context)
+        : jobs_(jobs),
+          options_(options),
+          shown_(std::move(shown)),
+          context_(context),
+          log_(options.log, files_of_jobs(jobs)),
+          progress_(jobs.size()),
+          at_once_(static_cast<std::size_t>(
+              std::min<std::int64_t>(options.jobs > 0 ? options.jobs : hardware_threads(),
+                                     std::max<std::int64_t>(1, static_cast<std::int64_t>(jobs.size()))))),
+          shows_progress_(shows_progress(context.style)) {}
+
+    int run() {
+        skip_done();
+        refuse_and_order();
+        while (!finished()) {
+            assign();
+            if (running_ == 0) break;
+            wait();
+        }
+        workers_.clear();
+        return conclude();
+    }
+
+  private:
+    // ---- Before anything runs ---------------------------------------------------------------------------
+
+    void skip_done() {
+        if (!options_.resume) return;
+        const auto logged = read_batch_log(options_.log);
+        constexpr std::size_t kChecked = 64;  // inputs and outputs that one child tries
+        std::vector<std::pair<std::size_t, const LoggedJob*>> known;
+        for (std::size_t job = 0; job < jobs_.size(); ++job) {
+            if (const auto found = logged.find(jobs_[job].text); found != logged.end())
+                known.emplace_back(job, &found->second);
+        }
+        for (std::size_t first = 0; first < known.size(); first += kChecked) {
+            const auto last = std::min(first + kChecked, known.size());
+            std::vector<formats::AheadCheck> checks;
+            for (std::size_t i = first; i < last; ++i) {
+                const Job& job = jobs_[known[i].first];
+                for (const formats::Reference& input : job.files.inputs) checks.push_back({input, job.read});
+                if (job.files.output) checks.push_back({*job.files.output, {}});
+            }
+            formats::check_ahead(checks);
+            for (std::size_t i = first; i < last; ++i) {
+                const auto& [job, entry] = known[i];
+                formats::ReadOptions read = jobs_[job].read;
+                read.threads = hardware_threads();
+                progress_[job].replace = entry->in_flight;
+                if (is_done(entry->record, read)) progress_[job].state = State::skipped;
+            }
+        }
+    }
+
+    void refuse_and_order() {
+        std::vector<JobFiles> files;
+        for (const Job& job : jobs_) files.push_back(job.files);
+        orders_ = order_jobs(files);
+        for (std::size_t job = 0; job < jobs_.size(); ++job) {
+            for (const std::size_t earlier : orders_[job].after) {
+                if (progress_[earlier].state == State::skipped) continue;
+                progress_[earlier].successors.push_back(job);
+                ++progress_[job].open_predecessors;
+            }
+        }
+        for (std::size_t job = 0; job < jobs_.size(); ++job) {
+            if (progress_[job].state != State::waiting) continue;
+            const std::string& wrong = jobs_[job].wrong;
+            const std::string& refused = orders_[job].refused;
+            if (!wrong.empty()) {
+                fail(job, ErrorCode::usage, wrong);
+            } else if (!refused.empty()) {
+                fail(job, ErrorCode::usage,
+                     refused + ": the one of " + place_of(orders_[job].conflict) + " comes first");
+            } else if (progress_[job].open_predecessors == 0) {
+                make_ready(job);
+            }
+        }
+    }
+
+    // ---- Giving jobs to workers -------------------------------------------------------------------------
+
+    [[nodiscard]] bool stopping() const { return options_.fail_fast && failed_ > 0; }
+
+    [[nodiscard]] bool finished() const {
+        return running_ == 0 && ((ready_.empty() && alone_.empty()) || stopping());
+    }
+
+    void make_ready(std::size_t job) {
+        progress_[job].state = State::ready;
+        (progress_[job].alone ? alone_ : ready_).insert(job);
+    }
+
+    void assign() {
+        if (stopping()) return;
+        for (std::size_t i = 0; i < at_once_ && !ready_.empty() && !runs_alone_; ++i) {
+            if (i == workers_.size()) workers_.push_back(std::make_unique<Worker>(jobs_, context_.catalog));
+            if (workers_[i]->idle()) give(*workers_[i], next_group());
+        }
+        if (running_ > 0 || alone_.empty()) return;
+        const std::size_t job = *alone_.begin();
+        alone_.erase(alone_.begin());
+        if (workers_.empty()) workers_.push_back(std::make_unique<Worker>(jobs_, context_.catalog));
+        runs_alone_ = true;
+        give(*workers_.front(), {job});
+    }
+
+    /// Jobs of small inputs go together, but every worker gets some.
+    std::vector<std::size_t> next_group() {
+        const std::size_t share = std::clamp<std::size_t>(ready_.size() / (2 * at_once_), 1, kMostInGroup);
+        std::vector<std::size_t> group;
+        std::uint64_t bytes = 0;
+        while (!ready_.empty() && group.size() < share && bytes < kMostGroupBytes) {
+            bytes += input_bytes(jobs_[*ready_.begin()]);
+            if (!group.empty() && bytes > kMostGroupBytes) break;
+            group.push_back(*ready_.begin());
+            ready_.erase(ready_.begin());
+        }
+        return group;
+    }
+
+    void give(Worker& worker, const std::vector<std::size_t>& group) {
+        std::vector<Assignment> assignments;
+        std::vector<std::string> begun;
+        for (const std::size_t job : group) {
+            Progress& progress = progress_[job];
+            progress.state = State::running;
+            ++running_;
+            Assignment assignment{.job = static_cast<std::uint32_t>(job),
+                                  .replace = progress.replace ? 1U : 0U};
+            if (at_once_ > 1 && !progress.alone) {
+                assignment.threads =
+                    std::max<std::uint64_t>(1, static_cast<std::uint64_t>(hardware_threads()) / at_once_);
+                assignment.memory_limit = available_memory_bytes() / at_once_;
+            }
+            assignments.push_back(assignment);
+            if (progress.replace || nothing_at_output(jobs_[job])) begun.push_back(jobs_[job].text);
+        }
+        if (!begun.empty() && !options_.log.empty() && options_.log != "-")
+            log_.append_line(begin_line(begun));
+        worker.give(assignments);
+    }
+
+    // ---- Listening to them ------------------------------------------------------------------------------
+
+    void wait() {
+        std::vector<pollfd> polled;
+        for (const auto& worker : workers_) polled.push_back({worker->descriptor(), POLLIN, 0});
+        poll(polled.data(), polled.size(), poll_timeout_ms());
+        for (std::size_t i = 0; i < polled.size(); ++i) {
+            if (polled[i].revents != 0) {
+                hear(workers_[i]);
+            } else if (!workers_[i]->idle() && is_late(*workers_[i])) {
+                end_late(workers_[i]);
+            }
+        }
+        show_progress();
+    }
+
+    [[nodiscard]] bool is_late(const Worker& worker) const {
+        return options_.timeout_s > 0 &&
+               std::chrono::duration<double>(Clock::now() - worker.began()).count() >= options_.timeout_s;
+    }
+
+    [[nodiscard]] int poll_timeout_ms() const {
+        double wait_ms = shows_progress_ ? kProgressMs : -1;
+        for (const auto& worker : workers_) {
+            if (options_.timeout_s <= 0 || worker->idle()) continue;
+            const double passed_s = std::chrono::duration<double>(Clock::now() - worker->began()).count();
+            const double left_ms = std::clamp((options_.timeout_s - passed_s) * 1e3, 0.0, 1e6);
+            wait_ms = wait_ms < 0 ? left_ms : std::min(wait_ms, left_ms);
+        }
+        return wait_ms < 0 ? -1 : static_cast<int>(std::ceil(wait_ms));
+    }
+
+    void hear(std::unique_ptr<Worker>& worker) {
+        std::vector<Outcome> ended;
+        const bool alive = worker->listen(ended);
+        for (const Outcome& outcome : ended) end(outcome);
+        if (alive) return;
+        const int signal_number = worker->stop();
+        end_worker(worker, signal_number == 0 ? static_cast<int>(ErrorCode::device) : 128 + signal_number,
+                   signal_number == 0 ? "its process ended"
+                                      : fmt::format("its process was ended by signal {} ({})", signal_number,
+                                                    strsignal(signal_number)));
+    }
+
+    void end_late(std::unique_ptr<Worker>& worker) {
+        worker->stop();
+        end_worker(worker, 128 + SIGTERM,
+                   fmt::format("it was ended after {:g} s, the --timeout of a job", options_.timeout_s));
+    }
+
+    /// The process is gone: the job that it ran has failed, and the others that it had are given to another
+    /// one.
+    void end_worker(std::unique_ptr<Worker>& worker, int exit_code, const std::string& error) {
+        const std::deque<Assignment> given = worker->given();
+        worker = std::make_unique<Worker>(jobs_, context_.catalog);
+        for (std::size_t i = 1; i < given.size(); ++i) {
+            --running_;
+            make_ready(given[i].job);
+        }
+        if (given.empty()) return;
+        const std::size_t job = given.front().job;
+        end({static_cast<std::uint32_t>(job), exit_code, record_of_failure(jobs_[job], exit_code, error),
+             error});
+    }
+
+    // ---- What becomes of a job --------------------------------------------------------------------------
+
+    void end(const Outcome& outcome) {
+        Progress& progress = progress_[outcome.job];
+        const bool others = running_ > 1;
+        --running_;
+        runs_alone_ = false;
+        if (outcome.exit_code == static_cast<int>(ErrorCode::memory) && others && !progress.alone) {
+            progress.alone = true;
+            make_ready(outcome.job);
+            return;
+        }
+        conclude_job(outcome);
+    }
+
+    /// One that does not run.
+    void fail(std::size_t job, ErrorCode code, const std::string& error) {
+        const int exit_code = static_cast<int>(code);
+        conclude_job({static_cast<std::uint32_t>(job), exit_code,
+                      record_of_failure(jobs_[job], exit_code, error), error});
+    }
+
+    void conclude_job(const Outcome& outcome) {
+        Progress& progress = progress_[outcome.job];
+        progress.state = State::ended;
+        progress.exit_code = outcome.exit_code;
+        if (outcome.exit_code != 0) ++failed_;
+        ++ended_;
+        log_.append_line(outcome.record);
+        tell_messages(outcome);
+        for (const std::size_t next : progress.successors) {
+            Progress& successor = progress_[next];
+            if (successor.state != State::waiting) continue;
+            const bool needed =
+                std::ranges::find(orders_[next].needs, outcome.job) != orders_[next].needs.end();
+            --successor.open_predecessors;
+            if (needed && outcome.exit_code != 0) {
+                fail(next, ErrorCode::input,
+                     fmt::format(
+                         "it was not run: the job of {}, whose output it reads, ended with exit code {}",
+                         place_of(outcome.job), outcome.exit_code));
+            } else if (successor.open_predecessors == 0) {
+                make_ready(next);
+            }
+        }
+    }
+
+    [[nodiscard]] std::string place_of(std::size_t job) const {
+        return shown_ + fmt::format("{}", jobs_[job].line);
+    }
+
+    void clear_progress() const {
+        if (shows_progress_) std::fputs(kClearLine, stderr);
+    }
+
+    void tell_messages(const Outcome& outcome) const {
+        const bool differs = outcome.exit_code == static_cast<int>(ErrorCode::differs);
+        const std::string messages =
+            outcome.messages.empty() && differs ? "the result differs" : outcome.messages;
+        if (messages.empty() || (context_.style.quiet && outcome.exit_code == 0)) return;
+        clear_progress();
+        std::istringstream lines(messages);
+        for (std::string line; std::getline(lines, line);) {
+            spdlog::log(outcome.exit_code == 0 ? spdlog::level::warn : spdlog::level::err, "{}: {}",
+                        place_of(outcome.job), line);
+        }
+    }
+
+    void show_progress() {
+        if (!shows_progress_) return;
+        fmt::print(stderr, "{}{} of {} jobs{}", kClearLine, ended_, jobs_.size(),
+                   failed_ > 0 ? fmt::format(", {} not done", failed_) : "");
+        std::fflush(stderr);
+    }
+
+    // ---- The end ----------------------------------------------------------------------------------------
+
+    struct Counts {
+        std::size_t done = 0;
+        std::size_t differs = 0;
+        std::size_t failed = 0;
+        std::size_t skipped = 0;
+        std::size_t not_run = 0;
+        std::set<int> codes;
+        int first_code = 0;
+    };
+
+    [[nodiscard]] Counts count() const {
+        Counts counts;
+        for (const Progress& progress : progress_) {
+            if (progress.state == State::skipped) {
+                ++counts.skipped;
+            } else if (progress.state != State::ended) {
+                ++counts.not_run;
+            } else if (progress.exit_code == 0) {
+                ++counts.done;
+            } else if (progress.exit_code == static_cast<int>(ErrorCode::differs)) {
+                ++counts.differs;
+            } else {
+                ++counts.failed;
+                counts.codes.insert(progress.exit_code);
+                if (counts.first_code == 0) counts.first_code = progress.exit_code;
+            }
+        }
+        return counts;
+    }
+
+    [[nodiscard]] int conclude() const {
+        const Counts counts = count();
+        const int exit_code = counts.differs > 0 ? static_cast<int>(ErrorCode::differs) : counts.first_code;
+        clear_progress();
+        std::string text =
+            fmt::format("{} job{}: {} done", jobs_.size(), jobs_.size() == 1 ? "" : "s", counts.done);
+        if (counts.skipped > 0) text += fmt::format(", {} done before", counts.skipped);
+        if (counts.differs > 0)
+            text += fmt::format(", {} differ{}", counts.differs, counts.differs == 1 ? "s" : "");
+        if (counts.failed > 0)
+            text += fmt::format(", {} failed ({})", counts.failed, fmt::join(counts.codes, ", "));
+        if (counts.not_run > 0) text += fmt::format(", {} not run", counts.not_run);
+        spdlog::info("{} in {:.3g} s", text, watch_.elapsed_ms() / 1e3);
+        if (context_.style.json) {
+            const nlohmann::ordered_json json = {{"schema", "gpumat.batch/1"},
+                                                 {"jobs", jobs_.size()},
+                                                 {"done", counts.done},
+                                                 {"done_before", counts.skipped},
+                                                 {"differ", counts.differs},
+                                                 {"failed", counts.failed},
+                                                 {"not_run", counts.not_run},
+                                                 {"failure_codes", counts.codes},
+                                                 {"total_ms", watch_.elapsed_ms()},
+                                                 {"exit_code", exit_code}};
+            std::puts(json.dump().c_str());
+        }
+        return exit_code;
+    }
+
+    const std::vector<Job>& jobs_;
+    const BatchOptions& options_;
+    std::string shown_;
+    const Context& context_;
+    Stopwatch watch_;
+    RunLog log_;
+    std::vector<JobOrder> orders_;
+    std::vector<Progress> progress_;
+    std::size_t at_once_;
+    bool shows_progress_;
+    std::set<std::size_t> ready_;
+    std::set<std::size_t> alone_;
+    bool runs_alone_ = false;
+    std::size_t running_ = 0;
+    std::size_t ended_ = 0;
+    std::size_t failed_ = 0;
+    std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace
+
+void add_batch_options(CLI::App& command, BatchOptions& options, const std::string& group) {
+    command
+        .add_option("--jobs", options.jobs, "jobs that run at the same time (default: as many as processors)")
+        ->check(CLI::Range(1, kMostJobs))
+        ->group(group);
+    CLI::Option* fast =
+        command.add_flag("--fail-fast", options.fail_fast, "begin no more jobs once one is not done")
+            ->group(group);
+    command
+        .add_flag_callback(
+            "--keep-going", [] {}, "run the other jobs where one fails (the default)")
+        ->excludes(fast)
+        ->group(group);
+    command.add_option("--timeout", options.timeout_s, "seconds after which a job is ended (exit code 143)")
+        ->check(CLI::Range(1e-3, kMostTimeout))
+        ->group(group);
+    command
+        .add_flag("--resume", options.resume,
+                  "leave out jobs that --log says are done, whose inputs and output are unchanged")
+        ->group(group);
+}
+
+void add_several_inputs(CLI::App& command, SeveralInputs& inputs, const std::string& name,
+                        const std::string& help) {
+    command.add_option(name, inputs.names, help)->required()->type_name(kReference);
+    add_batch_options(command, inputs.batch, "Several inputs, with --output 'out/{/.}_new.h5' or a folder");
+}
+
+bool run_several(SeveralInputs& inputs, const std::optional<std::string>& output, const std::string& log,
+                 Context& context) {
+    if (context.is_job || (inputs.names.size() == 1 && !(output && is_template(*output)))) return false;
+    if (!output) {
+        throw Error(ErrorCode::usage,
+                    "there are " + std::to_string(inputs.names.size()) +
+                        " inputs; several need an --output with a placeholder, such as 'out/{/.}_new.h5'");
+    }
+    inputs.batch.log = log;
+    const std::vector<Job> jobs =
+        jobs_of_inputs(context.command_line, inputs.names, *output, context.catalog);
+    context.exit_code = run_batch(jobs, inputs.batch, "input ", context);
+    return true;
+}
+
+int run_batch(const std::vector<Job>& jobs, const BatchOptions& options, const std::string& shown,
+              const Context& context) {
+    if (options.log.ends_with(".csv"))
+        throw Error(ErrorCode::usage, "the --log of a batch is lines of JSON; expected no name in .csv");
+    if (options.log == "-" && context.style.json)
+        throw Error(ErrorCode::usage, "only one of --log - and --json can have standard output");
+    if (options.resume && (options.log.empty() || options.log == "-"))
+        throw Error(ErrorCode::usage, "--resume needs the --log of the batch to resume");
+    Batch batch(jobs, options, shown, context);
+    return batch.run();
+}
+
+}  // namespace gpumat::cli

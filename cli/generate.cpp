@@ -1,0 +1,96 @@
+#include "lib/generate_file.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <memory>
+
+#include "cli/common_options.hpp"
+#include "cli/context.hpp"
+#include "cli/output_options.hpp"
+#include "cli/run_options.hpp"
+
+namespace gpumat::cli {
+namespace {
+
+/// A matrix to generate as it was asked for.
+struct GenerateRequest {
+    GeneratedMatrix matrix;
+    std::string shape;
+    std::string type = "f32";
+    std::string output;
+    StorageOptions storage;
+    int threads = 1;
+    std::optional<std::uint64_t> memory_limit;
+    std::string log;
+};
+
+GenerateOptions generate_options(const GenerateRequest& request) {
+    GenerateOptions options = {.matrix = request.matrix,
+                               .destination = destination_of(request.output, request.storage),
+                               .write = write_options_of(request.storage, request.threads),
+                               .memory_limit = request.memory_limit};
+    options.matrix.shape = parse_shape(request.shape, "--shape", 0);
+    options.matrix.type = parse_type(request.type);
+    options.destination.memory_limit = request.memory_limit;
+    return options;
+}
+
+void generate_asked(const GenerateRequest& request, Context& context) {
+    require_one_on_stdout(request.output, request.log, context);
+    FileRecord record = start_file_record("generate", shell_line(context.command_line));
+    run_file_command(record, request.log, context,
+                     [&] { generate_file(generate_options(request), record, say); });
+}
+
+std::string list_of_kinds() {
+    std::string text = "Kinds:\n";
+    for (const GeneratedKind& kind : generated_kinds())
+        text += fmt::format("  {:<9} {}\n", kind.name, kind.summary);
+    return text;
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, Context& context) {
+    CLI::App* command = app.add_subcommand("generate", "make a matrix: random, identity, Hilbert, Toeplitz");
+    auto request = std::make_shared<GenerateRequest>();
+    std::vector<std::string> kinds;
+    for (const GeneratedKind& kind : generated_kinds()) kinds.emplace_back(kind.name);
+    command->add_option("kind", request->matrix.kind, "see below")
+        ->check(CLI::IsMember(kinds))
+        ->capture_default_str();
+    command->add_option("--shape", request->shape, "ROWSxCOLS")->required();
+    command
+        ->add_option("-t,--type", request->type,
+                     "element type: i8 … i64, u8 … u64, f16, bf16, f32, f64, c64, c128")
+        ->capture_default_str();
+    add_seed(*command, request->matrix.seed, "another seed gives other random numbers");
+    for (const GeneratedParameter& parameter : generated_parameters()) {
+        const std::string name(parameter.name);
+        command->add_option_function<std::string>(
+            "--" + name,
+            [request, name](const std::string& value) { request->matrix.parameters[name] = value; },
+            std::string(parameter.help));
+    }
+    command
+        ->add_option("-o,--output", request->output,
+                     "FILE or FILE:/DATASET to write, '-' for standard output")
+        ->required()
+        ->type_name(kReference);
+    add_storage_options(*command, request->storage);
+    command->add_option("--log", request->log, "append the record: JSON Lines; '-' is standard output");
+    add_threads(*command, request->threads, "CPU threads");
+    add_memory_limit(*command, request->memory_limit, "most host memory for blocks, such as 256MiB");
+    add_style_options(*command, context.style);
+    command->footer(
+        list_of_kinds() +
+        "\nThe same seed, kind and shape give the same bits on every machine and with any number of\n"
+        "threads. The matrix may be larger than memory.\n\n"
+        "Examples:\n"
+        "  gpumat generate --shape 4096x4096 -o A.h5\n"
+        "  gpumat generate toeplitz --band -1,2,-1 --shape 1000x1000 -t f64 -o T.mtx\n"
+        "  gpumat generate integers --shape 512x512 --seed 7 -o - | gpumat transpose - -o At.h5");
+    command->callback([request, &context] { generate_asked(*request, context); });
+}
+
+}  // namespace gpumat::cli

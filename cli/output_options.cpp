@@ -1,0 +1,93 @@
+#include "cli/output_options.hpp"
+
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/spdlog.h>
+
+#include <charconv>
+#include <cstdio>
+
+#include "lib/core/error.hpp"
+#include "lib/core/memory.hpp"
+#include "lib/run_log.hpp"
+
+namespace gpumat::cli {
+namespace {
+
+void print_file_summary(const FileRecord& record) {
+    const RecordedMatrix& output = *record.output;
+    spdlog::info("{} {} {}x{}: wrote {} ({}, {:.4g} ms)", record.op, output.type, output.rows, output.cols,
+                 output.path == "-" ? "standard output" : formats::to_string({output.path, output.dataset}),
+                 format_bytes(output.bytes), *record.total_ms);
+}
+
+}  // namespace
+
+std::vector<CLI::Option*> add_storage_options(CLI::App& command, StorageOptions& storage) {
+    return {command.add_option("--to", storage.format,
+                               "output format: hdf5 or matrix-market (default: by extension)"),
+            command.add_flag("--force", storage.force, "replace an existing output"),
+            command.add_option("--chunk", storage.chunk, "HDF5 chunk, ROWSxCOLS"),
+            command.add_option("--deflate", storage.write.deflate, "HDF5 compression, 0 to 9")
+                ->check(CLI::Range(0, 9)),
+            command.add_flag("--shuffle", storage.write.shuffle, "HDF5 byte shuffle before compression")};
+}
+
+Shape parse_shape(const std::string& text, const std::string& option, std::int64_t least) {
+    Shape shape;
+    const char* end = text.data() + text.size();
+    const auto [middle, first] = std::from_chars(text.data(), end, shape.rows);
+    if (first == std::errc{} && middle != end && *middle == 'x') {
+        const auto [last, second] = std::from_chars(middle + 1, end, shape.cols);
+        if (second == std::errc{} && last == end && shape.rows >= least && shape.cols >= least) return shape;
+    }
+    throw Error(ErrorCode::usage, option + " is '" + text + "'; expected ROWSxCOLS, such as 256x256");
+}
+
+DestinationRequest destination_of(const std::string& output, const StorageOptions& storage) {
+    return {.output = formats::parse_reference(output), .format = storage.format, .force = storage.force};
+}
+
+formats::WriteOptions write_options_of(const StorageOptions& storage, int threads) {
+    formats::WriteOptions write = storage.write;
+    write.threads = threads;
+    if (storage.chunk) {
+        const Shape chunk = parse_shape(*storage.chunk, "--chunk", 1);
+        write.chunk = {chunk.rows, chunk.cols};
+    }
+    return write;
+}
+
+void require_one_on_stdout(const std::string& output, const std::string& log, const Context& context) {
+    const int on_stdout = (output == "-" ? 1 : 0) + (log == "-" ? 1 : 0) + (context.style.json ? 1 : 0);
+    if (on_stdout > 1) {
+        throw Error(ErrorCode::usage, "only one of --output -, --log - and --json can have standard output");
+    }
+}
+
+void run_file_command(FileRecord& record, const std::string& log_path, Context& context,
+                      const std::function<void()>& run) {
+    if (log_path.ends_with(".csv"))
+        throw Error(ErrorCode::usage, "the --log of this command is lines of JSON; expected no name in .csv");
+    RunLog log(log_path);
+    const auto finish = [&] {
+        if (context.style.json) std::puts(to_json(record).dump().c_str());
+        log.append_line(to_json(record).dump());
+    };
+    try {
+        run();
+    } catch (...) {
+        const Error error = failure_in_flight();
+        record.error = error.what();
+        record.exit_code = static_cast<int>(error.code());
+        try {
+            finish();
+        } catch (const Error& log_error) {  // the error of the run is the one to end with
+            spdlog::error("{}", log_error.what());
+        }
+        throw;
+    }
+    print_file_summary(record);
+    finish();
+}
+
+}  // namespace gpumat::cli

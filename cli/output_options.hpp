@@ -1,0 +1,41 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/context.hpp"
+#include "formats/format.hpp"
+#include "lib/destination.hpp"
+#include "lib/file_record.hpp"
+
+namespace gpumat::cli {
+
+/// How a matrix is to be stored, as parsed.
+struct StorageOptions {
+    std::string format;  ///< of --to; "" chooses by extension
+    bool force = false;
+    std::optional<std::string> chunk;
+    formats::WriteOptions write;
+};
+
+/// Adds --to, --force, --chunk, --deflate and --shuffle; returns them.
+std::vector<CLI::Option*> add_storage_options(CLI::App& command, StorageOptions& storage);
+
+/// What they say for that output. Throws Error{usage}.
+DestinationRequest destination_of(const std::string& output, const StorageOptions& storage);
+formats::WriteOptions write_options_of(const StorageOptions& storage, int threads);
+
+/// "256x512" as two numbers of at least `least`; `option` names it in errors. Throws Error{usage}.
+Shape parse_shape(const std::string& text, const std::string& option, std::int64_t least);
+
+/// Runs a command that writes a matrix: prints what it did, or with --json its record, and appends it to the
+/// log, also that of a failed run, whose error is rethrown.
+void run_file_command(FileRecord& record, const std::string& log, Context& context,
+                      const std::function<void()>& run);
+
+/// Throws Error{usage} where the matrix and --json would both go to standard output.
+void require_one_on_stdout(const std::string& output, const std::string& log, const Context& context);
+
+}  // namespace gpumat::cli

@@ -1,0 +1,168 @@
+#include "formats/hdf5/descriptor_driver.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <memory>
+
+namespace gpumat::formats::hdf5 {
+namespace {
+
+constexpr haddr_t kMostFileBytes = static_cast<haddr_t>(std::numeric_limits<off_t>::max());
+
+/// What HDF5 knows an open file as: its own part comes first, and HDF5 fills it.
+struct OpenFile {
+    H5FD_t own{};
+    int descriptor = -1;
+    haddr_t end_of_space = 0;  ///< of what HDF5 has given out
+    haddr_t end_of_file = 0;
+};
+
+OpenFile& of(H5FD_t* file) {
+    return *reinterpret_cast<OpenFile*>(file);
+}
+
+const OpenFile& of(const H5FD_t* file) {
+    return *reinterpret_cast<const OpenFile*>(file);
+}
+
+/// Puts the system's reason on HDF5's error stack.
+herr_t failed(const char* what, hid_t minor) {
+    H5Epush2(H5E_DEFAULT, __FILE__, __func__, __LINE__, H5E_ERR_CLS, H5E_IO, minor, "%s: %s", what,
+             std::strerror(errno));
+    return -1;
+}
+
+H5FD_t* open_file(const char* /*name*/, unsigned flags, hid_t access, haddr_t /*most*/) {
+    const auto* descriptor = static_cast<const int*>(H5Pget_driver_info(access));
+    struct stat status {};
+    if (descriptor == nullptr || fstat(*descriptor, &status) != 0) {
+        failed("cannot be opened", H5E_CANTOPENFILE);
+        return nullptr;
+    }
+    if ((flags & H5F_ACC_TRUNC) != 0 && S_ISREG(status.st_mode)) {
+        if (ftruncate(*descriptor, 0) != 0) {
+            failed("cannot be emptied", H5E_CANTOPENFILE);
+            return nullptr;
+        }
+        status.st_size = 0;
+    }
+    auto file = std::make_unique<OpenFile>();
+    file->descriptor = *descriptor;
+    file->end_of_file = static_cast<haddr_t>(status.st_size);
+    return &file.release()->own;
+}
+
+herr_t close_file(H5FD_t* file) {
+    delete &of(file);
+    return 0;
+}
+
+herr_t query(const H5FD_t* /*file*/, unsigned long* features) {
+    // As HDF5's own driver of files has them: the files come out the same.
+    *features = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE |
+                H5FD_FEAT_AGGREGATE_SMALLDATA | H5FD_FEAT_SUPPORTS_SWMR_IO;  // H5Fget_eoa wants the last
+    return 0;
+}
+
+haddr_t end_of_space(const H5FD_t* file, H5FD_mem_t /*type*/) {
+    return of(file).end_of_space;
+}
+
+herr_t set_end_of_space(H5FD_t* file, H5FD_mem_t /*type*/, haddr_t end) {
+    of(file).end_of_space = end;
+    return 0;
+}
+
+haddr_t end_of_file(const H5FD_t* file, H5FD_mem_t /*type*/) {
+    return of(file).end_of_file;
+}
+
+herr_t handle(H5FD_t* file, hid_t /*access*/, void** descriptor) {
+    *descriptor = &of(file).descriptor;
+    return 0;
+}
+
+/// Zeros stand for what is beyond the end of the file.
+herr_t read_at(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t offset, std::size_t bytes,
+               void* buffer) {
+    auto* to = static_cast<char*>(buffer);
+    while (bytes > 0) {
+        const ssize_t got = pread(of(file).descriptor, to, bytes, static_cast<off_t>(offset));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return failed("cannot be read", H5E_READERROR);
+        if (got == 0) {
+            std::memset(to, 0, bytes);
+            return 0;
+        }
+        to += got;
+        offset += static_cast<haddr_t>(got);
+        bytes -= static_cast<std::size_t>(got);
+    }
+    return 0;
+}
+
+herr_t write_at(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t offset, std::size_t bytes,
+                const void* buffer) {
+    const auto* from = static_cast<const char*>(buffer);
+    while (bytes > 0) {
+        const ssize_t written = pwrite(of(file).descriptor, from, bytes, static_cast<off_t>(offset));
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return failed("cannot be written", H5E_WRITEERROR);
+        from += written;
+        offset += static_cast<haddr_t>(written);
+        bytes -= static_cast<std::size_t>(written);
+    }
+    of(file).end_of_file = std::max(of(file).end_of_file, offset);
+    return 0;
+}
+
+/// The file ends where HDF5 says, also where others wrote beyond what it wrote.
+herr_t truncate(H5FD_t* file, hid_t /*transfer*/, hbool_t /*closing*/) {
+    OpenFile& open = of(file);
+    struct stat status {};
+    if (fstat(open.descriptor, &status) != 0) return failed("cannot be written", H5E_WRITEERROR);
+    if (!S_ISREG(status.st_mode) || static_cast<haddr_t>(status.st_size) == open.end_of_space) return 0;
+    if (ftruncate(open.descriptor, static_cast<off_t>(open.end_of_space)) != 0)
+        return failed("cannot be written", H5E_WRITEERROR);
+    open.end_of_file = open.end_of_space;
+    return 0;
+}
+
+hid_t register_driver() {
+    H5FD_class_t driver{};
+    driver.name = "gpumat_descriptor";
+    driver.maxaddr = kMostFileBytes;
+    driver.fc_degree = H5F_CLOSE_WEAK;
+    driver.fapl_size = sizeof(int);
+    driver.open = open_file;
+    driver.close = close_file;
+    driver.query = query;
+    driver.get_eoa = end_of_space;
+    driver.set_eoa = set_end_of_space;
+    driver.get_eof = end_of_file;
+    driver.get_handle = handle;
+    driver.read = read_at;
+    driver.write = write_at;
+    driver.truncate = truncate;
+    constexpr std::array<H5FD_mem_t, H5FD_MEM_NTYPES> kFreeLists = H5FD_FLMAP_DICHOTOMY;
+    std::copy(kFreeLists.begin(), kFreeLists.end(), std::begin(driver.fl_map));
+    return H5FDregister(&driver);
+}
+
+}  // namespace
+
+Handle access_through(int descriptor) {
+    static const hid_t kDriver = register_driver();
+    Handle access = take(H5Pcreate(H5P_FILE_ACCESS), ErrorCode::output, "HDF5 cannot be used");
+    require(H5Pset_driver(access.id(), kDriver, &descriptor), ErrorCode::output, "HDF5 cannot be used");
+    return access;
+}
+
+}  // namespace gpumat::formats::hdf5

@@ -1,0 +1,159 @@
+#include "kernels/multiply/operation.hpp"
+
+#include <array>
+
+#include "kernels/multiply/cpu/levels.hpp"
+#include "kernels/multiply/gpu/levels.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/scalar.hpp"
+
+namespace gpumat {
+namespace multiply {
+namespace {
+
+enum : std::size_t { kA, kB, kD };
+
+constexpr std::array kRoles = {
+    InputRole{.name = "A", .help = "FILE or FILE:/DATASET of A, '-' for standard input"},
+    InputRole{.name = "B", .help = "FILE or FILE:/DATASET of B"},
+    InputRole{.name = "D", .help = "FILE or FILE:/DATASET of D, as large as the product", .option = "add"}};
+
+constexpr std::array kSettings = {
+    Setting{.name = "transpose-a",
+            .help = "use A transposed",
+            .flag = true,
+            .apply = [](const std::string&, Problem& problem) { problem.transpose_a = true; }},
+    Setting{.name = "transpose-b",
+            .help = "use B transposed",
+            .flag = true,
+            .apply = [](const std::string&, Problem& problem) { problem.transpose_b = true; }},
+    Setting{.name = "alpha",
+            .help = "factor of the product; 're,im' for complex types",
+            .fallback = "1",
+            .apply = [](const std::string& value,
+                        Problem& problem) { problem.alpha = parse_scalar(value, problem.type, "--alpha"); }},
+    Setting{.name = "beta",
+            .help = "factor of the matrix of --add",
+            .fallback = "1 where --add is given",
+            .apply = [](const std::string& value, Problem& problem) {
+                problem.beta = parse_scalar(value, problem.type, "--beta");
+            }}};
+
+Shape stored(std::int64_t rows, std::int64_t cols, bool transposed) {
+    return transposed ? Shape{cols, rows} : Shape{rows, cols};
+}
+
+void fit(const ProblemRequest& request, Problem& problem) {
+    const GivenInput& a = *request.inputs[kA];
+    const GivenInput& b = *request.inputs[kB];
+    const auto& d = request.inputs[kD];
+    const Shape left = stored(a.shape.rows, a.shape.cols, problem.transpose_a);
+    const Shape right = stored(b.shape.rows, b.shape.cols, problem.transpose_b);
+    if (left.cols != right.rows) {
+        throw Error(ErrorCode::input, "the shapes do not multiply: " + a.described +
+                                          (problem.transpose_a ? " (used transposed)" : "") + " and " +
+                                          b.described + (problem.transpose_b ? " (used transposed)" : "") +
+                                          "; the inner extents are " + std::to_string(left.cols) + " and " +
+                                          std::to_string(right.rows) + ", expected equal");
+    }
+    problem.m = left.rows;
+    problem.n = right.cols;
+    problem.k = left.cols;
+    if (d && d->shape != Shape{problem.m, problem.n}) {
+        throw Error(ErrorCode::input, d->described + ", and the product is " +
+                                          to_string(Shape{problem.m, problem.n}) + "; expected equal shapes");
+    }
+    // A matrix that is named is added; only an explicit β = 0 leaves it out.
+    if (d && !request.names("beta")) problem.beta = Scalar::of(1);
+    if (!d && !problem.beta.is_zero(problem.type)) {
+        throw Error(ErrorCode::usage, "--beta " + request.settings.find("beta")->second +
+                                          " scales the matrix of --add, and none is given");
+    }
+}
+
+std::optional<Shape> input(const Problem& p, std::size_t role) {
+    if (role == kA) return stored(p.m, p.k, p.transpose_a);
+    if (role == kB) return stored(p.k, p.n, p.transpose_b);
+    return p.beta.is_zero(p.type) ? std::nullopt : std::optional(Shape{p.m, p.n});
+}
+
+Shape result(const Problem& p) {
+    return {p.m, p.n};
+}
+
+Problem without_unread(const Problem& problem) {
+    Problem read = problem;
+    if (problem.alpha.is_zero(problem.type)) read.k = 0;
+    return read;
+}
+
+double bytes(const Problem& p) {
+    const auto rows = static_cast<double>(p.m);
+    const auto cols = static_cast<double>(p.n);
+    const auto inner = static_cast<double>(without_unread(p).k);
+    const double results = p.beta.is_zero(p.type) ? 1 : 2;
+    return (rows * inner + inner * cols + results * rows * cols) * static_cast<double>(size_of(p.type));
+}
+
+double flops(const Problem& p) {
+    const double per_step = is_complex(p.type) ? 8 : 2;
+    return per_step * static_cast<double>(p.m) * static_cast<double>(p.n) *
+           static_cast<double>(without_unread(p).k);
+}
+
+/// Whole rows of op(A) times whole columns of op(B). Sums are never cut, so that each part can be verified,
+/// and is rounded once.
+ProblemPart part(const Problem& p, const Block& result) {
+    Problem smaller = p;
+    smaller.m = result.rows;
+    smaller.n = result.cols;
+    const Block a =
+        p.transpose_a ? Block{0, result.row, p.k, result.rows} : Block{result.row, 0, result.rows, p.k};
+    const Block b =
+        p.transpose_b ? Block{result.col, 0, result.cols, p.k} : Block{0, result.col, p.k, result.cols};
+    const auto d = p.beta.is_zero(p.type) ? std::nullopt : std::optional(result);
+    return {smaller, {a, b, d}, result};
+}
+
+std::vector<Level> levels() {
+    std::vector<Level> all;
+    for (const auto table : {gpu::levels(), cpu::levels()}) all.insert(all.end(), table.begin(), table.end());
+    return all;
+}
+
+std::vector<Preference> preference(const Problem& problem, const Device& device) {
+    return device.kind == DeviceKind::gpu ? gpu::preference(problem, device)
+                                          : cpu::preference(problem, device);
+}
+
+}  // namespace
+}  // namespace multiply
+
+constinit const Operation kMultiply = {
+    .name = "multiply",
+    .summary = "multiply two stored matrices: C = alpha op(A) op(B) + beta D",
+    .examples =
+        "  gpumat multiply A.h5 B.h5 -o C.h5\n"
+        "  gpumat multiply A.mtx A.mtx --transpose-a -t f32 --level tiled --verify full\n"
+        "  gpumat multiply A.h5 B.h5 --alpha 2 --beta -1 --add D.h5 -o C.h5 --json",
+    .verify_example = "gpumat verify multiply A.h5 B.h5 C.h5 --alpha 2 --beta -1 --add D.h5",
+    .roles = multiply::kRoles,
+    .settings = multiply::kSettings,
+    .extents = 3,
+    .size_example = "64x64x65536",
+    .bench_size = "1024",
+    .rate = Rate::arithmetic,
+    .yardstick = "vendor",
+    .dataset = "/C",
+    .fit = multiply::fit,
+    .input = multiply::input,
+    .result = multiply::result,
+    .bytes = multiply::bytes,
+    .flops = multiply::flops,
+    .part = multiply::part,
+    .as_read = multiply::without_unread,
+    .levels = multiply::levels,
+    .preference = multiply::preference,
+    .tunable = &multiply::kTunable};
+
+}  // namespace gpumat

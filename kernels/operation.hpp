@@ -1,0 +1,134 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/level.hpp"
+#include "kernels/size_class.hpp"
+
+// An operation is one row: what the command line, plan, bench, tune, records, plots and listings need to know
+// of it. They iterate the rows and never ask which operation they have. lib/catalog.hpp binds to each row the
+// verification of its results.
+
+namespace gpumat {
+
+/// An input of an operation.
+struct InputRole {
+    std::string_view name;         ///< as messages and records call it: "A"
+    std::string_view help;         ///< of its place on the command line
+    std::string_view option = {};  ///< "add" for one that --add gives; empty: given by position, and required
+};
+
+/// An option that belongs to the operation: --transpose-a, --alpha, --in-place.
+struct Setting {
+    std::string_view name;
+    std::string_view help;
+    bool flag = false;                               ///< takes no value
+    std::span<const std::string_view> choices = {};  ///< of a value; empty: the setting says what it takes
+    std::string_view fallback = {};                  ///< the value where it is not given, for the help
+    bool benched = false;                            ///< `bench` takes it too, for levels, not for baselines
+    bool stored = true;                              ///< it says what the result is, not how it is computed
+    /// Puts the value ("" of a flag) into a problem, whose type is set. Throws Error{usage}.
+    void (*apply)(const std::string& value, Problem& problem) = nullptr;
+};
+
+/// An input as it was given: how messages name it ("A = A.h5:/A is 3x4"), and its shape as stored.
+struct GivenInput {
+    std::string described;
+    Shape shape;
+};
+
+/// What makes a problem: the inputs by role (absent where an optional one is not given) and the settings by
+/// name.
+struct ProblemRequest {
+    Type type = Type::f32;
+    std::vector<std::optional<GivenInput>> inputs;
+    std::map<std::string, std::string, std::less<>> settings;
+
+    [[nodiscard]] bool names(std::string_view setting) const { return settings.contains(setting); }
+};
+
+/// What a rate counts.
+enum class Rate {
+    bandwidth,  ///< bytes read and written: GB/s
+    arithmetic  ///< operations: GFLOP/s
+};
+
+/// A part of a problem: a problem of its own, the blocks of the inputs (by role, as stored; nothing where one
+/// is not read) that it takes, and the block of the result that it gives.
+struct ProblemPart {
+    Problem problem;
+    std::vector<std::optional<Block>> inputs;
+    Block result;
+};
+
+struct Operation {
+    std::string_view name;            ///< the verb: "transpose"
+    std::string_view summary;         ///< of the verb's help
+    std::string_view examples;        ///< command lines, one a line, for the verb's help
+    std::string_view verify_example;  ///< one of `gpumat verify`
+    std::span<const InputRole> roles;
+    std::span<const Setting> settings = {};
+
+    int extents = 2;                ///< of a size: 2 is MxN, 3 is MxNxK
+    std::string_view size_example;  ///< "1000x3000"
+    std::string_view bench_size;    ///< that `bench` takes where none is given
+
+    Rate rate = Rate::bandwidth;
+    /// What shares of speed are given of: the fastest of the levels and baselines that are marked as the
+    /// yardstick. "copy" is shown as "of copy".
+    std::string_view yardstick;
+
+    /// Of a result in a file with datasets; empty: as the first input's, else /A.
+    std::string_view dataset = {};
+    /// The result is the first input in another order, so that it keeps that dataset's attributes.
+    bool keeps_attributes = false;
+    /// A result of one element answers a question, and is printed.
+    bool answers = false;
+
+    /// Sets the extents of a problem from the shapes of its inputs, and checks that they and the settings fit
+    /// together. Throws Error{input, usage}.
+    void (*fit)(const ProblemRequest& request, Problem& problem) = nullptr;
+    /// The shape of an input as stored; nothing where the problem does not read it.
+    std::optional<Shape> (*input)(const Problem& problem, std::size_t role) = nullptr;
+    Shape (*result)(const Problem& problem) = nullptr;
+    /// The type of the result; null: that of the inputs.
+    Type (*result_type)(const Problem& problem) = nullptr;
+    /// The fewest bytes that the operation moves: every input read once, the result written once.
+    double (*bytes)(const Problem& problem) = nullptr;
+    /// Additions, multiplications and the like; null: none.
+    double (*flops)(const Problem& problem) = nullptr;
+    /// The part that gives a block of the result; null: the operation needs its matrices whole. For matrices
+    /// that are larger than memory.
+    ProblemPart (*part)(const Problem& problem, const Block& result) = nullptr;
+    /// The problem without what its scalars leave unread; null: as it is.
+    Problem (*as_read)(const Problem& problem) = nullptr;
+
+    /// Its levels: ladders of both kinds of device, baselines and vendor libraries.
+    std::vector<Level> (*levels)() = nullptr;
+    /// What `auto` tries for a problem, best first.
+    std::vector<Preference> (*preference)(const Problem& problem, const Device& device) = nullptr;
+    const Tunable* tunable = nullptr;  ///< null: `tune` has nothing to measure
+
+    [[nodiscard]] const Setting* setting(std::string_view setting_name) const;
+    /// "MxN" or "MxNxK".
+    [[nodiscard]] std::string_view size_syntax() const { return extents == 2 ? "MxN" : "MxNxK"; }
+    /// The extents of a size: `side` in all directions that the operation has.
+    [[nodiscard]] Extents square(std::int64_t side) const { return {side, side, extents == 3 ? side : 0}; }
+};
+
+/// Puts settings into a problem. Throws Error{usage} for one that the operation does not have.
+void apply_settings(const std::map<std::string, std::string, std::less<>>& settings, Problem& problem);
+
+/// The problem that a request describes. Throws Error{usage} for a setting that the operation does not have,
+/// and what `apply` and `fit` throw.
+Problem problem_of(const Operation& operation, const ProblemRequest& request);
+
+/// The bytes of all inputs and the result together, as double, which may pass 64 bits.
+double operand_bytes(const Problem& problem);
+
+}  // namespace gpumat

@@ -1,0 +1,223 @@
+// Pieces of a matrix, reduced in vectors; see vectorized.cpp. Each is compiled for the three widths.
+#include "kernels/reduce/cpu/pieces.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kernels/common/intrinsics.hpp"
+#include "kernels/reduce/accumulators.hpp"
+
+#define GPUMAT_INLINE __attribute__((always_inline)) inline
+
+namespace gpumat::reduce::cpu {
+namespace {
+
+constexpr int kRuns = 4;  // that do not wait for each other
+// Of each lane, in the piece of a row; well under kLongestRun, for what is left over goes to the first run.
+constexpr std::int64_t kSteps = kLongestRun / 2;
+constexpr int kRowsAtOnce = 4;  // between a load and a store of the runs of columns
+
+template <class Number, int kLanes>
+struct VectorOf {
+    typedef Number Type __attribute__((vector_size(kLanes * sizeof(Number))));  // NOLINT: see common/peak.cpp
+};
+template <class Number, int kLanes>
+using Vector = typename VectorOf<Number, kLanes>::Type;
+
+/// f16 as f32, exactly: the exponent is moved by a product, which normalises small numbers, too.
+template <int kLanes>
+GPUMAT_INLINE Vector<float, kLanes> widened(const Vector<std::uint16_t, kLanes>& halves) {
+    using Words = Vector<std::uint32_t, kLanes>;
+    const Words bits = __builtin_convertvector(halves, Words);
+    const Words size = (bits & 0x7fffU) << 13U;
+    const auto scaled = (Vector<float, kLanes>)size * 0x1p112F;
+    const auto special = (bits & 0x7c00U) == 0x7c00U;  // infinities and NaN
+    const Words found = special ? size | 0x7f800000U : (Words)scaled;
+    return (Vector<float, kLanes>)(found | (bits & 0x8000U) << 16U);
+}
+
+/// Neighbouring numbers, as what is calculated with.
+template <class Number, int kLanes, class Part>
+GPUMAT_INLINE Vector<Number, kLanes> load(const Part* from) {
+    if constexpr (std::is_same_v<Part, Half>) {
+        Vector<std::uint16_t, kLanes> halves;
+        std::memcpy(&halves, from, sizeof halves);
+        return __builtin_convertvector(widened<kLanes>(halves), Vector<Number, kLanes>);
+    } else if constexpr (std::is_same_v<Part, BFloat16>) {
+        Vector<std::uint16_t, kLanes> halves;
+        std::memcpy(&halves, from, sizeof halves);
+        const auto words = __builtin_convertvector(halves, Vector<std::uint32_t, kLanes>) << 16U;
+        return __builtin_convertvector((Vector<float, kLanes>)words, Vector<Number, kLanes>);
+    } else {
+        Vector<Part, kLanes> parts;
+        std::memcpy(&parts, from, sizeof parts);
+        return __builtin_convertvector(parts, Vector<Number, kLanes>);
+    }
+}
+
+template <class V, std::size_t... kLane>
+GPUMAT_INLINE Pair<V> deinterleave(const V& low, const V& high, std::index_sequence<kLane...>) {
+    return {__builtin_shufflevector(low, high, (2 * kLane)...),
+            __builtin_shufflevector(low, high, (2 * kLane + 1)...)};
+}
+
+/// Everything for one reduction of one type in vectors of kBytes.
+template <class R, class T, int kBytes>
+struct Work {
+    using Number = typename R::Number;
+    using Total = typename R::Total;
+    using Part = typename PartOf<T>::Type;
+    static constexpr int kLanes = kBytes / static_cast<int>(sizeof(Number));
+    using Run = typename R::template Run<Vector<Number, kLanes>, Vector<CountLane<Number>, kLanes>>;
+    static_assert(sizeof(Total) <= sizeof(AnyTotal) &&
+                  alignof(Total) <= alignof(AnyTotal));  // NOLINT: may be one type
+    static_assert(sizeof(Run) == kLanes * sizeof(ScalarRun<R>), "a run of vectors is a run in each lane");
+
+    static GPUMAT_INLINE auto load_elements(const T* from) {
+        const auto* parts = reinterpret_cast<const Part*>(from);
+        const auto low = load<Number, kLanes>(parts);
+        if constexpr (PartOf<T>::kComplex) {
+            return deinterleave(low, load<Number, kLanes>(parts + kLanes),
+                                std::make_index_sequence<kLanes>());
+        } else {
+            return low;
+        }
+    }
+
+    /// Calls `take(lane, run)` with the run of each lane.
+    template <class Take>
+    static GPUMAT_INLINE void for_lanes(const Run& run, const Take& take) {
+        constexpr std::size_t kNumbers = sizeof(Run) / sizeof(Number) / kLanes;
+        Number numbers[kNumbers][kLanes];
+        std::memcpy(&numbers, &run, sizeof run);
+        for (int lane = 0; lane < kLanes; ++lane) {
+            Number of_lane[kNumbers];
+            for (std::size_t i = 0; i < kNumbers; ++i) of_lane[i] = numbers[i][lane];
+            ScalarRun<R> scalar;
+            std::memcpy(static_cast<void*>(&scalar), &of_lane, sizeof scalar);
+            take(lane, scalar);
+        }
+    }
+
+    static GPUMAT_INLINE void add_row(const T* row, std::int64_t elements, Total& total) {
+        Run runs[kRuns];
+        std::int64_t i = 0;
+        for (; i + kRuns * kLanes <= elements; i += kRuns * kLanes) {
+#pragma GCC unroll 4
+            for (int r = 0; r < kRuns; ++r) runs[r].add(load_elements(row + i + r * kLanes));
+        }
+        const int used = i > 0 ? kRuns : 1;
+        for (; i + kLanes <= elements; i += kLanes) runs[0].add(load_elements(row + i));
+        for (int r = 0; r < used && elements >= kLanes; ++r)
+            for_lanes(runs[r], [&](int, const ScalarRun<R>& run) { total.take(run); });
+        ScalarRun<R> rest;
+        for (; i < elements; ++i) rest.add(element_at<R>(row + i));
+        total.take(rest);
+    }
+
+    /// A run for each lane of each column, from and back to memory every few rows.
+    static GPUMAT_INLINE void add_columns(const Piece& piece, AnyTotal* totals) {
+        Run runs[kPieceBytes / sizeof(T) / kLanes];
+        ScalarRun<R> rest[kLanes];
+        const auto* top = static_cast<const T*>(piece.data);
+        const std::int64_t vectors = piece.cols / kLanes;
+        const std::int64_t left = vectors * kLanes;
+        for (std::int64_t i = 0; i < piece.rows; i += kRowsAtOnce) {
+            const T* row = top + i * piece.pitch;
+            const std::int64_t rows = std::min<std::int64_t>(kRowsAtOnce, piece.rows - i);
+            for (std::int64_t v = 0; v < vectors; ++v) {
+                Run run = runs[v];
+                if (rows == kRowsAtOnce) {
+#pragma GCC unroll 4
+                    for (int r = 0; r < kRowsAtOnce; ++r)
+                        run.add(load_elements(row + r * piece.pitch + v * kLanes));
+                } else {
+                    for (std::int64_t r = 0; r < rows; ++r)
+                        run.add(load_elements(row + r * piece.pitch + v * kLanes));
+                }
+                runs[v] = run;
+            }
+            for (std::int64_t r = 0; r < rows; ++r) {
+                for (std::int64_t j = left; j < piece.cols; ++j)
+                    rest[j - left].add(element_at<R>(row + r * piece.pitch + j));
+            }
+        }
+        const auto take = [&](std::int64_t column, const ScalarRun<R>& run) {
+            reinterpret_cast<Total*>(totals + column)->take(run);
+        };
+        for (std::int64_t v = 0; v < vectors; ++v)
+            for_lanes(runs[v], [&](int lane, const ScalarRun<R>& run) { take(v * kLanes + lane, run); });
+        for (std::int64_t j = left; j < piece.cols; ++j) take(j, rest[j - left]);
+    }
+};
+
+// The same work in the instructions of each width.
+
+template <class R, class T>
+struct Plain {
+    using Its = Work<R, T, 16>;
+    static void add_row(const void* row, std::int64_t elements, AnyTotal& total) {
+        Its::add_row(static_cast<const T*>(row), elements, reinterpret_cast<typename R::Total&>(total));
+    }
+    static void add_columns(const Piece& piece, AnyTotal* totals) { Its::add_columns(piece, totals); }
+};
+
+#ifdef __x86_64__
+template <class R, class T>
+struct Avx2 {
+    using Its = Work<R, T, 32>;
+    GPUMAT_AVX2 static void add_row(const void* row, std::int64_t elements, AnyTotal& total) {
+        Its::add_row(static_cast<const T*>(row), elements, reinterpret_cast<typename R::Total&>(total));
+    }
+    GPUMAT_AVX2 static void add_columns(const Piece& piece, AnyTotal* totals) {
+        Its::add_columns(piece, totals);
+    }
+};
+
+template <class R, class T>
+struct Avx512 {
+    using Its = Work<R, T, 64>;
+    GPUMAT_AVX512 static void add_row(const void* row, std::int64_t elements, AnyTotal& total) {
+        Its::add_row(static_cast<const T*>(row), elements, reinterpret_cast<typename R::Total&>(total));
+    }
+    GPUMAT_AVX512 static void add_columns(const Piece& piece, AnyTotal* totals) {
+        Its::add_columns(piece, totals);
+    }
+};
+#endif
+
+template <class R, class T, class Width>
+Pieces pieces_in() {
+    using Total = typename R::Total;
+    return {.most_elements = kRuns * Width::Its::kLanes * kSteps,
+            .most_rows = kSteps,
+            .start = [](AnyTotal& total) { new (&total) Total; },
+            .add_row = Width::add_row,
+            .add_columns = Width::add_columns,
+            .merge =
+                [](AnyTotal& into, const AnyTotal& other) {
+                    reinterpret_cast<Total&>(into).take(reinterpret_cast<const Total&>(other));
+                },
+            .finish =
+                [](const AnyTotal& total, std::int64_t elements, void* result) {
+                    *static_cast<typename R::Result*>(result) =
+                        R::finish(reinterpret_cast<const Total&>(total), elements);
+                }};
+}
+
+}  // namespace
+
+Pieces pieces_of(const Problem& problem, VectorWidth width) {
+    return visit_reducer(problem, [&]<class R, class T>(R, TypeTag<T>) {
+#ifdef __x86_64__
+        if (width == VectorWidth::avx512) return pieces_in<R, T, Avx512<R, T>>();
+        if (width == VectorWidth::avx2) return pieces_in<R, T, Avx2<R, T>>();
+#else
+        static_cast<void>(width);
+#endif
+        return pieces_in<R, T, Plain<R, T>>();
+    });
+}
+
+}  // namespace gpumat::reduce::cpu

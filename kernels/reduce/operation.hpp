@@ -1,0 +1,37 @@
+#pragma once
+
+#include "kernels/operation.hpp"
+
+namespace gpumat {
+
+/// The reduction: an m×n matrix becomes one number, one for each row (m×1) or one for each column (1×n).
+/// k is 0. `Problem::choices` has "op" and "axis".
+extern const Operation kReduce;
+
+namespace reduce {
+
+/// What is made of the elements. A NaN among them makes every result but the count NaN.
+enum class Reduction {
+    sum,
+    min,
+    max,
+    absmax,  ///< the largest magnitude; 0 where there is no element
+    norm,    ///< the square root of the sum of the squared magnitudes
+    mean,
+    nan_count  ///< elements that are NaN, or have a part that is
+};
+
+enum class Axis {
+    all,     ///< one number
+    rows,    ///< one for each row: m×1
+    columns  ///< one for each column: 1×n
+};
+
+Reduction reduction_of(const Problem& problem);
+Axis axis_of(const Problem& problem);
+
+/// Why no level can serve the problem: complex numbers have no order.
+Reasons reduction_reasons(const Problem& problem);
+
+}  // namespace reduce
+}  // namespace gpumat

@@ -1,0 +1,90 @@
+#include "kernels/transpose/operation.hpp"
+
+#include <array>
+
+#include "kernels/transpose/cpu/baselines.hpp"
+#include "kernels/transpose/cpu/levels.hpp"
+#include "kernels/transpose/gpu/baselines.hpp"
+#include "kernels/transpose/gpu/levels.hpp"
+
+namespace gpumat {
+namespace transpose {
+namespace {
+
+constexpr std::array kRoles = {
+    InputRole{.name = "A", .help = "FILE or FILE:/DATASET, '-' for standard input"}};
+
+constexpr std::array kSettings = {
+    Setting{.name = "in-place",
+            .help = "square matrices: transpose in the memory of the input, half of it",
+            .flag = true,
+            .benched = true,
+            .stored = false,
+            .apply = [](const std::string&, Problem& problem) { problem.in_place = true; }}};
+
+void fit(const ProblemRequest& request, Problem& problem) {
+    problem.m = request.inputs[0]->shape.rows;
+    problem.n = request.inputs[0]->shape.cols;
+}
+
+std::optional<Shape> input(const Problem& problem, std::size_t) {
+    return Shape{problem.m, problem.n};
+}
+
+Shape result(const Problem& problem) {
+    return {problem.n, problem.m};
+}
+
+double bytes(const Problem& problem) {
+    return 2 * static_cast<double>(problem.m) * static_cast<double>(problem.n) *
+           static_cast<double>(size_of(problem.type));
+}
+
+ProblemPart part(const Problem& problem, const Block& result) {
+    Problem smaller = problem;
+    smaller.m = result.cols;
+    smaller.n = result.rows;
+    return {smaller, {Block{result.col, result.row, result.cols, result.rows}}, result};
+}
+
+std::vector<Level> levels() {
+    std::vector<Level> all;
+    for (const auto table : {gpu::levels(), cpu::levels(), gpu::baselines(), cpu::baselines()})
+        all.insert(all.end(), table.begin(), table.end());
+    return all;
+}
+
+std::vector<Preference> preference(const Problem& problem, const Device& device) {
+    return device.kind == DeviceKind::gpu ? gpu::preference(problem, device)
+                                          : cpu::preference(problem, device);
+}
+
+}  // namespace
+}  // namespace transpose
+
+constinit const Operation kTranspose = {
+    .name = "transpose",
+    .summary = "transpose a stored matrix",
+    .examples =
+        "  gpumat transpose A.h5 -o At.h5\n"
+        "  gpumat transpose A.h5:/run1/A -o At.mtx --level padded --log runs.jsonl\n"
+        "  zcat A.mtx.gz | gpumat transpose - -o - | head",
+    .verify_example = "gpumat verify transpose A.h5 At.h5 --json",
+    .roles = transpose::kRoles,
+    .settings = transpose::kSettings,
+    .extents = 2,
+    .size_example = "1000x3000",
+    .bench_size = "4096",
+    .rate = Rate::bandwidth,
+    .yardstick = "copy",
+    .keeps_attributes = true,
+    .fit = transpose::fit,
+    .input = transpose::input,
+    .result = transpose::result,
+    .bytes = transpose::bytes,
+    .part = transpose::part,
+    .levels = transpose::levels,
+    .preference = transpose::preference,
+    .tunable = &transpose::kTunable};
+
+}  // namespace gpumat

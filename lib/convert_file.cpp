@@ -1,0 +1,60 @@
+#include "lib/convert_file.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "lib/stopwatch.hpp"
+#include "lib/stored_copy.hpp"
+
+namespace gpumat {
+namespace {
+
+std::vector<std::string> files_behind(const formats::Reader& reader) {
+    const std::string& path = reader.header().source.path;
+    std::vector<std::string> files = {path == "-" ? "/dev/stdin" : path};
+    std::ranges::copy(reader.other_files(), std::back_inserter(files));
+    return files;
+}
+
+BlockSource source_of(formats::Reader& reader) {
+    const formats::Header& header = reader.header();
+    const bool stream = formats::is_stream(header.source.path);
+    return {.shape = header.shape,
+            .type = header.type,
+            .grain = stream && header.rereads ? header.shape : header.grain,
+            .rereads = header.rereads,
+            .in_order = stream,
+            .bytes = reader.open_bytes() + reader.working_bytes(),
+            .fill = [&reader](const Block& block, const MutableMatrixView& out) { reader.read(block, out); }};
+}
+
+}  // namespace
+
+void convert_file(const ConvertOptions& options, FileRecord& record, const Tell& say) {
+    const Stopwatch watch;
+    const auto reader = formats::open_reader(options.input, options.read);
+    const formats::Header& header = reader->header();
+    record.inputs.push_back(recorded_matrix(header));
+    DestinationRequest request = options.destination;
+    if (!header.source.dataset.empty()) request.default_dataset = header.source.dataset;
+    Destination destination(std::move(request));
+    formats::WriteOptions how = options.write;
+    if (destination.format().has_datasets) {
+        how.attributes_of = reader.get();
+        how.attributes = {{"gpumat_version", record.version},
+                          {"gpumat_operation", record.op},
+                          {"gpumat_input_a", to_string(header.source)}};
+    }
+    destination.open(files_behind(*reader), header.shape, header.type, how, OutputPurpose::write, say);
+    const StoredCopy copy =
+        write_blocks(source_of(*reader), destination, how, options.read.memory_limit, say);
+    // Block by block, what was read is what was written; its hash is that of both where no type was asked
+    // for.
+    record.inputs.front().hash = copy.output.hash;
+    record.output = copy.output;
+    record.read_ms = copy.fill_ms;
+    record.write_ms = copy.write_ms;
+    record.total_ms = watch.elapsed_ms();
+}
+
+}  // namespace gpumat

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "lib/destination.hpp"
+#include "lib/file_record.hpp"
+
+namespace gpumat {
+
+struct ConvertOptions {
+    formats::Reference input;
+    formats::ReadOptions read;  ///< with the type to convert to, threads and memory limit
+    DestinationRequest destination;
+    formats::WriteOptions write;  ///< with the threads
+};
+
+/// Reads a stored matrix and writes it in another format, type or layout, block by block. The elements keep
+/// their exact values unless a type is asked for; the attributes of an HDF5 dataset are kept. `record` is
+/// filled on the way. Throws Error{usage, input, output, memory, closed_pipe}.
+void convert_file(const ConvertOptions& options, FileRecord& record, const Tell& say);
+
+}  // namespace gpumat

@@ -1,0 +1,44 @@
+#include "lib/file_record.hpp"
+
+namespace gpumat {
+namespace {
+
+nlohmann::ordered_json or_null(const std::optional<double>& value) {
+    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
+}  // namespace
+
+FileRecord start_file_record(const std::string& op, const std::string& command_line) {
+    const RunRecord now = start_record();
+    FileRecord record;
+    record.op = op;
+    record.time = now.time;
+    record.command_line = command_line;
+    record.version = now.version;
+    record.host = now.host;
+    return record;
+}
+
+nlohmann::ordered_json to_json(const FileRecord& record) {
+    nlohmann::ordered_json json = {{"schema", "gpumat." + record.op + "/1"},
+                                   {"time", record.time},
+                                   {"command_line", record.command_line},
+                                   {"version", record.version},
+                                   {"host", record.host},
+                                   {"op", record.op}};
+    json.update(record.asked);
+    json["inputs"] = nlohmann::ordered_json::array();
+    for (const RecordedMatrix& input : record.inputs) json["inputs"].push_back(to_json(input));
+    json["output"] = record.output ? to_json(*record.output) : nlohmann::ordered_json();
+    json["stages_ms"] = {{"read", or_null(record.read_ms)},
+                         {"write", or_null(record.write_ms)},
+                         {"total", or_null(record.total_ms)}};
+    json["error"] = record.error.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(record.error);
+    json["exit_code"] = record.exit_code;
+    // Paths may hold any bytes, JSON only UTF-8.
+    return nlohmann::ordered_json::parse(
+        json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+}  // namespace gpumat

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/record.hpp"
+
+namespace gpumat {
+
+/// What a command made that writes a matrix without computing one: `gpumat.generate/1`, `gpumat.convert/1`.
+/// Filled while the command goes on, as a RunRecord is.
+struct FileRecord {
+    std::string op;  ///< "generate", "convert"
+    std::string time;
+    std::string command_line;
+    std::string version;
+    std::string host;
+    nlohmann::ordered_json asked = nlohmann::ordered_json::object();  ///< what only this command has
+    std::vector<RecordedMatrix> inputs;
+    std::optional<RecordedMatrix> output;
+    std::optional<double> read_ms;   ///< reading or making the blocks
+    std::optional<double> write_ms;  ///< beside it
+    std::optional<double> total_ms;
+    std::string error;
+    int exit_code = 0;
+};
+
+/// A record of now and here.
+FileRecord start_file_record(const std::string& op, const std::string& command_line);
+
+nlohmann::ordered_json to_json(const FileRecord& record);
+
+}  // namespace gpumat

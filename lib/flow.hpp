@@ -1,0 +1,64 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "formats/format.hpp"
+#include "lib/executor.hpp"
+#include "lib/options.hpp"
+#include "lib/plan.hpp"
+#include "lib/stage.hpp"
+
+namespace gpumat {
+
+/// What a flow gave and how long its stages took.
+struct FlowResult {
+    std::string level;               ///< as the level itself named it
+    std::vector<double> samples_ms;  ///< one for each repeat, without warm-ups; of all parts together
+    double copy_bandwidth_gbps =
+        0;  ///< GPU: a device-to-device copy of the result, read plus written; 0 if unknown
+    std::vector<std::pair<std::string, std::string>> details;
+    std::uint64_t workspace_bytes = 0;  ///< of the device, which the level took beside the operands
+    Verification verification;
+    std::vector<std::string> input_hashes;  ///< in the order of the plan's inputs; empty of one not read
+    std::string output_hash;                ///< empty where nothing is written
+    Matrix only_element;                    ///< a result of one element; else empty
+    std::vector<StageTime> stages;          ///< those that ran, in the order of the flow
+    bool written = false;                   ///< all elements, and the file completed
+
+    [[nodiscard]] bool wrong() const { return verification.failed(); }
+};
+
+/// Where the result goes.
+struct Outlet {
+    /// Makes the writer; null where nothing is written. Called at the start, beside reading.
+    std::function<std::unique_ptr<formats::Writer>()> open;
+    /// The writer has a child, which is made while there is one thread alone, and ends with that thread.
+    bool has_child = false;
+    /// Completes what the writer was given all elements of; the result says where it comes from.
+    std::function<void(formats::Writer&, const FlowResult&)> complete;
+    formats::BlockOrder order = formats::BlockOrder::any;
+    std::int64_t chunk_rows = 1;  ///< panels of whole multiples are written at the least cost
+    /// Nobody sees what was written before the run is done: a panel need not wait until all are verified.
+    bool hidden = false;
+};
+
+/// Reads, computes, verifies and writes the parts of a plan, in stages that work at the same time:
+///
+///     read + hash → to the device → kernel → from the device → verify + hash → write
+///
+/// The level runs `warmup` + `repeat` times on each part. On a GPU the samples are times between device
+/// events; on the CPU, of a steady clock. The result starts out as bytes of 0xff (NaN in every floating
+/// type), so that an element that a level leaves unwritten cannot pass for a number.
+///
+/// In place, the result starts out as the input, and each run turns the matrix back: where `warmup` +
+/// `repeat` is even, one more run follows that is no sample.
+///
+/// Where verification fails nothing more is written, unless `keep_failed`. Throws Error.
+FlowResult flow(Plan& plan, const RunOptions& options, const Catalog& catalog, const Outlet& outlet,
+                const Tell& say);
+
+}  // namespace gpumat

@@ -1,0 +1,47 @@
+#include "lib/generate_file.hpp"
+
+#include "lib/stopwatch.hpp"
+#include "lib/stored_copy.hpp"
+
+namespace gpumat {
+namespace {
+
+/// As attributes of the dataset, or comments of the file.
+std::vector<std::pair<std::string, std::string>> origin_of(const GeneratedMatrix& matrix,
+                                                           const FileRecord& record) {
+    std::vector<std::pair<std::string, std::string>> attributes = {
+        {"gpumat_version", record.version},
+        {"gpumat_operation", record.op},
+        {"gpumat_kind", matrix.kind},
+        {"gpumat_seed", std::to_string(matrix.seed)},
+    };
+    for (const auto& [name, value] : matrix.parameters) attributes.emplace_back("gpumat_" + name, value);
+    return attributes;
+}
+
+}  // namespace
+
+void generate_file(const GenerateOptions& options, FileRecord& record, const Tell& say) {
+    const Stopwatch watch;
+    const GeneratedMatrix& matrix = options.matrix;
+    nlohmann::ordered_json parameters = nlohmann::ordered_json::object();
+    for (const auto& [name, value] : matrix.parameters) parameters[name] = value;
+    record.asked = {{"kind", matrix.kind}, {"seed", matrix.seed}, {"parameters", parameters}};
+    const Generator generator(matrix);
+    Destination destination(options.destination);
+    formats::WriteOptions how = options.write;
+    if (destination.format().has_datasets) how.attributes = origin_of(matrix, record);
+    destination.open({}, matrix.shape, matrix.type, how, OutputPurpose::write, say);
+    const BlockSource source = {.shape = matrix.shape,
+                                .type = matrix.type,
+                                .fill = [&](const Block& block, const MutableMatrixView& out) {
+                                    generator.fill(block, out, how.threads);
+                                }};
+    const StoredCopy copy = write_blocks(source, destination, how, options.memory_limit, say);
+    record.output = copy.output;
+    record.read_ms = copy.fill_ms;
+    record.write_ms = copy.write_ms;
+    record.total_ms = watch.elapsed_ms();
+}
+
+}  // namespace gpumat

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "lib/destination.hpp"
+#include "lib/file_record.hpp"
+#include "lib/generate.hpp"
+
+namespace gpumat {
+
+struct GenerateOptions {
+    GeneratedMatrix matrix;
+    DestinationRequest destination;
+    formats::WriteOptions write;  ///< with the threads
+    std::optional<std::uint64_t> memory_limit{};
+};
+
+/// Generates a matrix into a file or standard output, block by block: it may be larger than memory. `record`
+/// is filled on the way. Throws Error{usage, output, memory, closed_pipe}.
+void generate_file(const GenerateOptions& options, FileRecord& record, const Tell& say);
+
+}  // namespace gpumat

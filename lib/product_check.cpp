@@ -1,0 +1,422 @@
+#include "lib/product_check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "lib/elements.hpp"
+#include "lib/freivalds.hpp"
+#include "lib/row_check.hpp"
+
+namespace gpumat {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr auto kRounds = static_cast<std::size_t>(kFreivaldsRounds);
+
+/// Rows that are kept because they stand out the most, and those of them that are always computed again.
+constexpr std::size_t kKeptRows = 8;
+constexpr std::size_t kAlwaysRecomputed = 2;
+
+/// A row stands out where the energy of its residual, relative to what is expected, is more than so many
+/// times the median of all rows. For 16 normal numbers the probability is 3e−7.
+constexpr double kStandsOut = 4;
+
+/// A row whose residual is so much larger than expected in any case counts as wrong in a result that failed.
+constexpr double kSurelyWrong = 9;
+
+/// Rows computed again at random: for as many operations as a millisecond or so of a level takes.
+constexpr double kSampleFlops = 0x1p30;
+constexpr double kLeastSample = 2;
+constexpr double kMostSample = 16;
+
+/// Counts positive numbers by their size, in a quarter of an octave, for their median.
+class Histogram {
+  public:
+    void add(double value) {
+        ++count_;
+        if (value > 0) ++bins_[index(value)];
+    }
+
+    /// The upper end of the median's bin; 0 where half of the numbers are 0.
+    [[nodiscard]] double median() const {
+        std::int64_t above = 0;
+        for (std::size_t i = bins_.size(); i-- > 0;) {
+            above += bins_[i];
+            if (2 * above >= count_ && above > 0)
+                return std::exp2((static_cast<double>(i) + 1) / 4 - kLowest);
+        }
+        return 0;
+    }
+
+  private:
+    static constexpr double kLowest =
+        512;  // 2^−512 and less fall into the first bin, 2^512 and more into the last
+
+    static std::size_t index(double value) {
+        const double place = std::floor(4 * (std::log2(value) + kLowest));
+        return static_cast<std::size_t>(std::clamp(place, 0.0, static_cast<double>(kBins - 1)));
+    }
+
+    static constexpr std::size_t kBins = 4096;
+    std::array<std::int64_t, kBins> bins_{};
+    std::int64_t count_ = 0;
+};
+
+/// Copies of rows of C.
+struct KeptRow {
+    std::int64_t row;
+    double ratio;
+    std::vector<std::byte> elements;
+};
+
+/// Rows to compute again: the first, the last, and others at random. In order.
+std::vector<std::int64_t> sample(const Problem& p, std::uint64_t seed) {
+    const double flops_of_row = std::max(1.0, p.flops()) / static_cast<double>(p.m);
+    const auto most =
+        static_cast<std::size_t>(std::clamp(kSampleFlops / flops_of_row, kLeastSample, kMostSample));
+    std::mt19937_64 random(~seed);
+    std::vector<std::int64_t> rows = {0, p.m - 1};
+    while (rows.size() < most)
+        rows.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(p.m)));
+    std::sort(rows.begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    return rows;
+}
+
+}  // namespace
+
+/// What checks of integers and of other types have in common: which rows are kept and computed again.
+class ProductCheck::Rows {
+  public:
+    Rows(const Problem& problem, const Operands& inputs, const VerifyOptions& options)
+        : problem_(problem),
+          inputs_(inputs),
+          threads_(options.threads),
+          check_(problem_, inputs, options),
+          sample_(sample(problem_, options.seed)) {}
+    Rows(const Rows&) = delete;
+    Rows& operator=(const Rows&) = delete;
+    virtual ~Rows() = default;
+
+    virtual void expect(std::int64_t first, std::int64_t count) = 0;
+    virtual void take(std::int64_t first, const Operand& panel) = 0;
+    virtual Verification finish() = 0;
+
+  protected:
+    [[nodiscard]] const Problem& problem() const { return problem_; }
+    [[nodiscard]] const Operands& inputs() const { return inputs_; }
+    [[nodiscard]] int threads() const { return threads_; }
+    [[nodiscard]] const RowCheck& check() const { return check_; }
+    [[nodiscard]] const std::vector<KeptRow>& standing_out() const { return top_; }
+
+    /// Keeps the rows of a panel that are in the sample.
+    void keep_sample(std::int64_t first, const Operand& panel) {
+        for (auto row = std::lower_bound(sample_.begin(), sample_.end(), first);
+             row != sample_.end() && *row < first + panel.rows; ++row)
+            kept_.push_back(copy(*row, 0, first, panel));
+    }
+
+    /// Keeps a row where it stands out more than others that are kept.
+    void keep_if_standing_out(std::int64_t row, double ratio, std::int64_t first, const Operand& panel) {
+        if (top_.size() == kKeptRows && ratio <= top_.back().ratio) return;
+        if (top_.size() == kKeptRows) top_.pop_back();
+        const auto place =
+            std::find_if(top_.begin(), top_.end(), [&](const KeptRow& x) { return x.ratio < ratio; });
+        top_.insert(place, copy(row, ratio, first, panel));
+    }
+
+    /// Compares rows at once.
+    void check_now(const std::vector<std::int64_t>& numbers, std::int64_t first, const Operand& panel) {
+        std::vector<ResultRow> list;
+        for (const std::int64_t row : numbers)
+            list.push_back({row, row_of(problem_.type, panel, row - first)});
+        compare(list);
+    }
+
+    /// Compares the sample, and of the rows that stand out the first ones.
+    void check_kept(std::size_t standing_out) {
+        std::vector<ResultRow> list;
+        for (const KeptRow& row : kept_) list.push_back({row.row, row.elements.data()});
+        for (std::size_t i = 0; i < std::min(standing_out, top_.size()); ++i) {
+            const bool sampled = std::binary_search(sample_.begin(), sample_.end(), top_[i].row);
+            if (!sampled) list.push_back({top_[i].row, top_[i].elements.data()});
+        }
+        compare(list);
+        too_coarse_ = check_.too_coarse(list, found_, note_);
+    }
+
+    [[nodiscard]] const Findings& found() const { return found_; }
+
+    /// The report; `mismatches` are the rows that the residuals give away.
+    [[nodiscard]] Verification report(std::int64_t mismatches) const {
+        Verification result = verification_of("freivalds", found_);
+        const bool failed = wrong_rows_ > 0 || too_coarse_ || (is_integer(problem_.type) && mismatches > 0);
+        result.verdict = failed ? "failed" : "passed";
+        result.mismatches = failed ? std::max(mismatches, wrong_rows_) : 0;
+        result.rows_recomputed = recomputed_;
+        result.note = note_;
+        return result;
+    }
+
+  private:
+    [[nodiscard]] KeptRow copy(std::int64_t row, double ratio, std::int64_t first,
+                               const Operand& panel) const {
+        const std::byte* from = row_of(problem_.type, panel, row - first);
+        return {row, ratio, {from, from + static_cast<std::size_t>(problem_.n) * size_of(problem_.type)}};
+    }
+
+    void compare(std::span<const ResultRow> rows) {
+        std::vector<char> wrong(rows.size());
+        found_.merge(check_.check(rows, wrong));
+        wrong_rows_ += std::count(wrong.begin(), wrong.end(), 1);
+        recomputed_ += std::ssize(rows);
+    }
+
+    const Problem& problem_;
+    Operands inputs_;
+    int threads_;
+    RowCheck check_;
+    std::vector<std::int64_t> sample_;
+    std::vector<KeptRow> kept_;
+    std::vector<KeptRow> top_;  // by falling ratio
+    Findings found_;
+    std::int64_t wrong_rows_ = 0;
+    std::int64_t recomputed_ = 0;
+    bool too_coarse_ = false;
+    std::string note_;
+};
+
+namespace {
+
+/// Floating-point and complex types.
+class FloatRows final : public ProductCheck::Rows {
+  public:
+    FloatRows(const Problem& p, const Operands& inputs, const VerifyOptions& options)
+        : Rows(p, inputs, options),
+          scalars_(p),
+          x_(random_signs(p.n, options.seed)),
+          b_x_(times(rows_of_b(p, inputs), x_, Squares::plain, options.threads)) {}
+
+    void expect(std::int64_t first, std::int64_t count) override {
+        const Problem& p = problem();
+        SignProducts right = times(rows_of_a(p, inputs(), first, count), b_x_, Squares::weighted, threads());
+        const SignProducts added =
+            p.beta.is_zero(p.type) ? SignProducts(count, is_complex(p.type))
+                                   : times(rows_of_panel(p.type, rows_of(p.type, inputs().d, first, count)),
+                                           x_, Squares::none, threads());
+        for (std::size_t at = 0; at < right.re.size(); ++at) {
+            const auto value = scalars_.alpha * at_of(right, at) + scalars_.beta * at_of(added, at);
+            right.re[at] = value.real();
+            if (!right.im.empty()) right.im[at] = value.imag();
+        }
+        expected_[first] = std::move(right);
+    }
+
+    void take(std::int64_t first, const Operand& panel) override {
+        const std::int64_t count = panel.rows;
+        const auto found = expected_.find(first);
+        if (found == expected_.end() || std::ssize(found->second.squares) != count) expect(first, count);
+        const SignProducts right = std::move(expected_[first]);
+        expected_.erase(first);
+        const SignProducts left = times(rows_of_panel(problem().type, panel), x_, Squares::none, threads());
+        std::vector<std::int64_t> unjudged;
+        for (std::int64_t i = 0; i < count; ++i) {
+            if (!judge(left, right, i, first, panel)) unjudged.push_back(first + i);
+        }
+        unjudged_ += std::ssize(unjudged);
+        if (!unjudged.empty()) check_now(unjudged, first, panel);
+        keep_sample(first, panel);
+    }
+
+    Verification finish() override {
+        const double median = ratios_.median();
+        const auto& rows = standing_out();
+        const auto standing = static_cast<std::size_t>(std::count_if(
+            rows.begin(), rows.end(), [&](const KeptRow& row) { return row.ratio > kStandsOut * median; }));
+        check_kept(std::max(standing, kAlwaysRecomputed));
+        // Where more rows stand out than are kept, only one that stands out more than these was noticed.
+        const double limit =
+            standing == kKeptRows ? std::max(kStandsOut * median, rows.back().ratio) : kStandsOut * median;
+        Verification result = report(surely_wrong_);
+        note_measures(result, limit);
+        if (unjudged_ > 0 && result.note.empty()) {
+            result.note = std::to_string(unjudged_) +
+                          " rows overflow or hold values that are not finite; they were checked in full";
+        }
+        return result;
+    }
+
+  private:
+    static std::complex<double> at_of(const SignProducts& products, std::size_t at) {
+        return {products.re[at], products.im.empty() ? 0.0 : products.im[at]};
+    }
+
+    /// The residual of row first + i; false where it cannot be judged.
+    bool judge(const SignProducts& left, const SignProducts& right, std::int64_t i, std::int64_t first,
+               const Operand& panel) {
+        double energy = 0;
+        double values = 0;
+        for (std::size_t r = 0; r < kRounds; ++r) {
+            const std::size_t at = static_cast<std::size_t>(i) * kRounds + r;
+            energy += std::norm(at_of(left, at) - at_of(right, at));
+            values += std::norm(at_of(right, at));
+        }
+        values /= kFreivaldsRounds;  // an estimate of Σ|c|² over the row, for the signs are independent
+        const double expected = expected_energy(values, right.squares[static_cast<std::size_t>(i)]);
+        if (energy == 0) {
+            all_values_ += values;
+            ratios_.add(0);
+            return std::isfinite(values);
+        }
+        constexpr double kSmallest = std::numeric_limits<double>::min() * 0x1p60;
+        if (!std::isfinite(energy) || !std::isfinite(expected) || expected < kSmallest) return false;
+        const double ratio = energy / expected;
+        ratios_.add(ratio);
+        all_values_ += values;
+        largest_expected_ = std::max(largest_expected_, expected);
+        if (ratio > kSurelyWrong) ++surely_wrong_;
+        keep_if_standing_out(first + i, ratio, first, panel);
+        return true;
+    }
+
+    /// What rounding makes of a row's residual: Σ over the rounds and, with independent signs, over the row
+    /// of the squares of the elements' expected errors. `squares` is Σ_k |a_ik|²·Σ_j |b_kj|².
+    [[nodiscard]] double expected_energy(double values, double squares) const {
+        const Rounding& rounding = check().bound().rounding();
+        const double k = scalars_.steps;
+        const double u = rounding.sum_roundoff;
+        const double alpha = std::norm(scalars_.alpha);
+        const double operands = 2 * rounding.operand_roundoff * rounding.operand_roundoff * alpha * squares;
+        const double sums = u * u * ((k / 3 + 4) * values + alpha * (k / 6 + 1) * squares);
+        const double stored = rounding.output_roundoff * rounding.output_roundoff * values;
+        const double evaluation = 0x1p-106 * (k + static_cast<double>(problem().n)) / 64 * values;
+        return kFreivaldsRounds * (sums + stored + operands + evaluation);
+    }
+
+    void note_measures(Verification& result, double limit) const {
+        const double elements = static_cast<double>(problem().m) * static_cast<double>(problem().n);
+        const double mean = std::sqrt(all_values_ / elements);
+        // An error e changes the residuals by e in each round: a norm of 4e, which must stand out from noise
+        // of at most the limit, and raise it beyond the limit.
+        const double of_row = std::sqrt(limit * largest_expected_) / 2;
+        const double absolute = std::max(of_row, found().tolerance);
+        result.detects = Detects{absolute, mean > 0 ? absolute / mean : kInfinity};
+        const double roundoff = check().bound().rounding().stored_roundoff();
+        if (found().value_squares > 0)
+            result.rms_error = std::sqrt(found().error_squares / found().value_squares) / roundoff;
+    }
+
+    ReferenceScalars scalars_;
+    SignProducts x_;
+    SignProducts b_x_;
+    std::map<std::int64_t, SignProducts> expected_;  // by first row
+    Histogram ratios_;
+    double all_values_ = 0;
+    double largest_expected_ = 0;
+    std::int64_t surely_wrong_ = 0;
+    std::int64_t unjudged_ = 0;
+};
+
+/// Integers, exactly.
+class IntegerRows final : public ProductCheck::Rows {
+  public:
+    IntegerRows(const Problem& p, const Operands& inputs, const VerifyOptions& options)
+        : Rows(p, inputs, options),
+          x_(random_integers(p.n, options.seed)),
+          b_x_(times(rows_of_b(p, inputs), x_, options.threads)) {}
+
+    void expect(std::int64_t first, std::int64_t count) override {
+        const Problem& p = problem();
+        IntegerProducts right = times(rows_of_a(p, inputs(), first, count), b_x_, threads());
+        const auto alpha = static_cast<std::uint64_t>(p.alpha.integer);
+        const auto beta = static_cast<std::uint64_t>(p.beta.integer);
+        for (std::uint64_t& value : right) value *= alpha;
+        if (!p.beta.is_zero(p.type)) {
+            const IntegerProducts added =
+                times(rows_of_panel(p.type, rows_of(p.type, inputs().d, first, count)), x_, threads());
+            for (std::size_t at = 0; at < right.size(); ++at) right[at] += beta * added[at];
+        }
+        expected_[first] = std::move(right);
+    }
+
+    void take(std::int64_t first, const Operand& panel) override {
+        const std::int64_t count = panel.rows;
+        const auto found = expected_.find(first);
+        if (found == expected_.end() || found->second.size() != static_cast<std::size_t>(count) * kRounds)
+            expect(first, count);
+        const IntegerProducts right = std::move(expected_[first]);
+        expected_.erase(first);
+        const IntegerProducts left = times(rows_of_panel(problem().type, panel), x_, threads());
+        const int unused_bits = 64 - 8 * static_cast<int>(size_of(problem().type));
+        for (std::int64_t i = 0; i < count; ++i) {
+            const auto begin = static_cast<std::size_t>(i) * kRounds;
+            const bool differs =
+                std::mismatch(left.begin() + static_cast<std::ptrdiff_t>(begin),
+                              left.begin() + static_cast<std::ptrdiff_t>(begin + kRounds),
+                              right.begin() + static_cast<std::ptrdiff_t>(begin),
+                              [&](std::uint64_t x, std::uint64_t y) { return (x - y) << unused_bits == 0; })
+                    .first != left.begin() + static_cast<std::ptrdiff_t>(begin + kRounds);
+            if (!differs) continue;
+            ++wrong_;
+            keep_if_standing_out(first + i, kInfinity, first, panel);
+        }
+        keep_sample(first, panel);
+    }
+
+    Verification finish() override {
+        check_kept(kKeptRows);
+        return report(wrong_);
+    }
+
+  private:
+    IntegerProducts x_;
+    IntegerProducts b_x_;
+    std::map<std::int64_t, IntegerProducts> expected_;
+    std::int64_t wrong_ = 0;
+};
+
+std::unique_ptr<ProductCheck::Rows> make_rows(const Problem& p, const Operands& inputs,
+                                              const VerifyOptions& options) {
+    if (is_integer(p.type)) return std::make_unique<IntegerRows>(p, inputs, options);
+    return std::make_unique<FloatRows>(p, inputs, options);
+}
+
+}  // namespace
+
+ProductCheck::ProductCheck(const Problem& problem, const Operands& inputs, const VerifyOptions& options)
+    : problem_(as_read(problem)), rows_(make_rows(problem_, inputs, options)) {}
+
+ProductCheck::~ProductCheck() = default;
+
+void ProductCheck::expect(std::int64_t first, std::int64_t count) {
+    rows_->expect(first, count);
+}
+
+void ProductCheck::take(std::int64_t first, const Operand& panel) {
+    rows_->take(first, panel);
+}
+
+Verification ProductCheck::finish() {
+    return rows_->finish();
+}
+
+std::uint64_t product_check_bytes(const Problem& problem, std::int64_t rows) {
+    // In double, and not beyond what sums can take, for the extents may be anything. X has real numbers, the
+    // other products two a round for complex elements, and a sum of squares.
+    constexpr double kX = kFreivaldsRounds * sizeof(double);
+    constexpr double kProduct = 2 * kX + sizeof(double);
+    const auto n = static_cast<double>(problem.n);
+    const double products =
+        n * kX +
+        (static_cast<double>(problem.k) + 3 * static_cast<double>(std::min(problem.m, rows))) * kProduct;
+    const double kept = (kMostSample + kKeptRows) * n * static_cast<double>(size_of(problem.type));
+    return static_cast<std::uint64_t>(std::min(products + kept, 0x1p62));
+}
+
+}  // namespace gpumat

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/problem.hpp"
+#include "lib/verify.hpp"
+
+namespace gpumat {
+
+/// Freivalds' randomized check of a multiply: C·X against α·op(A)·(op(B)·X) + β·D·X, row by row, for an n ×
+/// kFreivaldsRounds matrix X of random numbers. It costs about kFreivaldsRounds operations an element of A,
+/// B, C and D, instead of 2·M·N·K. Rows that stand out by their residuals, and some at random, are kept and
+/// in the end computed again; these, element by element, decide. lib/README.md derives what it detects.
+///
+/// What needs only the inputs can run while C is computed, and C may come in panels of rows:
+///
+///     ProductCheck check(problem, inputs, options);   // reads B
+///     check.expect(first, count);                     // reads those rows of A and D; as often as wanted
+///     check.take(first, panel);                       // once for each panel of C, in any order
+///     const Verification result = check.finish();     // computes some rows again
+///
+/// `check.take` calls `expect` where that was not done for the same rows. A check is used by one thread at a
+/// time. All functions throw Error{memory} where the work space cannot be had.
+class ProductCheck {
+  public:
+    class Rows;
+
+    /// A, B and D must stay as they are until `finish`; `inputs.c` is not used.
+    ProductCheck(const Problem& problem, const Operands& inputs, const VerifyOptions& options);
+    ProductCheck(const ProductCheck&) = delete;
+    ProductCheck& operator=(const ProductCheck&) = delete;
+    ~ProductCheck();
+
+    /// The inputs' part for rows [first, first + count) of C. Keeps some 16 numbers for each row until
+    /// `take`.
+    void expect(std::int64_t first, std::int64_t count);
+
+    /// Takes rows of C, from row `first` on. They are not needed afterwards.
+    void take(std::int64_t first, const Operand& panel);
+
+    /// After all rows.
+    [[nodiscard]] Verification finish();
+
+  private:
+    Problem problem_;  // before rows_, which refers to it
+    std::unique_ptr<Rows> rows_;
+};
+
+/// The work space in bytes of a check that takes `rows` rows of C at a time.
+std::uint64_t product_check_bytes(const Problem& problem, std::int64_t rows);
+
+}  // namespace gpumat

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/problem.hpp"
+#include "lib/verify.hpp"
+
+namespace gpumat {
+
+/// The check of one result, which may come in panels of rows while others are computed or written.
+class ResultCheck {
+  public:
+    virtual ~ResultCheck() = default;
+    ResultCheck() = default;
+    ResultCheck(const ResultCheck&) = delete;
+    ResultCheck& operator=(const ResultCheck&) = delete;
+
+    /// Whether the result may come in panels; else it must come whole.
+    [[nodiscard]] virtual bool takes_panels() const = 0;
+
+    /// What needs only the inputs. Panels of so many rows will follow.
+    virtual void prepare(std::int64_t /*panel_rows*/) {}
+
+    /// Rows of the result from `first` on, in host memory; in any order. Not needed afterwards.
+    virtual void take(std::int64_t first, const Operand& panel) = 0;
+
+    /// After all rows.
+    [[nodiscard]] virtual Verification finish() = 0;
+};
+
+/// Checks of the operations whose results may come in panels; the inputs must stay until the end. Null where
+/// the mode needs the result whole.
+std::unique_ptr<ResultCheck> check_transpose_panels(const Problem& problem, const Operands& inputs,
+                                                    const VerifyOptions& how);
+std::unique_ptr<ResultCheck> check_multiply_panels(const Problem& problem, const Operands& inputs,
+                                                   const VerifyOptions& how);
+
+/// Adds what was found in a part of the result, whose first element has this place, to what was found in
+/// others. The worst element of all is kept, of equal ones the first.
+void merge_part(Verification& all, Verification part, std::int64_t row, std::int64_t col);
+
+}  // namespace gpumat

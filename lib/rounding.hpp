@@ -1,0 +1,58 @@
+#pragma once
+
+#include "kernels/level.hpp"
+
+namespace gpumat {
+
+/// How a level rounds, from which follows how far its results may be from the exact ones. The order of its
+/// additions is not part of it: the checks hold for any.
+struct Rounding {
+    double operand_roundoff = 0;  ///< of a factor before it is multiplied (2^−11 for TF32); 0: taken as it is
+    double sum_roundoff = 0;      ///< of products and sums: 2^−24 for f32
+    bool sums_are_cut = false;    ///< sums may be rounded towards zero, as tensor cores do
+    double output_roundoff = 0;  ///< of a conversion when an element is stored; 0: stored as summed
+
+    /// Of a level that computes so for elements of a floating-point or complex type. Products in a coarser
+    /// type than the sums' count as factors of that type. Tensor cores cut sums in f32.
+    static Rounding of(Type element, const Arithmetic& arithmetic) {
+        const double product = roundoff(arithmetic.products);
+        const double sum = roundoff(arithmetic.sums);
+        const double stored = roundoff(element);
+        return {.operand_roundoff = product > sum ? product : 0,
+                .sum_roundoff = sum,
+                .sums_are_cut = arithmetic.units == Units::tensor && sum == roundoff(Type::f32),
+                .output_roundoff = stored > sum ? stored : 0};
+    }
+
+    /// Where the level is not known: plain arithmetic, but f16 and bf16 may be summed by tensor cores.
+    static Rounding of(Type element) {
+        Arithmetic arithmetic = plain_arithmetic(element);
+        if (roundoff(element) > roundoff(arithmetic.sums)) arithmetic.units = Units::tensor;
+        return of(element, arithmetic);
+    }
+
+    /// The unit roundoff of a type or, where it is complex, of its parts; 0 of an integer.
+    static constexpr double roundoff(Type type) {
+        switch (type) {
+            case Type::f16:
+                return 0x1p-11;
+            case Type::bf16:
+                return 0x1p-8;
+            case Type::f32:
+            case Type::c64:
+                return 0x1p-24;
+            case Type::f64:
+            case Type::c128:
+                return 0x1p-53;
+            default:
+                return 0;
+        }
+    }
+
+    /// The roundoff of a stored element.
+    [[nodiscard]] constexpr double stored_roundoff() const {
+        return output_roundoff > sum_roundoff ? output_roundoff : sum_roundoff;
+    }
+};
+
+}  // namespace gpumat

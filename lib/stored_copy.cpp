@@ -1,0 +1,137 @@
+#include "lib/stored_copy.hpp"
+
+#include <algorithm>
+#include <array>
+#include <future>
+
+#include "lib/blocks.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/memory.hpp"
+#include "lib/stopwatch.hpp"
+#include "lib/streamed_hash.hpp"
+
+namespace gpumat {
+namespace {
+
+constexpr std::uint64_t kBlockBytes = std::uint64_t{16} << 20;        ///< small enough for the caches
+constexpr std::uint64_t kLargeBlockBytes = std::uint64_t{128} << 20;  ///< where grains do not fit together
+constexpr int kBuffers = 2;
+
+/// What the writer cannot do without.
+Shape required_grain(const formats::Writer& writer, const Shape& whole) {
+    switch (writer.order()) {
+        case formats::BlockOrder::row_panels:
+            return {1, whole.cols};
+        case formats::BlockOrder::column_panels:
+            return {whole.rows, 1};
+        case formats::BlockOrder::any:
+            break;
+    }
+    return {1, 1};
+}
+
+/// The blocks that serve both sides best within `most` bytes.
+Shape choose_block(const BlockSource& source, const formats::Writer& writer, std::uint64_t most,
+                   const std::string& what) {
+    const Shape& whole = source.shape;
+    const std::uint64_t element = size_of(source.type);
+    const auto joint = [&](const Shape& a, const Shape& b) {
+        return common_grain(clipped_grain(a, whole), clipped_grain(b, whole), whole);
+    };
+    const Shape required = joint(required_grain(writer, whole), source.in_order ? source.grain : Shape{1, 1});
+    const std::uint64_t target = source.rereads ? most : std::min(kBlockBytes, most);
+    const std::array wanted = {joint(joint(required, writer.grain()), source.grain),
+                               joint(required, source.grain), joint(required, writer.grain())};
+    for (const Shape& grain : wanted) {
+        if (block_bytes(grain, element) <= std::min(most, kLargeBlockBytes))
+            return enlarged_grain(grain, whole, element, target);
+    }
+    // One of the two does some of its work more than once: as few blocks as the memory allows.
+    if (block_bytes(required, element) > most) {
+        const std::string least = what + ": the smallest blocks (" + to_string(required) + " elements)";
+        require_memory(block_bytes(required, kBuffers * element), kBuffers * most, least);
+    }
+    return enlarged_grain(required, whole, element, most);
+}
+
+/// Two buffers that take turns.
+class BlockWriting {
+  public:
+    BlockWriting(const BlockSource& source, formats::Writer& writer, const Shape& step, int threads)
+        : source_(source), writer_(writer), threads_(threads), hash_(source.shape, source.type) {
+        for (Buffer& buffer : buffers_) buffer = Buffer(dense_bytes(step, source.type, "a block"));
+    }
+
+    /// Fills a block while the one before it is written.
+    void take(const Block& block) {
+        const MutableMatrixView view{source_.type, block.shape(), block.cols, buffers_[turn_].data()};
+        turn_ = 1 - turn_;
+        const Stopwatch watch;
+        source_.fill(block, view);
+        fill_ms_ += watch.elapsed_ms();
+        finish();
+        writing_ = std::async(threads_ > 1 ? std::launch::async : std::launch::deferred, [this, block, view] {
+            const Stopwatch write_watch;
+            hash_.take(block, view, threads_);
+            writer_.write(block, view);
+            write_ms_ += write_watch.elapsed_ms();
+        });
+    }
+
+    void finish() {
+        if (writing_.valid()) writing_.get();
+    }
+
+    [[nodiscard]] std::string hash() const { return hash_.text(); }
+    [[nodiscard]] double fill_ms() const { return fill_ms_; }
+    [[nodiscard]] double write_ms() const { return write_ms_; }
+
+  private:
+    const BlockSource& source_;
+    formats::Writer& writer_;
+    int threads_;
+    StreamedHash hash_;
+    std::array<Buffer, kBuffers> buffers_;
+    std::size_t turn_ = 0;
+    double fill_ms_ = 0;
+    double write_ms_ = 0;
+    std::future<void> writing_;  ///< goes first: it uses the others
+};
+
+}  // namespace
+
+StoredCopy write_blocks(const BlockSource& source, Destination& destination, const formats::WriteOptions& how,
+                        std::optional<std::uint64_t> memory_limit, const Tell& say) {
+    const formats::Format& format = destination.format();
+    const std::uint64_t beside =
+        source.bytes +
+        (format.writing_bytes == nullptr ? 0 : format.writing_bytes(source.shape, source.type, how));
+    const std::string what = to_string(destination.reference());
+    require_memory(beside, memory_limit, what + ": reading and writing");
+    const std::uint64_t all = memory_limit ? *memory_limit : available_memory_bytes() / 2;
+    formats::WriteOptions writing = how;
+    const std::uint64_t blocks = (all - std::min(all, beside)) / 2;
+    if (memory_limit) writing.memory_limit = *memory_limit - source.bytes - blocks;
+    auto writer = destination.create(source.shape, source.type, writing);
+    for (const std::string& attribute : writer->left_out())
+        tell(say, Severity::warning, "the result does not keep the attribute " + attribute);
+    const Shape step = choose_block(source, *writer, blocks / kBuffers, what);
+    BlockWriting writing_blocks(source, *writer, step, how.threads);
+    for_each_block(source.shape, step, [&](const Block& block) { writing_blocks.take(block); });
+    writing_blocks.finish();
+    const Stopwatch watch;
+    writer->finish();
+    writer.reset();  // its descriptor may not be used after the file has its name
+    destination.commit();
+    return {RecordedMatrix{.path = destination.reference().path,
+                           .dataset = destination.reference().dataset,
+                           .format = std::string(format.name),
+                           .rows = source.shape.rows,
+                           .cols = source.shape.cols,
+                           .type = std::string(name_of(source.type)),
+                           .bytes = dense_bytes(source.shape, source.type, what),
+                           .hash = writing_blocks.hash()},
+            writing_blocks.fill_ms(), writing_blocks.write_ms() + watch.elapsed_ms()};
+}
+
+}  // namespace gpumat

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/destination.hpp"
+#include "lib/messages.hpp"
+#include "lib/record.hpp"
+
+// Matrices that go from where they come from to a file, block by block: neither is ever whole in memory.
+
+namespace gpumat {
+
+/// Where blocks come from.
+struct BlockSource {
+    Shape shape;
+    Type type = Type::f32;
+    Shape grain{1, 1};        ///< as Header::grain
+    bool rereads = false;     ///< as Header::rereads
+    bool in_order = false;    ///< a stream: whole multiples of the grain, in their order, and nothing else
+    std::uint64_t bytes = 0;  ///< of memory that it takes beside the blocks
+    /// Fills a view of the block's shape. Called for one block at a time, beside the writing of another.
+    std::function<void(const Block& block, const MutableMatrixView& out)> fill;
+};
+
+/// What the blocks took and gave.
+struct StoredCopy {
+    RecordedMatrix output;  ///< with its content hash
+    double fill_ms = 0;     ///< both stages overlap
+    double write_ms = 0;
+};
+
+/// Writes a matrix. Two blocks are in memory at a time, one of which is filled while the other is written.
+/// Throws what source and writer throw, and Error{memory} where the smallest blocks pass the limit. The
+/// destination is open, and is committed.
+StoredCopy write_blocks(const BlockSource& source, Destination& destination, const formats::WriteOptions& how,
+                        std::optional<std::uint64_t> memory_limit, const Tell& say);
+
+}  // namespace gpumat

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "kernels/gpu.hpp"
+#include "lib/stage.hpp"
+
+namespace gpumat {
+
+/// Copies between pageable host memory and a device through a few pinned buffers: all threads copy into or
+/// out of one while the device copies another. One thread at a time; beside it the device may compute.
+class Transfer {
+  public:
+    /// Through buffers of `piece_bytes` of this pool.
+    Transfer(Gpu& gpu, Pool<PinnedMemory>& buffers, std::size_t piece_bytes, int threads);
+
+    void upload(void* device, const std::byte* host, std::size_t bytes);
+    void download(std::byte* host, const void* device, std::size_t bytes);
+
+    /// Gives what is on the device to `take`, so many bytes at a time (no more than a buffer has), each in a
+    /// buffer that is free for the next once nobody holds it. The next piece is on its way while one is
+    /// taken.
+    using Take =
+        std::function<void(std::size_t first, std::size_t bytes, std::shared_ptr<PinnedMemory> piece)>;
+    void download_pieces(const void* device, std::size_t bytes, std::size_t piece_bytes, const Take& take);
+
+  private:
+    void copy(std::byte* to, const std::byte* from, std::size_t bytes) const;
+
+    Gpu& gpu_;
+    Pool<PinnedMemory>& buffers_;
+    std::size_t piece_bytes_;
+    int threads_;
+    OwnedStream stream_;
+};
+
+}  // namespace gpumat

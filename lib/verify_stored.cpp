@@ -1,0 +1,132 @@
+#include "lib/verify_stored.hpp"
+
+#include <string_view>
+#include <utility>
+
+#include "formats/registry.hpp"
+#include "lib/core/error.hpp"
+#include "lib/hash.hpp"
+#include "lib/plan.hpp"
+#include "lib/stopwatch.hpp"
+
+namespace gpumat {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void require_result(const formats::Header& found, const Shape& shape, Type type) {
+    if (found.shape == shape && found.type == type) return;
+    throw Error(ErrorCode::not_comparable,
+                "cannot be verified: the result = " + to_string(found.source) + " is " +
+                    to_string(found.shape) + " " + std::string(name_of(found.type)) + ", expected " +
+                    to_string(shape) + " " + std::string(name_of(type)) +
+                    (found.shape == shape ? " (--type reads all as one type)" : ""));
+}
+
+void require_room(const std::vector<PlannedInput>& inputs, formats::Reader& result, const Problem& problem,
+                  std::uint64_t bytes, const StoredResult& asked) {
+    const auto add = [&bytes](const formats::Reader& reader) {
+        const formats::Header& header = reader.header();
+        for (const std::uint64_t more :
+             {std::uint64_t{dense_bytes(header.shape, header.type, to_string(header.source))},
+              reader.open_bytes()})
+            bytes = more > ~bytes ? ~std::uint64_t{0} : bytes + more;
+    };
+    for (const PlannedInput& input : inputs) add(*input.reader);
+    add(result);
+    require_memory(bytes, asked.read.memory_limit,
+                   "verifying a " + std::string(problem.operation->name) + " of " +
+                       to_string(problem.extents()) + " " + std::string(name_of(problem.type)));
+}
+
+/// All matrices in memory at once.
+Verification verify_whole(std::vector<PlannedInput>& inputs, formats::Reader& result,
+                          const StoredResult& asked, const Verifier& verifier, StoredVerification& record) {
+    const Problem& problem = record.problem;
+    require_room(inputs, result, problem, verifier.bytes(problem, asked.how.mode), asked);
+    const Stopwatch watch;
+    const auto read = [&](formats::Reader& reader, RecordedMatrix& recorded) {
+        Matrix matrix = formats::read_whole(reader, {});
+        recorded.hash = content_hash(matrix.view(), asked.how.threads);
+        return matrix;
+    };
+    std::vector<Matrix> matrices;
+    std::vector<const void*> places(asked.inputs.size(), nullptr);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        matrices.push_back(read(*inputs[i].reader, record.inputs[i]));
+        places[inputs[i].role] = matrices.back().data();
+    }
+    Matrix stored = read(result, *record.result);
+    record.stages_ms.read = watch.elapsed_ms();
+    Verification found = verifier.verify(problem, operands_at(problem, places, stored.data()), asked.how);
+    record.stages_ms.verify = watch.elapsed_ms() - *record.stages_ms.read;
+    return found;
+}
+
+}  // namespace
+
+int verify_stored(const StoredResult& asked, const Catalog& catalog, StoredVerification& record) {
+    const Stopwatch total;
+    auto named = asked.inputs;
+    named.emplace_back(asked.result);
+    require_one_standard_input(named);
+    std::vector<PlannedInput> inputs = open_inputs(*asked.operation, asked.inputs, asked.read);
+    for (const PlannedInput& input : inputs) record.inputs.push_back(recorded_matrix(input.header()));
+    record.problem = problem_of_inputs(*asked.operation, inputs, asked.inputs.size(), asked.settings);
+    record.type = name_of(record.problem.type);
+    const Type stored_type = result_type(record.problem);
+    formats::ReadOptions read = asked.read;
+    if (read.type) read.type = stored_type;
+    const auto result = formats::open_reader(asked.result, read);
+    record.result = recorded_matrix(result->header());
+    require_result(result->header(), asked.operation->result(record.problem), stored_type);
+    // What no level computes has no result.
+    (void)catalog.registry().choose(record.problem, {DeviceKind::cpu, asked.how.threads, nullptr});
+    const Verifier& verifier = catalog.verifier(*asked.operation);
+    record.verification =
+        verifier.blockwise != nullptr
+            ? verifier.blockwise(*inputs.front().reader, *result, asked.how, asked.read.memory_limit)
+            : verify_whole(inputs, *result, asked, verifier, record);
+    record.stages_ms.total = total.elapsed_ms();
+    return record.verification.failed() ? static_cast<int>(ErrorCode::differs) : 0;
+}
+
+nlohmann::ordered_json to_json(const StoredVerification& record) {
+    const Problem& problem = record.problem;
+    const auto has = [&](std::string_view setting) {
+        return problem.operation != nullptr && problem.operation->setting(setting) != nullptr;
+    };
+    const bool three = problem.operation != nullptr && problem.operation->extents == 3;
+    const auto scalar = [&](std::string_view setting, const Scalar& value) -> Json {
+        if (!has(setting) || record.type.empty()) return {};
+        if (is_integer(problem.type)) return value.integer;
+        if (is_complex(problem.type)) return Json::array({value.value.real(), value.value.imag()});
+        return value.value.real();
+    };
+    const auto optional = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
+    Json inputs = Json::array();
+    for (const RecordedMatrix& input : record.inputs) inputs.push_back(to_json(input));
+    const Json json = {
+        {"schema", "gpumat.verify/1"},
+        {"op", record.op},
+        {"type", record.type.empty() ? Json() : Json(record.type)},
+        {"shape", {{"m", problem.m}, {"n", problem.n}, {"k", three ? Json(problem.k) : Json()}}},
+        {"transpose_a", has("transpose-a") ? Json(problem.transpose_a) : Json()},
+        {"transpose_b", has("transpose-b") ? Json(problem.transpose_b) : Json()},
+        {"alpha", scalar("alpha", problem.alpha)},
+        {"beta", scalar("beta", problem.beta)},
+        {"inputs", inputs},
+        {"result", record.result ? to_json(*record.result) : Json()},
+        {"stages_ms",
+         {{"read", optional(record.stages_ms.read)},
+          {"verify", optional(record.stages_ms.verify)},
+          {"total", optional(record.stages_ms.total)}}},
+        {"verification", to_json(record.verification)},
+        {"error", record.error.empty() ? Json() : Json(record.error)},
+        {"exit_code", record.exit_code},
+    };
+    // Paths may hold any bytes, JSON only UTF-8.
+    return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+}  // namespace gpumat

@@ -1,0 +1,126 @@
+#include <array>
+#include <cstring>
+#include <limits>
+#include <mutex>
+
+#include "lib/core/error.hpp"
+#include "lib/core/parallel.hpp"
+#include "lib/findings.hpp"
+#include "lib/verify.hpp"
+
+namespace gpumat {
+namespace {
+
+constexpr std::int64_t kBlock = 64;  // two blocks of 16-byte elements are 128 KiB
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr Outcome kDiffers = {.ratio = kInfinity, .error = kInfinity, .worst_ratio = kInfinity};
+
+template <class T>
+const std::byte* bytes_of(const T& element) {
+    return reinterpret_cast<const std::byte*>(&element);
+}
+
+/// The block of `in` that becomes `block` of its transpose.
+Block source_of(const Block& block) {
+    return {block.col, block.row, block.cols, block.rows};
+}
+
+/// Asks for the lines of a block, whose rows lie too far apart for the hardware to foresee them.
+template <class T>
+void prefetch(const MatrixView& matrix, const Block& block) {
+    constexpr std::size_t kLineBytes = 64;
+    const std::size_t bytes = static_cast<std::size_t>(block.cols) * sizeof(T);
+    for (std::int64_t i = block.row; i < block.row + block.rows; ++i) {
+        const std::byte* row = bytes_of(matrix.row<T>(i)[block.col]);
+        for (std::size_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(row + at);
+    }
+}
+
+/// The row of `block` with number `i` in `out` differs from `expected`.
+template <class T>
+void note_row(const MatrixView& out, const T* expected, std::int64_t i, const Block& block, Findings& found) {
+    const T* row = out.row<T>(i);
+    for (std::int64_t j = block.col; j < block.col + block.cols; ++j) {
+        const T& right = expected[j - block.col];
+        if (std::memcmp(bytes_of(row[j]), bytes_of(right), sizeof(T)) == 0) continue;
+        found.note(kDiffers, i, j,
+                   [&] { return std::pair(element_text(row[j], out.type), element_text(right, out.type)); });
+    }
+}
+
+/// Turns the block's source round, in memory that stays in the first cache, and compares whole rows.
+template <class T>
+void compare_block(const MatrixView& in, const MatrixView& out, const Block& block, Findings& found) {
+    constexpr std::int64_t kStep =
+        kBlock + 64 / sizeof(T);  // a line more, so that columns share no cache set
+    alignas(64) std::array<std::byte, kBlock * kStep * sizeof(T)> memory;
+    T* const expected = reinterpret_cast<T*>(memory.data());
+    for (std::int64_t j = 0; j < block.cols; ++j) {
+        const T* from = in.row<T>(block.col + j) + block.row;
+        for (std::int64_t i = 0; i < block.rows; ++i)
+            std::memcpy(expected + i * kStep + j, from + i, sizeof(T));
+    }
+    for (std::int64_t i = 0; i < block.rows; ++i) {
+        const T* row = out.row<T>(block.row + i) + block.col;
+        // As bytes: a NaN equals itself, and the zeros differ.
+        if (std::memcmp(row, expected + i * kStep, static_cast<std::size_t>(block.cols) * sizeof(T)) != 0)
+            note_row(out, expected + i * kStep, block.row + i, block, found);
+    }
+}
+
+/// A strip of a transpose of at most kBlock rows.
+template <class T>
+void compare_strip(const MatrixView& in, const MatrixView& out, const Block& strip, Findings& found) {
+    const std::int64_t end = strip.col + strip.cols;
+    const auto block_at = [&](std::int64_t col) {
+        return Block{strip.row, col, strip.rows, std::min(kBlock, end - col)};
+    };
+    for (std::int64_t col = strip.col; col < end; col += kBlock) {
+        if (col + kBlock < end) {
+            prefetch<T>(in, source_of(block_at(col + kBlock)));
+            prefetch<T>(out, block_at(col + kBlock));
+        }
+        compare_block<T>(in, out, block_at(col), found);
+    }
+}
+
+void require_transposed(const MatrixView& in, const MatrixView& out) {
+    if (in.type == out.type && in.shape.transposed() == out.shape) return;
+    throw Error(ErrorCode::not_comparable, "cannot compare a transpose: the input is " + to_string(in.shape) +
+                                               " " + std::string(name_of(in.type)) +
+                                               ", so the output must be " + to_string(in.shape.transposed()) +
+                                               " " + std::string(name_of(in.type)) + ", and is " +
+                                               to_string(out.shape) + " " + std::string(name_of(out.type)));
+}
+
+}  // namespace
+
+Verification verify_transpose(const MatrixView& in, const MatrixView& out, const VerifyOptions& options) {
+    require_transposed(in, out);
+    if (options.mode == VerifyMode::none) return {};
+    if (out.shape.rows == 0 || out.shape.cols == 0) return verification_of("full", {});
+    Findings all;
+    std::mutex mutex;
+    // Few rows are cut across as well, so that all threads have some.
+    const std::int64_t down = (out.shape.rows + kBlock - 1) / kBlock;
+    const std::int64_t across_wanted = std::max<std::int64_t>(1, 4 * options.threads / down);
+    const std::int64_t width =
+        ((out.shape.cols + across_wanted - 1) / across_wanted + kBlock - 1) / kBlock * kBlock;
+    const std::int64_t across = (out.shape.cols + width - 1) / width;
+    parallel_for(down * across, 1, options.threads, [&](std::int64_t piece, std::int64_t) {
+        const std::int64_t row = piece / across * kBlock;
+        const std::int64_t col = piece % across * width;
+        const Block strip{row, col, std::min(kBlock, out.shape.rows - row),
+                          std::min(width, out.shape.cols - col)};
+        Findings found;
+        visit_type(in.type, [&]<class T>(TypeTag<T>) { compare_strip<T>(in, out, strip, found); });
+        const std::lock_guard lock(mutex);
+        all.merge(found);
+    });
+    Verification result = verification_of("full", all);
+    result.rows_recomputed = out.shape.rows;
+    return result;
+}
+
+}  // namespace gpumat

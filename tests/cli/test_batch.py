@@ -1,0 +1,301 @@
+"""Batches: many jobs in one go give what each would alone; bad jobs harm no others; a killed batch is resumed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+import numpy as np
+
+from harness import Case, random_values, read_h5, read_mtx, snapshot, wait_for, write_h5
+
+
+class BatchCase(Case):
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("in"))
+        os.mkdir(self.path("out"))
+        self.matrices = {}
+
+    def make_inputs(self, count, shape=(20, 30)):
+        for number in range(count):
+            self.matrices[number] = random_values("f32", shape, seed=number)
+            write_h5(self.path(f"in/{number}.h5"), self.matrices[number])
+
+    def write_jobs(self, *lines, name="jobs.txt"):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+
+    def records(self, name="log.jsonl"):
+        with open(self.path(name), encoding="utf-8") as file:
+            found = [json.loads(line) for line in file]
+        return [record for record in found if "job" in record]
+
+    def check_transposed(self, output, number):
+        self.assert_same_bits(read_h5(self.path(output))[1], self.matrices[number].T.copy())
+
+
+class Lines(BatchCase):
+    def test_every_kind_of_job(self):
+        self.make_inputs(2, (20, 20))
+        self.write_jobs("# a comment", "", "transpose in/0.h5 -o 'out/a b.h5'   # another",
+                        "multiply in/0.h5 in/1.h5 -o out/c.h5 --level naive -d cpu", "compare in/0.h5 in/0.h5",
+                        "verify transpose in/0.h5 'out/a b.h5'", "generate hilbert --shape 4x4 -t f64 -o out/h.mtx",
+                        "convert out/h.mtx -o out/h.h5", "info --stats in/1.h5")
+        result = self.run_tool("batch", "jobs.txt", "--log", "log.jsonl")
+        self.assert_says(result, "7 jobs: 7 done")
+        self.check_transposed("out/a b.h5", 0)
+        product = self.matrices[0].astype(np.float64) @ self.matrices[1].astype(np.float64)
+        np.testing.assert_allclose(read_h5(self.path("out/c.h5"))[1], product, rtol=0, atol=20 * 81 * 20 * 2**-24)
+        np.testing.assert_array_equal(read_h5(self.path("out/h.h5"))[1], read_mtx(self.path("out/h.mtx")))
+        records = sorted(self.records(), key=lambda record: record["job"]["line"])
+        self.assertEqual([record["job"]["line"] for record in records], list(range(3, 10)))
+        self.assertEqual([record["schema"] for record in records],
+                         ["gpumat.run/1", "gpumat.run/1", "gpumat.compare/1", "gpumat.verify/1", "gpumat.generate/1",
+                          "gpumat.convert/1", "gpumat.info/1"])
+        self.assertEqual(records[0]["job"]["text"], "transpose in/0.h5 -o 'out/a b.h5'")
+
+    def test_from_standard_input(self):
+        self.make_inputs(1)
+        found = self.run_tool("batch", "-", "--json", stdin=b"transpose in/0.h5 -o out/0.h5\n").json()
+        self.assertEqual((found["schema"], found["jobs"], found["done"], found["exit_code"]), ("gpumat.batch/1", 1, 1, 0))
+        self.check_transposed("out/0.h5", 0)
+
+    def test_log_on_standard_output(self):
+        self.make_inputs(1)
+        result = self.run_tool("batch", "-", "--log", "-", stdin=b"transpose in/0.h5 -o out/0.h5\n")
+        self.assertEqual([json.loads(line)["op"] for line in result.out.splitlines()], ["transpose"])
+
+    def test_bad_jobs_among_good_ones(self):
+        self.make_inputs(3)
+        write_h5(self.path("wrong.h5"), self.matrices[0])
+        self.write_jobs("transpose in/0.h5 -o out/0.h5", "transpose missing.h5 -o out/x.h5", "frobnicate a b", "bench transpose",
+                        "transpose in/1.h5 --frobnicate", "transpose 'in/1.h5 -o out/1.h5", "transpose in/1.h5 -o - ",
+                        "transpose in/1.h5 > out/1.h5", "compare in/0.h5 wrong.h5", "transpose in/2.h5 -o nowhere/2.h5",
+                        "transpose in/1.h5 -o out/1.h5", "transpose --help", "compare in/0.h5 in/1.h5")
+        result = self.run_tool("batch", "jobs.txt", "--log", "log.jsonl", code=1)
+        self.assert_says(result, "13 jobs: 3 done, 1 differs, 9 failed (2, 3, 4)", "jobs.txt:2: missing.h5",
+                         "jobs.txt:3: 'frobnicate'", "jobs.txt:4: 'bench'", "jobs.txt:5: ", "jobs.txt:6: found '",
+                         "jobs.txt:7: standard input and output", "jobs.txt:8: found >", "jobs.txt:10: cannot write nowhere/2.h5", "jobs.txt:13: the result differs")
+        codes = {record["job"]["line"]: record["exit_code"] for record in self.records()}
+        self.assertEqual(codes, {1: 0, 2: 3, 3: 2, 4: 2, 5: 2, 6: 2, 7: 2, 8: 2, 9: 0, 10: 4, 11: 0, 12: 2, 13: 1})
+        self.check_transposed("out/0.h5", 0)
+        self.check_transposed("out/1.h5", 1)
+
+    def test_code_of_the_first_failure(self):
+        self.make_inputs(1)
+        self.write_jobs("transpose in/0.h5 -o nowhere/0.h5", "transpose missing.h5")
+        self.run_tool("batch", "jobs.txt", code=4)
+        self.write_jobs("transpose missing.h5", "transpose in/0.h5 -o nowhere/0.h5")
+        self.run_tool("batch", "jobs.txt", code=3)
+
+    def test_fail_fast(self):
+        self.make_inputs(1)
+        self.write_jobs("transpose missing.h5", *[f"transpose in/0.h5 -o out/{i}.h5" for i in range(50)])
+        result = self.run_tool("batch", "jobs.txt", "--fail-fast", "--jobs", "1", code=3)
+        self.assert_says(result, "1 failed (3)", "not run")
+        self.assertLess(len(os.listdir(self.path("out"))), 50)
+
+    def test_no_jobs(self):
+        self.write_jobs("# nothing")
+        self.assert_says(self.run_tool("batch", "jobs.txt", code=3), "jobs.txt", "no jobs")
+        self.assert_says(self.run_tool("batch", "nothing.txt", code=3), "nothing.txt", "No such file")
+
+    def test_damaged_files(self):
+        """One damaged file among many that are tried together."""
+        self.make_inputs(30)
+        with open(self.path("in/7.h5"), "r+b") as file:
+            file.truncate(1000)
+        self.write_jobs(*[f"transpose in/{i}.h5 -o out/{i}.h5" for i in range(30)])
+        self.assert_says(self.run_tool("batch", "jobs.txt", "--jobs", "1", code=3), "jobs.txt:8: in/7.h5", "29 done")
+        for number in set(range(30)) - {7}:
+            self.check_transposed(f"out/{number}.h5", number)
+
+
+class Order(BatchCase):
+    def test_what_an_earlier_job_writes_is_waited_for(self):
+        self.make_inputs(1, (300, 200))
+        self.write_jobs("convert in/0.h5 -o out/a.mtx", "convert out/a.mtx -t f32 -o out/b.h5", "transpose out/b.h5 -o out/c.h5",
+                        "convert in/0.h5 -o out/all.h5:/x", "transpose in/0.h5 -o out/all.h5:/y",
+                        "compare out/all.h5:/x out/all.h5:/y --transposed")
+        for _ in range(5):
+            self.run_tool("batch", "jobs.txt", "--jobs", "4")
+            self.check_transposed("out/c.h5", 0)
+            for name in os.listdir(self.path("out")):
+                os.remove(self.path("out/" + name))
+
+    def test_what_would_destroy_is_refused(self):
+        self.make_inputs(2)
+        before = snapshot(self.path("in"))
+        self.write_jobs("transpose in/0.h5 -o out/a.h5", "transpose in/1.h5 -o out/a.h5 --force",
+                        "convert in/1.h5 -o in/0.h5 --force")
+        result = self.run_tool("batch", "jobs.txt", "--log", "log.jsonl", code=2)
+        self.assert_says(result, "jobs.txt:2: it writes out/a.h5, which another job writes too", "jobs.txt:1",
+                         "jobs.txt:3: it writes in/0.h5, which an earlier job reads")
+        self.check_transposed("out/a.h5", 0)
+        self.assertEqual(snapshot(self.path("in")), before)
+
+    def test_a_failed_input_fails_what_reads_it(self):
+        self.make_inputs(1)
+        write_h5(self.path("out/old.h5"), self.matrices[0])
+        self.write_jobs("convert missing.h5 -o out/old.h5 --force", "transpose out/old.h5 -o out/b.h5",
+                        "transpose in/0.h5 -o out/c.h5")
+        result = self.run_tool("batch", "jobs.txt", code=3)
+        self.assert_says(result, "jobs.txt:2: it was not run: the job of jobs.txt:1", "1 done, 2 failed (3)")
+        self.assertEqual(sorted(os.listdir(self.path("out"))), ["c.h5", "old.h5"])
+
+
+class Templates(BatchCase):
+    def test_transposes(self):
+        self.make_inputs(20)
+        names = [f"in/{number}.h5" for number in range(20)]
+        self.assert_says(self.run_tool("transpose", *names, "-o", "out/{/.}_t.h5", "--log", "log.jsonl"), "20 done")
+        for number in range(20):
+            self.check_transposed(f"out/{number}_t.h5", number)
+        texts = {record["job"]["text"] for record in self.records()}
+        self.assertIn("transpose in/3.h5 -o out/3_t.h5", texts)
+
+    def test_options_are_for_every_input(self):
+        self.make_inputs(2)
+        self.run_tool("convert", "--deflate", "2", "in/0.h5", "--output={//}/../out/{/}", "in/1.h5", "-t", "f64", "--jobs=2")
+        for number in range(2):
+            found, matrix = read_h5(self.path(f"out/{number}.h5"))
+            self.assertEqual(found, "f64")
+            np.testing.assert_array_equal(matrix, self.matrices[number])
+
+    def test_into_a_folder(self):
+        self.make_inputs(2)
+        self.run_tool("transpose", "in/0.h5", "in/1.h5", "-o", "out")
+        self.check_transposed("out/1.h5", 1)
+
+    def test_one_input(self):
+        self.make_inputs(1)
+        self.run_tool("transpose", "in/0.h5", "-o", "out/{/.}_t.h5")
+        self.check_transposed("out/0_t.h5", 0)
+
+    def test_refusals(self):
+        self.make_inputs(2)
+        write_h5(self.path("0.h5"), self.matrices[0])
+        for words, line in [(["two inputs", "in/0.h5", "0.h5"], ["in/0.h5", "0.h5", "-o", "out/{/}"]),
+                            (["placeholder"], ["in/0.h5", "in/1.h5", "-o", "out/a.h5"]),
+                            (["placeholder"], ["in/0.h5", "in/1.h5"]),
+                            (["--log"], ["in/0.h5", "in/1.h5", "-o", "out", "--resume"]),
+                            ([".csv"], ["in/0.h5", "in/1.h5", "-o", "out", "--log", "a.csv"])]:
+            self.assert_says(self.run_tool("transpose", *line, code=2), *words)
+        self.assertEqual(os.listdir(self.path("out")), [])
+        self.assert_says(self.run_tool("transpose", "in/*.h5", "-o", "out/{/}", code=3), "in/*.h5")
+
+
+class Control(BatchCase):
+    def test_timeout(self):
+        """A job that waits for a pipe is ended; the others run."""
+        self.make_inputs(2)
+        os.mkfifo(self.path("fifo"))
+        keep = os.open(self.path("fifo"), os.O_RDWR)
+        self.write_jobs("transpose fifo -o out/x.h5", "transpose in/0.h5 -o out/0.h5", "transpose in/1.h5 -o out/1.h5")
+        result = self.run_tool("batch", "jobs.txt", "--timeout", "0.5", "--jobs", "1", "--log", "log.jsonl", code=143)
+        os.close(keep)
+        self.assert_says(result, "jobs.txt:1: it was ended after 0.5 s", "2 done, 1 failed (143)")
+        self.assertEqual({record["job"]["line"]: record["exit_code"] for record in self.records()}, {1: 143, 2: 0, 3: 0})
+        self.assertEqual(sorted(os.listdir(self.path("out"))), ["0.h5", "1.h5"])
+
+    def test_a_job_that_crashes(self):
+        self.make_inputs(2)
+        os.mkfifo(self.path("fifo"))
+        keep = os.open(self.path("fifo"), os.O_RDWR)
+        self.write_jobs("transpose fifo -o out/x.h5", "transpose in/0.h5 -o out/0.h5", "transpose in/1.h5 -o out/1.h5")
+        plain = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":handle_segv=0"}  # it would exit instead
+        process = self.start("batch", "jobs.txt", "--jobs", "1", env=plain)
+
+        def workers():
+            with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+                return [int(word) for word in file.read().split()]
+
+        wait_for(workers, "a worker")
+        time.sleep(0.3)
+        os.kill(workers()[0], signal.SIGSEGV)
+        _, err = process.communicate()
+        os.close(keep)
+        self.assertEqual(process.returncode, 139, err)
+        self.assertIn(b"jobs.txt:1: its process was ended by signal 11", err)
+        self.check_transposed("out/1.h5", 1)
+
+    def test_signal_ends_everything(self):
+        self.make_inputs(1)
+        os.mkfifo(self.path("fifo"))
+        keep = os.open(self.path("fifo"), os.O_RDWR)
+        self.write_jobs("transpose fifo -o out/x.h5")
+        process = self.start("batch", "jobs.txt")
+        time.sleep(0.3)
+        process.terminate()
+        process.communicate()
+        os.close(keep)
+        self.assertEqual((process.returncode, os.listdir(self.path("out"))), (-signal.SIGTERM, []))
+
+
+class Resume(BatchCase):
+    def resume(self, *more, **options):
+        return self.run_tool("batch", "jobs.txt", "--log", "log.jsonl", "--resume", *more, **options)
+
+    def test_leaves_out_what_is_done(self):
+        self.make_inputs(4)
+        self.write_jobs(*[f"transpose in/{i}.h5 -o out/{i}.h5 --force" for i in range(4)])
+        self.resume()
+        times = {i: os.stat(self.path(f"out/{i}.h5")).st_mtime_ns for i in range(4)}
+        self.assert_says(self.resume(), "4 jobs: 0 done, 4 done before")
+        self.matrices[1] += 1
+        write_h5(self.path("in/1.h5"), self.matrices[1])  # another input
+        os.remove(self.path("out/2.h5"))  # an output that is gone
+        write_h5(self.path("out/3.h5"), self.matrices[0])  # or another one
+        self.assert_says(self.resume(), "4 jobs: 3 done, 1 done before")
+        for number in range(4):
+            self.check_transposed(f"out/{number}.h5", number)
+        self.assertEqual(os.stat(self.path("out/0.h5")).st_mtime_ns, times[0])
+
+    def test_runs_again_what_failed(self):
+        self.make_inputs(2)
+        os.rename(self.path("in/1.h5"), self.path("hidden.h5"))
+        self.write_jobs("transpose in/0.h5 -o out/0.h5", "transpose in/1.h5 -o out/1.h5")
+        self.resume(code=3)
+        os.rename(self.path("hidden.h5"), self.path("in/1.h5"))
+        self.assert_says(self.resume(), "1 done, 1 done before")
+
+    def test_a_log_that_is_none(self):
+        self.make_inputs(1)
+        self.write_jobs("transpose in/0.h5 -o out/0.h5")
+        for text, words in [("hello\nworld\n", ["log.jsonl"]), ('{"schema": "gpumat.run/2"}\n', ["log.jsonl:1", "gpumat.run/2"]),
+                            ('{"a": 1}\n', ["log.jsonl:1", "schema"]), ('{"schema": "gpumat.run/1"}\nx\n{}\n', ["log.jsonl:2"]),
+                            ('{"schema": "gpumat.run/1", "job": 5}\n', ["log.jsonl:1"])]:
+            with open(self.path("log.jsonl"), "w", encoding="ascii") as file:
+                file.write(text)
+            result = self.resume(code=None)
+            self.assertIn(result.code, (3, 4), str(result))
+            self.assert_says(result, *words)
+            self.assertEqual(os.listdir(self.path("out")), [])
+
+    def test_killed_at_random_points(self):
+        """Fifty kills; then all outputs are there, nothing else is, and each job was done once."""
+        count, rng = 60, random.Random(1)
+        self.make_inputs(count)
+        self.write_jobs(*[f"transpose in/{i}.h5 -o out/{i}.h5" for i in range(count)])
+        for _ in range(50):
+            process = self.start("batch", "jobs.txt", "--log", "log.jsonl", "--resume", "--jobs", "2",
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(rng.uniform(0, 0.08))
+            process.kill()
+            process.wait()
+        wait_for(lambda: subprocess.run(["pgrep", "-f", self.folder], check=False, stdout=subprocess.DEVNULL).returncode,
+                 "the workers to end")
+        self.resume()
+        for number in range(count):
+            self.check_transposed(f"out/{number}.h5", number)
+        self.assertEqual(sorted(os.listdir(self.path("out"))), sorted(f"{i}.h5" for i in range(count)))
+        done = [record["job"]["line"] for record in self.records() if record["exit_code"] == 0]
+        self.assertEqual(sorted(done), list(range(1, count + 1)))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,92 @@
+"""Matrices that are larger than the memory limit: what is computed in parts is what is computed whole, the limit is
+kept, and what fails on the way leaves the old output."""
+
+import json
+import os
+import unittest
+import zlib
+
+import h5py
+import numpy as np
+
+from harness import Case, random_values, read_h5, read_mtx, write_h5, write_mtx
+
+MIB = 1 << 20
+
+
+class Parts(Case):
+    def parts(self, *arguments):
+        record = json.loads(self.run_tool(*arguments, "-d", "cpu", "--json").out)
+        self.assertGreater(record["parts"], 1)
+        self.assertEqual(record["verification"]["verdict"], "passed")
+        return record
+
+    def test_transposes_of_every_storage(self):
+        matrix = random_values("f64", (700, 1100))
+        with h5py.File(self.path("in.h5"), "w") as file:
+            file["contiguous"] = matrix
+            file.create_dataset("chunked", data=matrix, chunks=(90, 130), compression=2, shuffle=True)
+        for dataset in ("contiguous", "chunked"):
+            for storage in ((), ("--chunk", "128x77"), ("--chunk", "100x100", "--deflate", "1")):
+                record = self.parts("transpose", f"in.h5:/{dataset}", "-o", "out.h5", "--force", *storage, "--memory-limit", "3MiB")
+                result = read_h5(self.path("out.h5"))[1]
+                np.testing.assert_array_equal(result, matrix.T)
+                self.assertEqual(record["output"]["hash"], f"crc32:{zlib.crc32(result.tobytes()):08x}")
+                self.assertEqual(record["inputs"][0]["hash"], f"crc32:{zlib.crc32(matrix.tobytes()):08x}")
+
+    def test_matrix_market(self):
+        matrix = random_values("f64", (300, 500))
+        write_mtx(self.path("in.mtx"), matrix)
+        self.parts("transpose", "in.mtx", "-o", "out.mtx", "--memory-limit", "1MiB")
+        np.testing.assert_array_equal(read_mtx(self.path("out.mtx")), matrix.T)
+
+    def test_multiplies_of_every_form(self):
+        integers = np.random.default_rng(3).integers
+        a, b, d = (integers(-9, 10, shape).astype("f4") for shape in ((500, 400), (400, 600), (500, 600)))
+        write_h5(self.path("d.h5"), d)
+        for turned_a in (False, True):
+            for turned_b in (False, True):
+                write_h5(self.path("a.h5"), a.T.copy() if turned_a else a)
+                write_h5(self.path("b.h5"), b.T.copy() if turned_b else b)
+                forms = [flag for flag, given in (("--transpose-a", turned_a), ("--transpose-b", turned_b)) if given]
+                for verify in ("full", "freivalds"):
+                    record = self.parts("multiply", "a.h5", "b.h5", *forms, "--alpha", "2", "--beta", "-1", "--add", "d.h5",
+                                        "--verify", verify, "-o", "c.h5", "--force", "--memory-limit", "2500KiB")
+                    np.testing.assert_array_equal(read_h5(self.path("c.h5"))[1], 2 * a @ b - d)
+                    self.assertEqual(record["inputs"][2]["hash"], f"crc32:{zlib.crc32(d.tobytes()):08x}")
+
+    def test_the_limit_is_kept(self):
+        write_h5(self.path("in.h5"), random_values("f32", (8192, 8192)))  # 256 MiB
+        for storage in ((), ("--chunk", "512x512", "--deflate", "1")):
+            record = self.parts("transpose", "in.h5", "-o", "out.h5", "--force", *storage, "--memory-limit", "48MiB")
+            self.assertLess(record["peak_host_bytes"], 48 * MIB + 256 * MIB)
+            self.assertLess(record["peak_host_bytes"], 192 * MIB)  # far from the 512 MiB of both
+            self.assertEqual([stage["name"] for stage in record["stages"]], ["read", "kernel", "verify", "hash", "write"])
+
+    def test_too_small_a_limit_names_the_least(self):
+        write_h5(self.path("in.h5"), random_values("f64", (2000, 2000)))
+        result = self.run_tool("transpose", "in.h5", "-o", "out.h5", "--memory-limit", "10KiB", code=6)
+        self.assert_says(result, "in the smallest parts needs", "the limit is 10.00 KiB")
+        self.assertFalse(os.path.exists(self.path("out.h5")))
+
+    def test_a_small_file_of_a_huge_matrix_is_not_begun(self):
+        with h5py.File(self.path("in.h5"), "w") as file:
+            file.create_dataset("A", (10**6, 10**6), "f8", chunks=(1000, 1000), fillvalue=1)
+        self.run_tool("transpose", "in.h5", "-o", "out.h5", code=6)
+
+    def test_a_full_disk_leaves_the_old_output(self):
+        write_h5(self.path("in.h5"), random_values("f64", (1000, 1000)))
+        for name in ("out.h5", "out.mtx"):
+            with open(self.path(name), "wb") as file:
+                file.write(b"old")
+            result = self.run_tool("transpose", "in.h5", "-o", name, "--force", "--chunk" if name == "out.h5" else "-q",
+                                   *(["100x100"] if name == "out.h5" else []), "--memory-limit", "2MiB", code=4,
+                                   before=["bash", "-c", 'ulimit -f 3072; exec "$@"', "-"])
+            self.assert_says(result, name)
+            with open(self.path(name), "rb") as file:
+                self.assertEqual(file.read(), b"old")
+        self.assertEqual(sorted(os.listdir(self.folder)), ["in.h5", "out.h5", "out.mtx"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,263 @@
+"""gpumat reduce against exact arithmetic: fractions of Python for sums and norms, NumPy for extremes."""
+
+import json
+import math
+import os
+import unittest
+from fractions import Fraction
+
+import h5py
+import numpy as np
+
+from harness import DTYPES, Case, encode, is_integer, random_values, read_h5, values_of, write_h5, write_mtx
+
+U = Fraction(1, 2**53)
+LEVELS = ["serial", "vectorized"]
+AXES = {"all": None, "rows": 1, "columns": 0}
+SUM_TYPE = {name: "c128" if name[0] == "c" else "i64" if name[0] == "i" else "u64" if name[0] == "u" else "f64"
+            for name in DTYPES}
+
+
+def segments(values, axis):
+    """The elements of each result."""
+    if axis == "all":
+        return [values.ravel()]
+    return list(values) if axis == "rows" else list(values.T)
+
+
+def exact(elements):
+    return [Fraction(int(x)) if np.issubdtype(elements.dtype, np.integer) else Fraction(float(x)) for x in elements]
+
+
+def sum_bound(elements, narrow):
+    """4097·u·S + u·|sum| + (k·u)²·S with k = 4096 + n/1024, of kernels/reduce/README.md; two roundings more for u·|sum|."""
+    size = sum((abs(x) for x in exact(elements)), Fraction(0))
+    chain = 4096 + Fraction(len(elements), 1024)
+    return (4097 * U if narrow else 0) * size + (chain * U) ** 2 * size + 3 * U * abs(sum(exact(elements)))
+
+
+class Reduce(Case):
+    def reduce(self, path, *words, code=0):
+        return self.run_tool("reduce", path, *words, "-d", "cpu", "-q", code=code).out.strip()
+
+    def answer(self, path, *words):
+        return json.loads(self.reduce(path, *words, "--json"))["answer"]
+
+    def vector(self, path, *words):
+        out = self.path("out.h5")
+        self.reduce(path, *words, "-o", out, "--force")
+        return read_h5(out)
+
+    def check_sum(self, found, elements, narrow, count=1):
+        error = abs(Fraction(float(found)) * count - sum(exact(elements), Fraction(0)))
+        self.assertLessEqual(error, sum_bound(elements, narrow) + 3 * U * abs(Fraction(float(found)) * count))
+
+    def test_sums_and_means_are_within_the_bound(self):
+        for name in DTYPES:
+            array = random_values(name, (37, 45), seed=3)
+            path = self.path(f"{name}.h5")
+            write_h5(path, array, name)
+            values = values_of(name, array)
+            for axis in AXES:
+                for op in ("sum", "mean"):
+                    kind, found = self.vector(path, "--op", op, "--axis", axis)
+                    integer_mean = op == "mean" and is_integer(name)
+                    self.assertEqual(kind, "f64" if integer_mean else SUM_TYPE[name])
+                    for result, elements in zip(found.ravel(), segments(values, axis)):
+                        count = len(elements) if op == "mean" else 1
+                        if kind in ("i64", "u64"):
+                            self.assertEqual(int(result), sum(int(x) for x in elements))
+                        elif kind == "c128":
+                            self.check_sum(result.real, elements.real, name == "c64", count)
+                            self.check_sum(result.imag, elements.imag, name == "c64", count)
+                        else:
+                            self.check_sum(result, elements, name != "f64", count)
+
+    def test_norms_are_within_the_bound(self):
+        for name in DTYPES:
+            array = random_values(name, (23, 31), seed=4)
+            path = self.path(f"{name}.h5")
+            write_h5(path, array, name)
+            values = values_of(name, array)
+            for axis in AXES:
+                kind, found = self.vector(path, "--op", "norm", "--axis", axis)
+                self.assertEqual(kind, "f64")
+                for result, elements in zip(found.ravel(), segments(values, axis)):
+                    parts = np.concatenate([elements.real, elements.imag]) if name[0] == "c" else elements
+                    square = sum(x * x for x in exact(parts))
+                    error = abs(Fraction(float(result)) ** 2 - square)
+                    self.assertLessEqual(error, square * (4096 + 16) * U)
+
+    def test_extremes_and_counts_are_exact(self):
+        for name in DTYPES:
+            array = random_values(name, (19, 70), seed=5)
+            path = self.path(f"{name}.h5")
+            write_h5(path, array, name)
+            values = values_of(name, array)
+            for axis, number in AXES.items():
+                for op, function in (("min", np.min), ("max", np.max)):
+                    if name[0] == "c":
+                        continue
+                    kind, found = self.vector(path, "--op", op, "--axis", axis)
+                    self.assertEqual(kind, name)
+                    expected = np.atleast_1d(function(values, axis=number))
+                    np.testing.assert_array_equal(values_of(kind, found).ravel(), expected)
+                kind, found = self.vector(path, "--op", "absmax", "--axis", axis)
+                expected = np.atleast_1d(np.max(np.abs(values.astype("c16" if name[0] == "c" else values.dtype)), axis=number))
+                if name[0] == "c":  # two squares, a sum and a root are rounded on each side
+                    np.testing.assert_allclose(found.ravel(), expected, rtol=8 * 2.0**-53)
+                else:
+                    np.testing.assert_array_equal(values_of(kind, found).ravel(), expected)
+                self.assertEqual(self.vector(path, "--op", "nan-count", "--axis", axis)[1].sum(), 0)
+
+    def test_hostile_sums(self):
+        cases = {
+            "cancel": ([1e16, 1, -1e16], 1.0),
+            "subnormal": ([5e-324] * 3 + [1e-310], 1e-310 + 15e-324),
+            "order": ([1.0] + [2.0**-53] * 1000 + [-1.0], 1000 * 2.0**-53),
+            "large": ([1e308, -1e308, 1e292], 1e292),
+            "negative zero": ([-0.0, -0.0], 0.0),
+            "infinite": ([1.0, math.inf, 2.0], "inf"),
+            "both": ([math.inf, -math.inf], "nan"),
+            "nan": ([1.0, math.nan], "nan"),
+        }
+        for name, (elements, expected) in cases.items():
+            path = self.path("case.h5")
+            write_h5(path, np.array([elements]))
+            for level in LEVELS:
+                self.assertEqual(self.answer(path, "-l", level), expected, (name, level))
+
+    def test_sums_of_many_numbers_match_fsum(self):
+        rng = np.random.default_rng(8)
+        values = np.concatenate([rng.normal(size=20000) * 10.0 ** rng.integers(-18, 18, 20000), np.full(300000, 0.1)])
+        path = self.path("many.h5")
+        write_h5(path, rng.permutation(values).reshape(1000, 320))
+        expected = math.fsum(values)
+        for level in LEVELS:
+            self.assertLessEqual(abs(self.answer(path, "-l", level) - expected), 2 * 2.0**-53 * abs(expected))
+        write_h5(path, np.full((1000, 3000), 0.1, np.float32))  # equal numbers: every rounding goes the same way
+        expected = 3000000 * Fraction(float(np.float32(0.1)))
+        for level in LEVELS:
+            self.assertLessEqual(abs(Fraction(self.answer(path, "-l", level)) - expected), 4098 * U * expected)
+
+    def test_hostile_norms(self):
+        cases = [[3e200, 4e200], [3e-200, 4e-200], [1e-320, 5e-324], [1e308, 1e308], [1e300, 1e-300, 1], [0.0, -0.0],
+                 [1e153] * 4, [2.0**-500] * 3 + [2.0**-501] * 5, [2.0**500, 2.0**499]]
+        for elements in cases:
+            path = self.path("case.h5")
+            write_h5(path, np.array([elements]))
+            square = sum(Fraction(x) ** 2 for x in elements)
+            for level in LEVELS:
+                found = Fraction(self.answer(path, "--op", "norm", "-l", level))
+                # a root and some sums are rounded; below 2^-1022 in units of the smallest number
+                low = found * (1 - 8 * U) - Fraction(5e-324)
+                high = found * (1 + 8 * U) + Fraction(5e-324)
+                self.assertTrue(max(low, 0) ** 2 <= square <= high**2, (elements, level))
+        for value, expected in ((math.inf, "inf"), (math.nan, "nan")):
+            write_h5(path, np.array([[1.0, value, 1e300]]))
+            for level in LEVELS:
+                self.assertEqual(self.answer(path, "--op", "norm", "-l", level), expected)
+
+    def test_nan_is_in_every_result_and_counted(self):
+        for name in ("f16", "bf16", "f32", "f64", "c64", "c128"):
+            values = np.ones((30, 41), np.complex128 if name[0] == "c" else np.float64)
+            values[3, 5] = values[29, 40] = complex(1, math.nan) if name[0] == "c" else math.nan
+            path = self.path(f"{name}.h5")
+            write_h5(path, encode(name, values), name)
+            for level in LEVELS:
+                self.assertEqual(self.answer(path, "--op", "nan-count", "-l", level), 2)
+                counts = self.vector(path, "--op", "nan-count", "--axis", "rows", "-l", level)[1].ravel()
+                self.assertEqual(sorted(np.flatnonzero(counts)), [3, 29])
+                for op in ("sum", "mean", "norm", "absmax") + (() if name[0] == "c" else ("min", "max")):
+                    self.assertIn("nan", str(self.answer(path, "--op", op, "-l", level)))
+
+    def test_integers_that_do_not_fit_are_told(self):
+        path = self.path("wide.h5")
+        write_h5(path, np.full((1, 3), 2**63 - 1, np.int64))
+        done = self.run_tool("reduce", path, "-d", "cpu", "-v")
+        self.assertIn("1 results do not fit in i64", done.err)
+        self.assertEqual(int(done.out), (3 * (2**63 - 1) + 2**63) % 2**64 - 2**63)
+        self.assertEqual(self.answer(path, "--op", "mean"), float(2**63 - 1))
+        self.assertEqual(self.answer(path, "--op", "absmax"), 2**63 - 1)
+        write_h5(path, np.array([[-(2**63), 5]], np.int64))
+        self.assertEqual(self.answer(path, "--op", "absmax"), 2**63)
+
+    def test_empty_matrices(self):
+        path = self.path("empty.h5")
+        for shape in ((0, 4), (4, 0), (0, 0)):
+            write_h5(path, np.zeros(shape))
+            for op in ("sum", "norm", "absmax", "nan-count"):
+                self.assertEqual(self.answer(path, "--op", op), 0)
+            for op in ("min", "max", "mean"):
+                self.assertIn("no elements have no", self.run_tool("reduce", path, "--op", op, code=3).err)
+            found = self.vector(path, "--axis", "rows")[1]
+            self.assertEqual((found.shape, found.sum()), ((shape[0], 1), 0))
+            found = self.vector(path, "--axis", "columns")[1]
+            self.assertEqual((found.shape, found.sum()), ((1, shape[1]), 0))
+
+    def test_what_is_printed_and_recorded(self):
+        path = self.path("a.mtx")
+        write_mtx(path, np.array([[1.5, 2], [3, -4]]))
+        self.assertEqual(self.reduce(path), "2.5")
+        self.assertEqual(self.reduce(path, "--op", "absmax"), "4.0")
+        self.assertEqual(self.reduce(path, "--axis", "rows"), "")
+        record = json.loads(self.reduce(path, "--op", "norm", "--json"))
+        self.assertEqual(record["settings"], {"op": "norm", "axis": "all"})
+        self.assertEqual(record["answer"], math.sqrt(1.5**2 + 4 + 9 + 16))
+        self.assertEqual(record["verification"]["verdict"], "passed")
+        text = self.reduce(path, "--axis", "columns", "-o", "-")
+        self.assertTrue(text.startswith("%%MatrixMarket"))
+        self.assertEqual([float(line) for line in text.splitlines()[-2:]], [4.5, -2])
+        write_h5(self.path("c.h5"), np.array([[1 + 2j, 3 - 5j]]))
+        self.assertEqual(self.reduce(self.path("c.h5")), "4.0,-3.0")
+        self.assertEqual(self.answer(self.path("c.h5")), [4, -3])
+
+    def test_refusals(self):
+        path = self.path("c.h5")
+        write_h5(path, np.ones((2, 2), np.complex64))
+        self.assertIn("no order", self.run_tool("reduce", path, "--op", "min", "-d", "cpu", code=5).err)
+        self.run_tool("reduce", path, "--op", "median", code=2)
+        self.run_tool("reduce", path, "--axis", "diagonal", code=2)
+
+    def test_threads_do_not_change_a_bit(self):
+        path = self.path("a.h5")
+        write_h5(path, np.random.default_rng(2).normal(size=(700, 1100)))
+        for axis in AXES:
+            found = [self.vector(path, "--axis", axis, "--threads", threads)[1].tobytes() for threads in ("1", "2", "5")]
+            self.assertEqual(len(set(found)), 1)
+
+    def test_matrices_larger_than_memory(self):
+        path = self.path("large.h5")
+        write_h5(path, np.random.default_rng(3).normal(size=(3000, 1500)))  # 34 MiB
+        for axis in ("rows", "columns"):
+            whole = self.vector(path, "--axis", axis)[1]
+            parts = self.vector(path, "--axis", axis, "--memory-limit", "20MiB")[1]
+            # The parts of columns have all their rows, those of rows all their columns: the additions are the same.
+            self.assertEqual(whole.tobytes(), parts.tobytes())
+
+    def test_stored_results_are_verified(self):
+        path = self.path("a.h5")
+        write_h5(path, np.random.default_rng(2).normal(size=(60, 80)).astype("f4"))
+        out = self.path("sums.h5")
+        self.reduce(path, "--axis", "rows", "-o", out)
+        self.run_tool("verify", "reduce", path, out, "--axis", "rows", "-q")
+        self.run_tool("verify", "reduce", path, out, "--axis", "rows", "-t", "f32", "-q")
+        self.run_tool("verify", "reduce", path, out, "--axis", "columns", "-q", code=8)
+        self.run_tool("verify", "reduce", path, out, "--axis", "rows", "--op", "norm", "-q", code=1)
+        with h5py.File(out, "r+") as file:
+            file["R"][7, 0] += 1e-9
+        self.run_tool("verify", "reduce", path, out, "--axis", "rows", "-q", code=1)
+
+    def test_bench_and_listings(self):
+        words = ["bench", "reduce", "--size", "64,100x3", "--time-limit", "0.01", "-d", "cpu", "-t", "f32,c128,i8"]
+        for axis in AXES:
+            rows = json.loads(self.run_tool(*words, "--axis", axis, "--op", "norm", "--json").out)["rows"]
+            self.assertEqual({row["verdict"] for row in rows}, {"passed"})
+            self.assertEqual({row["level"] for row in rows}, {"read", *LEVELS})
+        self.assertIn("of read", self.run_tool(*words).out)
+        self.assertIn("vectorized", self.run_tool("levels", "reduce").out)
+        self.assertIn("nan-count", self.run_tool("reduce", "--help").out)
+
+
+if __name__ == "__main__":
+    unittest.main()
