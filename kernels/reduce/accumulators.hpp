@@ -421,7 +421,6 @@ struct CountTotal {
 };
 
 // ---- What each reduction of each type takes of these
-// -------------------------------------------------------
 
 template <class Part>
 using WholeSum = std::conditional_t<sizeof(Part) <= 2, std::int32_t,

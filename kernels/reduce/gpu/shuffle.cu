@@ -44,7 +44,6 @@ constexpr std::int64_t pieces(std::int64_t count, std::int64_t size) {
 }
 
 // ---- Totals as words
-// ---------------------------------------------------------------------------------------
 
 /// A total as words that shuffles move and that memory holds.
 template <class Total>
@@ -104,7 +103,6 @@ __device__ void combine_block(Total& total) {
 }
 
 // ---- Elements
-// ----------------------------------------------------------------------------------------------
 
 /// Adds the elements of a word to a run.
 template <class R, class T>
@@ -168,7 +166,6 @@ struct Target {
 };
 
 // ---- Long rows
-// ---------------------------------------------------------------------------------------------
 
 /// Rows of `length` elements, each cut into `parts` of `chunk`; a block takes a part.
 struct Rows {
@@ -217,7 +214,6 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // ---- Short rows
-// --------------------------------------------------------------------------------------------
 
 /// `lanes` neighbouring lanes take a row.
 template <class R, class T>
@@ -236,7 +232,6 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // ---- Columns
-// -----------------------------------------------------------------------------------------------
 
 constexpr int kRowsOfThreads = kWarps;
 constexpr int kRowsInFlight = 4;
@@ -358,7 +353,6 @@ __global__ void __launch_bounds__(kWarp* kCombiningRows)
 }
 
 // ---- Launches
-// ----------------------------------------------------------------------------------------------
 
 unsigned grid_of(std::int64_t blocks) {
     return static_cast<unsigned>(std::clamp<std::int64_t>(blocks, 1, kMostBlocks));
