@@ -50,10 +50,10 @@ class BlockComparison {
     };
 
     const std::byte* transposed(const MatrixView& y) {
-        turned_.type = y.type;
-        const MutableMatrixView turned = turned_.room_for(y.shape.transposed());
-        transpose_into(y, turned, options_.threads);
-        return turned.data;
+        transposed_.type = y.type;
+        const MutableMatrixView result = transposed_.room_for(y.shape.transposed());
+        transpose_into(y, result, options_.threads);
+        return result.data;
     }
 
     std::uint8_t* mask_for(const Block& block) { return mask_.room_for(block.shape()).row<std::uint8_t>(0); }
@@ -62,7 +62,7 @@ class BlockComparison {
     formats::Writer* mismatch_;
     ElementComparison elements_;
     ElementFindings found_;
-    Reused turned_;
+    Reused transposed_;
     Reused mask_;
 };
 

@@ -54,8 +54,8 @@ struct Outlet {
 /// events; on the CPU, of a steady clock. The result starts out as bytes of 0xff (NaN in every floating
 /// type), so that an element that a level leaves unwritten cannot pass for a number.
 ///
-/// In place, the result starts out as the input, and each run turns the matrix back: where `warmup` +
-/// `repeat` is even, one more run follows that is no sample.
+/// In place, the result starts out as the input, and each run transposes the matrix once more: where `warmup`
+/// + `repeat` is even, one more run follows that is no sample.
 ///
 /// Where verification fails nothing more is written, unless `keep_failed`. Throws Error.
 FlowResult flow(Plan& plan, const RunOptions& options, const Catalog& catalog, const Outlet& outlet,

@@ -67,7 +67,7 @@ const Level* find_level(const Registry& registry, const Operation& operation, De
                         const std::string& level);
 
 /// The device that `text` ("auto", "cpu", "gpu", "gpu:1") and the level, which must exist or be "auto", ask
-/// for; see DESIGN.md.
+/// for; see lib/README.md.
 struct DeviceChoice {
     std::unique_ptr<Gpu> gpu;
     Device device;

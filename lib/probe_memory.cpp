@@ -154,7 +154,7 @@ ProbeResult camping_on_cpu(const ProbeContext& context) {
             at(4096), at(4160)),
         "The columns of a transpose whose rows are a power of two long meet it. `tiled` and `vectorized` on "
         "the CPU "
-        "stage what they turn because of it."};
+        "stage what they transpose because of it."};
     result.chart = Chart{.title = "sets of the cache of " + device_name(context),
                          .x_label = "bytes from line to line",
                          .y_label = "ns a line",

@@ -9,7 +9,8 @@
 #include "lib/core/matrix.hpp"
 #include "lib/rounding.hpp"
 
-// Verification of a result against a reference computed here on the CPU. lib/README.md derives the criteria.
+// Verification of a result against a reference computed here on the CPU. lib/verification.md derives the
+// criteria.
 //
 // Transposes are compared bit for bit. Integer multiplies are compared exactly, modulo 2^bits.
 // A part of an element of a floating-point or complex multiply is right where its error keeps within

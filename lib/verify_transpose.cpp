@@ -26,7 +26,7 @@ Block source_of(const Block& block) {
     return {block.col, block.row, block.cols, block.rows};
 }
 
-/// Asks for the lines of a block, whose rows lie too far apart for the hardware to foresee them.
+/// Prefetches the lines of a block, whose rows lie too far apart for the hardware to foresee them.
 template <class T>
 void prefetch(const MatrixView& matrix, const Block& block) {
     constexpr std::size_t kLineBytes = 64;
@@ -49,7 +49,7 @@ void note_row(const MatrixView& out, const T* expected, std::int64_t i, const Bl
     }
 }
 
-/// Turns the block's source round, in memory that stays in the first cache, and compares whole rows.
+/// Transposes the block's source in memory that stays in the first cache, and compares whole rows.
 template <class T>
 void compare_block(const MatrixView& in, const MatrixView& out, const Block& block, Findings& found) {
     constexpr std::int64_t kStep =

@@ -12,12 +12,12 @@ MOST_BARS = 8  # of a level
 with open(sys.argv[1]) as file:
     record = json.load(file)
 kind = sys.argv[3] if len(sys.argv) > 3 else None
-transpose = record["rows"][0]["op"] == "transpose"
-rate = "effective_bandwidth_gbps" if transpose else "gflops"
+moves = all(row["gflops"] is None for row in record["rows"])
+rate = "effective_bandwidth_gbps" if moves else "gflops"
 rows = [row for row in record["rows"] if row[rate] is not None and kind in (None, row["type"])]
 if not rows:
     sys.exit(f"{sys.argv[1]}: no rows of {kind or 'any type'} that ran")
-unit = "GB/s" if transpose else "GFLOP/s"
+unit = "GB/s" if moves else "GFLOP/s"
 
 
 def problem(row):

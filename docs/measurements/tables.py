@@ -26,14 +26,14 @@ def level_name(row):
 
 def print_problem(rows):
     first = rows[0]
-    transpose = first["op"] == "transpose"
+    moves = all(row["gflops"] is None for row in rows)  # a rate in GB/s
     shape = "×".join(str(first[key]) for key in "mnk" if first[key])
     print(f"\n**{first['op']} {first['type']} {shape}**\n")
-    print(f"| level | ms | {'GB/s' if transpose else 'GFLOP/s'} | of {'copy' if transpose else 'vendor'} | gain | total gain | verified |")
+    print(f"| level | ms | {'GB/s' if moves else 'GFLOP/s'} | of {'copy' if moves else 'vendor'} | gain | total gain | verified |")
     print("|---|--:|--:|--:|--:|--:|---|")
     for row in rows:
-        rate = row["effective_bandwidth_gbps"] if transpose else row["gflops"]
-        part = row["share_of_copy"] if transpose else row["share_of_vendor"]
+        rate = row["effective_bandwidth_gbps"] if moves else row["gflops"]
+        part = row["share_of_copy"] if moves else row["share_of_vendor"]
         print(f"| {level_name(row)} | {number(row['median_ms'])} | {number(rate)} | {share(part)} | "
               f"{gain(row['gain_over_previous'])} | {gain(row['gain_over_first'])} | {row['reason'] or row['verdict']} |")
 

@@ -54,7 +54,7 @@ std::uint64_t DenseReader::working_bytes() const {
     return storage_->working_bytes() + elements * source_.element.memory_bytes * (twice ? 2 : 1);
 }
 
-/// The pieces in which a rectangle is converted or turned round: whole chunks, or full-width panels
+/// The pieces in which a rectangle is converted or transposed: whole chunks, or full-width panels
 /// of a bounded size.
 Shape DenseReader::tile_for(const Shape& rect) const {
     const auto* dense = std::get_if<Dense>(&source_.where);
@@ -93,10 +93,10 @@ void DenseReader::read_tile(const Block& tile, const Block& rect, const MutableM
     } else if (!converts()) {
         transpose_into(stored, part, threads_);
     } else {
-        if (turned_.size() < bytes) turned_ = Buffer(bytes);
-        const MutableMatrixView turned{stored.type, part.shape, part.shape.cols, turned_.data()};
-        transpose_into(stored, turned, threads_);
-        convert(turned, part, source_.name, threads_, shown);
+        if (transposed_.size() < bytes) transposed_ = Buffer(bytes);
+        const MutableMatrixView transposed{stored.type, part.shape, part.shape.cols, transposed_.data()};
+        transpose_into(stored, transposed, threads_);
+        convert(transposed, part, source_.name, threads_, shown);
     }
 }
 

@@ -10,7 +10,7 @@
 
 namespace gpumat::formats::hdf5 {
 
-/// Reads a dense dataset as a matrix: dimensions turned round where they are reversed, numbers in the type
+/// Reads a dense dataset as a matrix: transposed where its dimensions are reversed, numbers in the type
 /// that is asked for.
 class DenseReader {
   public:
@@ -39,8 +39,8 @@ class DenseReader {
     Type type_;
     int threads_;
     std::unique_ptr<Storage> storage_;
-    Buffer scratch_;  ///< a tile as stored
-    Buffer turned_;   ///< the same tile transposed
+    Buffer scratch_;     ///< a tile as stored
+    Buffer transposed_;  ///< the same tile transposed
 };
 
 }  // namespace gpumat::formats::hdf5

@@ -28,7 +28,7 @@ struct WordOf<16> {
     using type = uint4;
 };
 
-/// What an access asks of the caches. `normal`: the default. `once`: the data is not used again, so a load
+/// The cache hint of an access. `normal`: the default. `once`: the data is not used again, so a load
 /// takes no room in L1, and a store is the first to leave L2. `keep`, for loads of 4 to 16 bytes: L2 reads
 /// the whole 256 bytes around the word and gives them up last, so that what is written meanwhile does not
 /// drive out the rest of a line before it is read. `last`, for loads of 8 bytes: L2 gives up the word's line
@@ -118,7 +118,7 @@ __device__ __forceinline__ void store_word(Word* address, const Word& word) {
 }
 
 /// Starts a copy of BYTES (4, 8 or 16) from global to shared memory that holds no register. Both addresses
-/// are multiples of BYTES. The bytes are there after `wait_for_copies` and a barrier. L2 is asked for the
+/// are multiples of BYTES. The bytes are there after `wait_for_copies` and a barrier. L2 prefetches the
 /// whole 256 bytes around them: for runs whose neighbours are read soon, device memory then moves whole
 /// lines, however the runs lie. CACHE is normal or keep. Take keep only where the tests have
 /// run on a GPU: nvcc 13.0 was seen to give the policy and a uniform part of the shared address one register,

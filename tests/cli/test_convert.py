@@ -127,7 +127,7 @@ class MatrixMarket(Case):
 
 
 class Layouts(Case):
-    def test_matlab_is_turned(self):
+    def test_matlab_is_transposed(self):
         matrix = random_values("f64", (9, 14))
         write_h5(self.path("in.h5"), np.ascontiguousarray(matrix.T))
         with h5py.File(self.path("in.h5"), "a") as file:

@@ -27,7 +27,7 @@ class Pipeline(ExampleCase):
         self.assertIn("are equal", said)
         words = np.random.Philox(key=7).random_raw(300 * 200)
         expected = np.array([-9 + (int(word) * 19 >> 64) for word in words], np.int32).reshape(300, 200).T.copy()
-        found, matrix = read_h5(self.path("turned.h5"))
+        found, matrix = read_h5(self.path("transposed.h5"))
         self.assertEqual(found, "i32")
         self.assert_same_bits(matrix, expected)
 

@@ -119,10 +119,10 @@ class Loaded(Case):
 
     def test_there_and_back(self):
         octave("--eval", f"A = [1 2 3; 4 5 6]; save('-hdf5', '{self.path('in.h5')}', 'A')")
-        self.run_tool("transpose", "in.h5", "-o", "turned.h5")
-        self.run_tool("multiply", "in.h5", "turned.h5", "-o", "square.h5")
+        self.run_tool("transpose", "in.h5", "-o", "transposed.h5")
+        self.run_tool("multiply", "in.h5", "transposed.h5", "-o", "square.h5")
         self.assert_same_bits(read_h5(self.path("square.h5"))[1], A @ A.T)
-        _, shown = printed(f"x = load('{self.path('turned.h5')}').A; ")
+        _, shown = printed(f"x = load('{self.path('transposed.h5')}').A; ")
         self.assert_same_bits(shown, A)
 
     def test_matrix_market(self):

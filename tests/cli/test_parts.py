@@ -44,11 +44,11 @@ class Parts(Case):
         integers = np.random.default_rng(3).integers
         a, b, d = (integers(-9, 10, shape).astype("f4") for shape in ((500, 400), (400, 600), (500, 600)))
         write_h5(self.path("d.h5"), d)
-        for turned_a in (False, True):
-            for turned_b in (False, True):
-                write_h5(self.path("a.h5"), a.T.copy() if turned_a else a)
-                write_h5(self.path("b.h5"), b.T.copy() if turned_b else b)
-                forms = [flag for flag, given in (("--transpose-a", turned_a), ("--transpose-b", turned_b)) if given]
+        for transposed_a in (False, True):
+            for transposed_b in (False, True):
+                write_h5(self.path("a.h5"), a.T.copy() if transposed_a else a)
+                write_h5(self.path("b.h5"), b.T.copy() if transposed_b else b)
+                forms = [flag for flag, given in (("--transpose-a", transposed_a), ("--transpose-b", transposed_b)) if given]
                 for verify in ("full", "freivalds"):
                     record = self.parts("multiply", "a.h5", "b.h5", *forms, "--alpha", "2", "--beta", "-1", "--add", "d.h5",
                                         "--verify", verify, "-o", "c.h5", "--force", "--memory-limit", "2500KiB")

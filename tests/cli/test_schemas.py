@@ -47,7 +47,7 @@ def without(document, path):
     (0, "compare n.mtx n.mtx"), (1, "compare n.mtx n.mtx --nan differ --ulp 2"), (3, "compare a.h5 no.h5"),
     (0, "generate normal --mean 2 --shape 3x3 -o out.h5"), (2, "generate hilbert -t i8 --shape 3x3 -o out.h5"),
     (0, "convert a.h5 -o out.mtx"), (3, "convert no.h5 -o out.mtx"), (0, "info a.h5 n.mtx"), (0, "info --stats a.h5 n.mtx c.h5"),
-    (0, "levels"), (0, "levels transpose --size 64 --device cpu"), (0, "devices"),
+    (0, "levels"), (0, "levels transpose --size 64 --device cpu"), (0, "devices"), (0, "probe ilp -d cpu"),
     (0, "bench transpose --size 64 --device cpu --time-limit 0.01"), (0, "bench multiply --size 64 --device cpu --time-limit 0.01"),
     (1, "batch jobs.txt"),
 ]])

@@ -290,7 +290,7 @@ Dataset make_dataset(FuzzedDataProvider& input, hid_t file) {
     return dataset;
 }
 
-/// What libhdf5 delivers for /A, turned as the reader turns it.
+/// What libhdf5 delivers for /A, transposed as the reader transposes it.
 Matrix read_by_library(hid_t file, const Dataset& dataset, const Shape& shape, Type type) {
     const std::size_t bytes = size_of(type);
     fuzz::require(H5Tget_size(dataset.memory) == bytes, "another type was delivered");

@@ -183,7 +183,7 @@ TEST_CASE("CPU transposes of results beyond the cache", "[transpose]") {
     // Large enough for streaming stores. Rows on lines (1024) and off them (519, 1023, 1031), 1023 and 1024
     // nearly a multiple of 4 KiB apart; low, with rows of 128 bytes, a little less and a little more; of some
     // hundred bytes, where the shape of a tile follows the width; so high that several strips of tiles lie
-    // below each other; and each turned over.
+    // below each other; and each transposed.
     const Registry registry = Registry::standard();
     for (const Level* level : registry.levels(kTranspose, DeviceKind::cpu)) {
         for (const Type type : kTypes) {

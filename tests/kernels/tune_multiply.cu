@@ -65,7 +65,7 @@ constexpr auto candidates() {
             Tile{256, 96, 20, 16, 12, 4, 4, 2, 85, true},  // 11
         };
     } else if constexpr (sizeof(S) == 8) {
-        constexpr int kDepth = kIsComplex<S> ? 20 : 24;  // whole turns of the inner loop
+        constexpr int kDepth = kIsComplex<S> ? 20 : 24;  // whole iterations of the inner loop
         return std::array{
             Tile{128, 128, 8, 8, 8, 4, 4, 1, 85},            // 0
             Tile{32, 64, 8, 4, 4, 4, 4, 4, 55},              // 1

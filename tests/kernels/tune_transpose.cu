@@ -109,7 +109,7 @@ bool whole_words(const Sides& shape, int word) {
     return shape.m * kBytes % word == 0 && shape.n * kBytes % word == 0;
 }
 
-/// Plans that ask ahead have kernels by the places of the order, others the one for any.
+/// Plans that prefetch have kernels by the places of the order, others the one for any.
 template <class PLAN>
 WordsKernel kernel_of(Places places) {
     if constexpr (PLAN::kAhead > 0) {

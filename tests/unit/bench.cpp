@@ -33,7 +33,8 @@ Launch prepare_plain(const Problem& problem, const Operands& operands, const Dev
     return {"plain", [problem, operands](Stream) { transpose_u32(problem, operands); }, {{"threads", "1"}}};
 }
 
-/// Turns the matrix that it finds, in place where it is asked to; wrong in the last element where it is u32.
+/// Transposes the matrix that it finds, in place where it is asked to; wrong in the last element where it is
+/// u32.
 Launch prepare_swap(const Problem& problem, const Operands& operands, const Device& device) {
     if (!problem.in_place) return {"swap", prepare_plain(problem, operands, device).run};
     REQUIRE(operands.a.data == operands.c.data);

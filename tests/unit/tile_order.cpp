@@ -142,7 +142,7 @@ TEST_CASE("grids of the largest matrices are within the limits") {
     }
 }
 
-TEST_CASE("L2 is asked for the tile of a later block") {
+TEST_CASE("the tile of a later block is prefetched into L2") {
     constexpr unsigned kAhead = 176;
     for (const Tiling& tiling : {Tiling{8192, 8192, 4, 64, 64}, Tiling{700, 32768, 8, 32, 32},
                                  Tiling{65536, 96, 8, 32, 32}, Tiling{900, 30000, 4, 64, 64}}) {

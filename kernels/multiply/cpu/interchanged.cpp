@@ -1,7 +1,7 @@
 // multiply, CPU level `interchanged`: the loops in i, k, j order on one thread.
 //
 // Since `naive`: the inner loop runs along a row of B and a row of sums, so it reads in order, the
-// compiler turns it into vector instructions, and no addition waits for the one before it. Per
+// compiler makes vector instructions of it, and no addition waits for the one before it. Per
 // multiply-add it reads one element of B and reads and writes one sum. The row of sums has the type that
 // sums have, so f16 and bf16 round once, at the end. Where B is stored transposed, its row is strided and
 // this level is no better than `naive` is with a B that is not. What limits it: all of B comes through the

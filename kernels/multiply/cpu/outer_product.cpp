@@ -9,7 +9,7 @@
 // B in panels of 32 columns, each column or row of a panel after the other, edges filled with zeros. So
 // the loop is the same for every storage and shape, reads in order and never crosses pages at a stride.
 // A panel of B (384 · 128 bytes) stays in the nearest caches while the panels of A for 240 rows, which
-// stay in the second, pass by. The loop asks ahead of time for what comes next: a kibibyte of A from the
+// stay in the second, pass by. The loop prefetches what comes next: a kibibyte of A from the
 // second cache, the next panel of B from the third, and its own rows of C. Traffic: A and B are packed once
 // for each 3840 columns or rows of the other; C is read and written once for each 384 of depth. What limits
 // it: the multiply-add units; then packing, a twentieth of the time at 2048³, and that traffic of C.
@@ -66,7 +66,7 @@ struct Target {
     std::int64_t cols;
     T alpha;
     T scale;
-    const T* next;  ///< what of B is read later: a line for each step of depth is asked for
+    const T* next;  ///< what of B is read later: a line for each step of depth is prefetched
 };
 
 // ---- Packing. A panel holds, for each k, `kWidth` elements; those beyond `width` are 0. ----
@@ -175,7 +175,7 @@ GPUMAT_INLINE void store_tile(const T* sums, const Target<T>& t) {
     }
 }
 
-/// Asks for the part of A that is read kAheadBytes later, and, to the second-level cache, for a line of B.
+/// Prefetches the part of A that is read kAheadBytes later, and, to the second-level cache, a line of B.
 template <class T, int kRows>
 GPUMAT_INLINE void prefetch_panels(const T* a, const T* next, std::int64_t k) {
     constexpr std::int64_t kAhead = kAheadBytes / sizeof(T);
@@ -184,7 +184,7 @@ GPUMAT_INLINE void prefetch_panels(const T* a, const T* next, std::int64_t k) {
     __builtin_prefetch(next + k * kLine, 0, 2);
 }
 
-/// Asks for a row of the tile that the sums will be added to.
+/// Prefetches a row of the tile that the sums will be added to.
 template <class T, int kCols>
 GPUMAT_INLINE void prefetch_row(const Target<T>& t, std::int64_t i) {
     constexpr std::int64_t kLine = 64 / sizeof(T);
@@ -418,7 +418,7 @@ struct Run {
                 for (std::int64_t i = first_row; i < end_row; i += use.rows) {
                     const std::int64_t row = block.row + i;
                     const std::int64_t col = block.col + j;
-                    // The next panel of B is on its way while tiles use this one; two tiles ask for all of
+                    // The next panel of B is on its way while tiles use this one; two tiles prefetch all of
                     // it.
                     const std::int64_t part = i / use.rows % 2;
                     use.multiply(depth, packed_a + i * depth, packed_b + j * depth,

@@ -46,12 +46,12 @@ struct Rows {
     }
 };
 
-/// A turn of the inner loop: adds the products of Shape::kUnrolled k, an even number, to the sums. The first
-/// has been read from `rows`; the one after the last is read from the rows that next() returns once they are
-/// there.
+/// An iteration of the inner loop: adds the products of Shape::kUnrolled k, an even number, to the sums. The
+/// first has been read from `rows`; the one after the last is read from the rows that next() returns once
+/// they are there.
 template <class Shape, class Fragments, class Next, class Sums>
-__device__ __forceinline__ void buffered_turn(Fragments& fragments, Rows rows, Next next, Sums& sums) {
-    static_assert(Shape::kUnrolled % 2 == 0, "the next turn starts with buffer 0");
+__device__ __forceinline__ void buffered_iteration(Fragments& fragments, Rows rows, Next next, Sums& sums) {
+    static_assert(Shape::kUnrolled % 2 == 0, "the next iteration starts with buffer 0");
 #pragma unroll
     for (int k = 0; k < Shape::kUnrolled; ++k) {
         fragments.read((k + 1) % 2, k + 1 < Shape::kUnrolled ? rows.after<Shape>(k + 1) : next());
@@ -82,8 +82,8 @@ struct Fragments {
     __device__ void start(Rows first) { read(0, first); }
 
     template <class Shape, class Next>
-    __device__ void turn(Rows rows, Next next, S (&sums)[kTile.tm][kTile.tn]) {
-        buffered_turn<Shape>(*this, rows, next, sums);
+    __device__ void iterate(Rows rows, Next next, S (&sums)[kTile.tm][kTile.tn]) {
+        buffered_iteration<Shape>(*this, rows, next, sums);
     }
 
     /// Adds the products of a buffer to the sums.
@@ -163,11 +163,11 @@ struct RollingFragments {
         read_b(0, first.b, 0);
     }
 
-    /// Like buffered_turn, but that of the first k only the elements of A and the first four of B have been
-    /// read: the others are read now, from `rows`.
+    /// Like buffered_iteration, but that of the first k only the elements of A and the first four of B have
+    /// been read: the others are read now, from `rows`.
     template <class Shape, class Next>
-    __device__ void turn(Rows rows, Next next, S (&sums)[kTile.tm][kTile.tn]) {
-        static_assert(Shape::kUnrolled * kGroups % 2 == 0, "the next turn starts with buffer 0 of B");
+    __device__ void iterate(Rows rows, Next next, S (&sums)[kTile.tm][kTile.tn]) {
+        static_assert(Shape::kUnrolled * kGroups % 2 == 0, "the next iteration starts with buffer 0 of B");
         unrolled<Shape::kUnrolled>([&](auto k) {
             constexpr bool kLast = k + 1 == Shape::kUnrolled;
             step<k>(rows.after<Shape>(k), kLast ? next() : rows.after<Shape>(k + 1), sums);
@@ -236,8 +236,8 @@ struct PlanarFragments {
     __device__ void start(Rows first) { read(0, first); }
 
     template <class Shape, class Next>
-    __device__ void turn(Rows rows, Next next, S (&sums)[kTile.tm][kTile.tn]) {
-        buffered_turn<Shape>(*this, rows, next, sums);
+    __device__ void iterate(Rows rows, Next next, S (&sums)[kTile.tm][kTile.tn]) {
+        buffered_iteration<Shape>(*this, rows, next, sums);
     }
 
     /// Adds the products of a buffer to the sums, in the order of multiply_add.

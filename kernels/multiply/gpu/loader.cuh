@@ -35,7 +35,7 @@ struct Remaining {
     }
 };
 
-/// Elements between the k-rows of an operand's tile in shared memory. Copies that turn the operand write
+/// Elements between the k-rows of an operand's tile in shared memory. Copies that transpose the operand write
 /// several rows at once, which a shift of four banks a row keeps free of conflicts.
 template <class T>
 constexpr int pitch(int extent, Load load) {
@@ -46,9 +46,9 @@ constexpr int pitch(int extent, Load load) {
 inline constexpr int kNever = 1 << 30;
 
 /// Copies one operand's tiles, kExtent rows (or columns) × kDepth in k, to shared memory, k by k: element
-/// (x, k) goes to k·pitch + x. `row` is the step in memory along x, `col` along k. `begin` turns to the next
-/// tile and `step` does the work that belongs to one of the kDepth steps of the arithmetic, so that copies
-/// are spread evenly between multiply-adds.
+/// (x, k) goes to k·pitch + x. `row` is the step in memory along x, `col` along k. `begin` goes on to the
+/// next tile and `step` does the work that belongs to one of the kDepth steps of the arithmetic, so that
+/// copies are spread evenly between multiply-adds.
 ///
 /// Where the hardware copies asynchronously and elements are stored as they are, a step starts copies.
 /// Elsewhere steps load into registers, and the last one converts and stores.
@@ -105,7 +105,7 @@ class Loader {
         if (kLoad == Load::vector && x0 + x >= extent) k_ = kNever;
     }
 
-    /// Turns to the next tile, of `depth` in k, whose copies go to `stage`.
+    /// Goes on to the next tile, of `depth` in k, whose copies go to `stage`.
     __device__ void begin(Sum<T>* stage, int depth) {
         stage_ = stage + shared_;
         to_ = stage_;

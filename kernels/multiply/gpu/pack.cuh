@@ -42,7 +42,7 @@ inline constexpr int kPackExtent = sizeof(Sum<T>) > 8 ? 32 : 64;
 /// Copies an operand, `extent` rows (or columns) by `depth` in k, so that element (x, k) comes to row k·kRows
 /// and those that follow it, at x. `pitch`, in Elements, is a multiple of kPackedVector and at least
 /// `extent`; what a row has beyond `extent` is not read by anyone. Reads run along k where the source does,
-/// and are turned in shared memory.
+/// and are transposed in shared memory.
 template <class T, class Layout, bool kAlongK>
 __global__ void __launch_bounds__(256) pack(Strided<T> from, std::int64_t extent, std::int64_t depth,
                                             typename Layout::Element* to, std::int64_t pitch) {

@@ -48,7 +48,7 @@ __device__ inline std::uint32_t keep(std::uint32_t value) {
     return __shfl_sync(0xffffffffU, value, static_cast<int>(threadIdx.x % 32));
 }
 
-/// One block computes tiles of C, or parts of their sums, one after the other. Its warps take turns at asking
+/// One block computes tiles of C, or parts of their sums, one after the other. Its warps take turns at having
 /// the copy engine for the tiles of A and B, some stages ahead; nobody computes an address or checks a bound.
 /// Nor does anybody wait for a warp that is busy asking: warps say that they have used up a stage, and go on;
 /// only the one that is to fill it again, some stages later, waits until all have.
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
     constexpr int kThreads = kTile.threads();
     constexpr int kWarps = kThreads / 32;
     constexpr int kUnrolled = Shape::kUnrolled;
-    static_assert(kTile.bk % kUnrolled == 0, "whole turns of the loop");
+    static_assert(kTile.bk % kUnrolled == 0, "whole iterations of the loop");
 
     extern __shared__ __align__(128) unsigned char packed_storage[];
     __shared__ std::uint64_t barriers[kStages];
@@ -134,16 +134,16 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), TileOf::kTile.residen
             Rows rows{b_first + now, a_first + now};
 #pragma unroll 1
             for (int left = kTile.bk / kUnrolled - 1; left != 0; --left) {
-                const auto next_turn = [&] { return rows.after<Shape>(kUnrolled); };
-                fragments.template turn<Shape>(rows, next_turn, sums);
-                rows = next_turn();
+                const auto next_rows = [&] { return rows.after<Shape>(kUnrolled); };
+                fragments.template iterate<Shape>(rows, next_rows, sums);
+                rows = next_rows();
             }
             const auto next_stage = [&] {
                 if (step + 1 < steps) wait_barrier(full_kept + stage * Shape::kBarrierBytes, parity);
                 // After the last step this is read as it is, and nobody uses it.
                 return Rows{b_first + next, a_first + next};
             };
-            fragments.template turn<Shape>(rows, next_stage, sums);
+            fragments.template iterate<Shape>(rows, next_stage, sums);
             const bool used_again = step + kStages < steps;
             if (used_again && warp != (step + kStages - kLead) % kWarps) arrive_at<kThreads>(1 + used);
             now = next;

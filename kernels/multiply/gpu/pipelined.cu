@@ -10,7 +10,7 @@
 //   element-wise copies serve odd sizes and any alignment (gpu/loader.cuh).
 // - Packed operands (gpu/packed.cuh), from compute capability 9.0 on. Both operands are first copied so that
 //   they lie k by k at 16-byte rows, as one does before a multiply on a CPU, unless they lie so already; then
-//   the warps take turns at asking the copy engine for whole tiles, and only the one whose turn it is waits
+//   the warps take turns at having the copy engine fetch whole tiles, and only the one whose turn it is waits
 //   for the others. The inner loop has nothing but multiply-adds and reads of fragments, and no bounds, so
 //   odd sizes cost what even ones do. It is short, two to eight k long, so that it stays in the instruction
 //   caches.

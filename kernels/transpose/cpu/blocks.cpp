@@ -30,8 +30,8 @@ void transpose_plain(const std::byte* in, std::int64_t in_stride, std::int64_t r
 
 // Rows of a block that share few sets of the first-level cache push each other out between the pieces in
 // which they are read: those of 1- and 2-byte elements, as they are many, and 16 of 4-byte elements where
-// `share_sets` says so. The registers that such a block is turned from are brought together first, for all
-// blocks in so many bytes of each row, so that a line that two of them share is read once.
+// `share_sets` says so. The registers that such a block is transposed from are brought together first, for
+// all blocks in so many bytes of each row, so that a line that two of them share is read once.
 template <class T>
 constexpr int kTogetherBytes = sizeof(T) <= 2 ? 128 : 256;
 constexpr std::int64_t kSetsBytes = 4096;  // addresses so far apart are in the same set

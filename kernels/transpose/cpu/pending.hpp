@@ -7,9 +7,9 @@
 
 namespace gpumat::transpose::cpu {
 
-/// What a thread does bit by bit while it turns a tile: it writes the runs of the tile before, and asks for
-/// the rows of the tile after. One after the other, turning, writing and reading would not overlap
-/// (README.md).
+/// What a thread does bit by bit while it transposes a tile: it writes the runs of the tile before, and
+/// prefetches the rows of the tile after. One after the other, transposing, writing and reading would not
+/// overlap (README.md).
 class Pending {
   public:
     /// Nothing.

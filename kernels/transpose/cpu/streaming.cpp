@@ -14,8 +14,8 @@ namespace {
     return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(at) % kLineBytes);
 }
 
-/// Asks for every line of a row.
-void ask_for_row(const std::byte* row, std::int64_t bytes) {
+/// Prefetches every line of a row.
+void prefetch_row(const std::byte* row, std::int64_t bytes) {
     for (std::int64_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(row + at, 0, 2);
     __builtin_prefetch(row + bytes - 1, 0, 2);
 }
@@ -23,8 +23,8 @@ void ask_for_row(const std::byte* row, std::int64_t bytes) {
 }  // namespace
 
 /// Streaming stores wait for memory in the processor's queue of stores, in order, and hold up any other store
-/// behind them: what turns a tile meanwhile gets less far ahead with each. So nothing of this, nor of the
-/// loops below, is kept in memory; it is worked out anew for each batch of runs.
+/// behind them: what transposes a tile meanwhile gets less far ahead with each. So nothing of this, nor of
+/// the loops below, is kept in memory; it is worked out anew for each batch of runs.
 class Requests::Cursor {
   public:
     Cursor(const Requests& requests, std::int64_t begin)
@@ -39,8 +39,8 @@ class Requests::Cursor {
         heads_ = requests.rows_.heads;
     }
 
-    /// Asks for what belongs to the next run.
-    void ask() {
+    /// Prefetches what belongs to the next run.
+    void prefetch() {
         for (std::int64_t i = 0; i < a_run_ && left_ > 0; ++i, --left_) {
             const std::byte* at = row_ + std::min(part_ * kPieceBytes, last_);
             __builtin_prefetch(at + kLineBytes - 1, 0, 2);
@@ -73,7 +73,7 @@ class Requests::WholePieces {
         heads_ = requests.rows_.heads;
     }
 
-    void ask() {
+    void prefetch() {
         __builtin_prefetch(at_ + kLineBytes - 1, 0, 2);
         __builtin_prefetch(at_ + kPieceBytes - 1, 0, 2);
         if (heads_) __builtin_prefetch(at_, 0, 2);
@@ -102,7 +102,7 @@ Requests::Requests(const Rows& rows, std::int64_t runs) : rows_(rows) {
 void Requests::finish() const {
     if (a_run_ > 0) return;
     for (std::int64_t row = 0; row < rows_.count; ++row)
-        ask_for_row(rows_.first + row * rows_.stride, rows_.bytes);
+        prefetch_row(rows_.first + row * rows_.stride, rows_.bytes);
 }
 
 namespace {
@@ -110,7 +110,7 @@ namespace {
 void write_plain(const Runs& runs, const Requests& requests, std::int64_t begin, std::int64_t end) {
     Requests::Cursor cursor(requests, begin);
     for (std::int64_t run = begin; run < end; ++run) {
-        cursor.ask();
+        cursor.prefetch();
         std::memcpy(runs.to + run * runs.to_stride, runs.from + run * runs.from_stride,
                     static_cast<std::size_t>(runs.bytes));
     }
@@ -171,30 +171,30 @@ GPUMAT_AVX512 void write_any_avx512(const Runs& runs, const Requests& requests, 
                                     std::int64_t end) {
     Requests::Cursor cursor(requests, begin);
     for (std::int64_t run = begin; run < end; ++run) {
-        cursor.ask();
+        cursor.prefetch();
         stream_avx512(runs.from + run * runs.from_stride, runs.kept + run * kLineBytes,
                       runs.to + run * runs.to_stride, runs.bytes, runs.first, runs.last);
     }
 }
 
-/// Runs of two lines on the lines, with a piece each.
-GPUMAT_AVX512 void write_on_lines_avx512(const Runs& runs, const Requests& requests, std::int64_t begin,
-                                         std::int64_t end) {
+/// Cache-line aligned runs of two lines, with a piece each.
+GPUMAT_AVX512 void write_aligned_avx512(const Runs& runs, const Requests& requests, std::int64_t begin,
+                                        std::int64_t end) {
     Requests::WholePieces pieces(requests, begin);
     const std::int64_t from_stride = runs.from_stride;
     const std::int64_t to_stride = runs.to_stride;
     const std::byte* from = runs.from + begin * from_stride;
     std::byte* to = runs.to + begin * to_stride;
     for (std::int64_t left = end - begin; left > 0; --left, from += from_stride, to += to_stride) {
-        pieces.ask();
+        pieces.prefetch();
         stream_line(to, load_line(from));
         stream_line(to + kLineBytes, load_line(from + kLineBytes));
     }
 }
 
-/// The same off the lines, neither the first runs nor the last. What was kept for a run that begins on a line
-/// is not used.
-GPUMAT_AVX512 void write_off_lines_avx512(const Runs& runs, const Requests& requests, std::int64_t begin,
+/// The same where runs are not cache-line aligned, neither the first runs nor the last. What was kept for a
+/// run that begins on a line is not used.
+GPUMAT_AVX512 void write_unaligned_avx512(const Runs& runs, const Requests& requests, std::int64_t begin,
                                           std::int64_t end) {
     Requests::WholePieces pieces(requests, begin);
     const std::int64_t from_stride = runs.from_stride;
@@ -204,7 +204,7 @@ GPUMAT_AVX512 void write_off_lines_avx512(const Runs& runs, const Requests& requ
     std::byte* kept = runs.kept + begin * kLineBytes;
     for (std::int64_t left = end - begin; left > 0;
          --left, from += from_stride, to += to_stride, kept += kLineBytes) {
-        pieces.ask();
+        pieces.prefetch();
         const std::int64_t past = past_line(to);
         std::byte* line = to - past;
         const std::byte* part = from - past;
@@ -282,29 +282,29 @@ GPUMAT_AVX2 void write_any_avx2(const Runs& runs, const Requests& requests, std:
                                 std::int64_t end) {
     Requests::Cursor cursor(requests, begin);
     for (std::int64_t run = begin; run < end; ++run) {
-        cursor.ask();
+        cursor.prefetch();
         stream_avx2(runs.from + run * runs.from_stride, runs.kept + run * kLineBytes,
                     runs.to + run * runs.to_stride, runs.bytes, runs.first, runs.last);
     }
 }
 
-/// Runs of two lines on the lines, with a piece each.
-GPUMAT_AVX2 void write_on_lines_avx2(const Runs& runs, const Requests& requests, std::int64_t begin,
-                                     std::int64_t end) {
+/// Cache-line aligned runs of two lines, with a piece each.
+GPUMAT_AVX2 void write_aligned_avx2(const Runs& runs, const Requests& requests, std::int64_t begin,
+                                    std::int64_t end) {
     Requests::WholePieces pieces(requests, begin);
     const std::int64_t from_stride = runs.from_stride;
     const std::int64_t to_stride = runs.to_stride;
     const std::byte* from = runs.from + begin * from_stride;
     std::byte* to = runs.to + begin * to_stride;
     for (std::int64_t left = end - begin; left > 0; --left, from += from_stride, to += to_stride) {
-        pieces.ask();
+        pieces.prefetch();
         stream_line(to, from);
         stream_line(to + kLineBytes, from + kLineBytes);
     }
 }
 
-/// The same off the lines, neither the first runs nor the last.
-GPUMAT_AVX2 void write_off_lines_avx2(const Runs& runs, const Requests& requests, std::int64_t begin,
+/// The same where runs are not cache-line aligned, neither the first runs nor the last.
+GPUMAT_AVX2 void write_unaligned_avx2(const Runs& runs, const Requests& requests, std::int64_t begin,
                                       std::int64_t end) {
     Requests::WholePieces pieces(requests, begin);
     const std::int64_t from_stride = runs.from_stride;
@@ -314,7 +314,7 @@ GPUMAT_AVX2 void write_off_lines_avx2(const Runs& runs, const Requests& requests
     std::byte* kept = runs.kept + begin * kLineBytes;
     for (std::int64_t left = end - begin; left > 0;
          --left, from += from_stride, to += to_stride, kept += kLineBytes) {
-        pieces.ask();
+        pieces.prefetch();
         const std::int64_t past = past_line(to);
         stream_joined_avx2(kept, from, to, past);
         stream_line(to - past + kLineBytes, from - past + kLineBytes);
@@ -333,9 +333,9 @@ Write write_for([[maybe_unused]] VectorWidth width, [[maybe_unused]] const Runs&
     const bool on = whole && past_line(runs.to) == 0 && runs.to_stride % kLineBytes == 0;
     const bool off = whole && !runs.first && !runs.last;
     if (width == VectorWidth::avx512)
-        return on ? write_on_lines_avx512 : off ? write_off_lines_avx512 : write_any_avx512;
+        return on ? write_aligned_avx512 : off ? write_unaligned_avx512 : write_any_avx512;
     if (width == VectorWidth::avx2)
-        return on ? write_on_lines_avx2 : off ? write_off_lines_avx2 : write_any_avx2;
+        return on ? write_aligned_avx2 : off ? write_unaligned_avx2 : write_any_avx2;
 #endif
     return write_plain;
 }

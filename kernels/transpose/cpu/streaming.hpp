@@ -27,25 +27,25 @@ struct Runs {
     std::int64_t to_stride = 0;
     std::int64_t bytes = 0;  ///< whole lines, unless `last`
     std::int64_t count = 0;
-    /// A line for each run, on a line: what begins a line that the next run in the same row completes.
-    /// May be null where the runs are the first and the last.
+    /// A cache-line aligned line for each run: what begins a line that the next run in the same row
+    /// completes. May be null where the runs are the first and the last.
     std::byte* kept = nullptr;
     bool first = true;  ///< the runs begin what one thread writes of their rows
     bool last = true;   ///< they end it
 };
 
-/// Asks for rows in pieces of kPieceBytes, to the second-level cache: rows a power of two apart would not fit
-/// the first. A row's last piece ends with the row, so that it may begin within the one before.
+/// Prefetches rows in pieces of kPieceBytes into the second-level cache: rows a power of two apart would not
+/// fit the first. A row's last piece ends with the row, so that it may begin within the one before.
 class Requests {
   public:
     static constexpr std::int64_t kPieceBytes = 2 * kLineBytes;
 
     Requests() = default;
 
-    /// Of which so many runs ask for equal parts.
+    /// Of which so many runs prefetch equal parts.
     Requests(const Rows& rows, std::int64_t runs);
 
-    /// Asks for what belongs to the runs from one on, a run at a time.
+    /// Prefetches what belongs to the runs from one on, a run at a time.
     class Cursor;
 
     /// The same where whole_pieces().
@@ -54,7 +54,7 @@ class Requests {
     /// Whether rows are whole pieces, and just one belongs to each run.
     [[nodiscard]] bool whole_pieces() const { return whole_pieces_; }
 
-    /// Asks for all, where nothing belongs to runs: there are none, or rows are shorter than a piece.
+    /// Prefetches all, where nothing belongs to runs: there are none, or rows are shorter than a piece.
     void finish() const;
 
   private:
@@ -65,8 +65,8 @@ class Requests {
     bool whole_pieces_ = false;
 };
 
-/// Writes the runs from `begin` to before `end` to memory that nobody reads soon, in whole lines, and asks
-/// for what belongs to them.
+/// Writes the runs from `begin` to before `end` to memory that nobody reads soon, in whole lines, and
+/// prefetches what belongs to them.
 using Write = void (*)(const Runs& runs, const Requests& requests, std::int64_t begin, std::int64_t end);
 
 /// The function for these vectors, runs and requests. Plain code writes through the cache and keeps nothing.

@@ -8,11 +8,11 @@
 //  - The tile goes through a small contiguous buffer. Its lines lie in all sets of the cache, whatever the
 //    stride of the matrix, so tiles no longer evict themselves at large powers of two.
 //  - The buffer's rows are written with streaming stores of whole lines, which do not read the output
-//    first. Where rows of the output do not start on lines, what is left of a line is kept until the tile
-//    below completes it; only the ends of a strip of tiles are ordinary stores.
-//  - While a tile is turned, some of the tile before is written and some of the tile after is asked
-//    for, again and again (pending.hpp): otherwise a core turns, writes or waits, and does not reach the
-//    speed of its copies.
+//    first. Where rows of the output are not cache-line aligned, what is left of a line is kept until the
+//    tile below completes it; only the ends of a strip of tiles are ordinary stores.
+//  - While a tile is transposed, some of the tile before is written and some of the tile after is
+//    prefetched, again and again (pending.hpp): otherwise a core transposes, writes or waits, and does not
+//    reach the speed of its copies.
 //
 // Traffic: every element read once and written once, nothing else, as in a copy. What limits it: memory, as a
 // copy; for an input of two or three columns the loads.
@@ -106,7 +106,8 @@ struct Tile {
     std::int64_t cols;
 };
 
-/// The tiles of a strip, in the order in which they are turned: from left to right, and then the next below.
+/// The tiles of a strip, in the order in which they are transposed: from left to right, and then the next
+/// below.
 class Tiles {
   public:
     Tiles(std::int64_t rows, std::int64_t cols, std::int64_t tile_rows, std::int64_t tile_cols)
@@ -137,8 +138,8 @@ class Tiles {
     std::int64_t count_;
 };
 
-/// Transposes rows × cols elements, at most a strip wide. While a tile is turned, the one before is written
-/// and the one after is on its way.
+/// Transposes rows × cols elements, at most a strip wide. While a tile is transposed, the one before is
+/// written and the one after is prefetched.
 template <class T>
 void transpose_strip(const std::byte* in, std::int64_t in_stride, std::int64_t rows, std::int64_t cols,
                      std::byte* out, std::int64_t out_stride, const Functions& use) {
@@ -156,8 +157,8 @@ void transpose_strip(const std::byte* in, std::int64_t in_stride, std::int64_t r
         const std::int64_t bytes = tile.cols * kSize;
         // Without gaps they are one row.
         if (bytes == in_stride) return {.first = at(tile), .bytes = tile.rows * bytes, .count = 1};
-        // The tile to the left asked for the lines in which rows begin. Those of wider elements may have left
-        // the cache again where rows are about a power of two apart (measured).
+        // The tile to the left prefetched the lines in which rows begin. Those of wider elements may have
+        // left the cache again where rows are about a power of two apart (measured).
         const bool heads = kSize > 1 || tile.col == 0;
         return {.first = at(tile), .stride = in_stride, .bytes = bytes, .count = tile.rows, .heads = heads};
     };
@@ -247,7 +248,7 @@ void transpose(const std::byte* in, std::int64_t in_stride, std::byte* out, std:
     });
 }
 
-/// Asks for a row.
+/// Prefetches a row.
 void fetch(const std::byte* row, std::int64_t bytes) {
     Requests({.first = row, .bytes = bytes, .count = 1}, 0).finish();
 }

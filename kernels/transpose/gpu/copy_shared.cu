@@ -1,5 +1,5 @@
 // transpose baseline `copy-shared`: the copy through a shared tile with a barrier, in the form of `padded`
-// but not turned. Beside `copy` it shows what the tile and its barrier cost by themselves.
+// but not transposed. Beside `copy` it shows what the tile and its barrier cost by themselves.
 #include <algorithm>
 
 #include "kernels/common/launch.cuh"

@@ -83,10 +83,10 @@ struct TileOrder {
     unsigned bands = 1;
     unsigned quarters = 0;  ///< 2: four tiles of a column take turns, else 0; a logarithm
     unsigned quarter = 0;   ///< tile rows from one of these to the next
-    unsigned ahead_x = 0;   ///< from a place to the one whose tile L2 is asked for
+    unsigned ahead_x = 0;   ///< from a place to the one whose tile is prefetched into L2
     unsigned ahead_y = 0;
 
-    /// In bands of about `band` tile rows; L2 is asked for the tile that comes `ahead` blocks later, or
+    /// In bands of about `band` tile rows; the tile that comes `ahead` blocks later is prefetched, or
     /// sooner where a group has fewer.
     [[nodiscard]] static TileOrder of(const Tiling& tiling, int band, unsigned ahead = 0) {
         TileOrder order{.tiles_x = tiling.tiles_x(),
@@ -153,7 +153,7 @@ struct TileOrder {
         return {((group << paired) + half) * columns + place.y, first + turn * quarter + (row >> quarters)};
     }
 
-    /// The tile to ask L2 for at a place in the grid, likewise.
+    /// The tile to prefetch into L2 at a place in the grid, likewise.
     template <Places PLACES = Places::any>
     [[nodiscard]] constexpr TilePlace tile_ahead(const Place& place) const {
         Place next = {place.x + ahead_x, place.y + ahead_y, place.z};

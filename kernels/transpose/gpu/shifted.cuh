@@ -14,8 +14,8 @@
 // neighbours in an output row, so they read a column of the tile; at an odd pitch (in elements) these lie in
 // different banks. Words of 8 and 16 bytes allow one where the number of columns is odd, words of an element
 // always. Fewer and wider copies are worth some conflicts: tuning.hpp says from how many on they are not. A
-// run of an input row starts and ends inside a line of memory; the copies ask L2 for whole lines, so that the
-// tile beside finds its part there.
+// run of an input row starts and ends inside a line of memory; the copies prefetch whole lines into L2, so
+// that the tile beside finds its part there.
 #include <cstdint>
 
 #include "kernels/common/access.cuh"

@@ -1,6 +1,6 @@
 // transpose, GPU level `tiled`: a tile is staged in shared memory.
 //
-// New: the tile is turned in shared memory, so that a warp reads neighbours of an input row and writes
+// New: the tile is transposed in shared memory, so that a warp reads neighbours of an input row and writes
 // neighbours of an output row. It removes the scattered global writes. Traffic: each element crosses device
 // memory once in each direction in whole sectors, and shared memory twice. What limits it: the column reads
 // of the tile. With 4-byte elements and a tile 32 wide all 32 lanes of a warp hit one bank and the read is

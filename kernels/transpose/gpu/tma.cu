@@ -1,11 +1,11 @@
 // transpose, GPU level `tma`: Hopper's copy engine moves the tiles.
 //
-// New: one thread of a block asks the copy engine for the tile, which comes as boxes of 128 bytes by up to
+// New: one thread of a block has the copy engine fetch the tile, which comes as boxes of 128 bytes by up to
 // 256 rows into swizzled shared memory and announces itself at a barrier. The threads read the words of a
-// square of elements without bank conflicts, turn it in registers and write it out. It removes the address
-// arithmetic and bounds checks of the loads, and the registers that they hold: bytes in flight are a matter
-// of shared memory alone, and several blocks a multiprocessor keep enough of them. Several tiles ahead in
-// persistent blocks, and a second swizzled tile that the copy engine writes out, were slower on an H200.
+// square of elements without bank conflicts, transpose it in registers and write it out. It removes the
+// address arithmetic and bounds checks of the loads, and the registers that they hold: bytes in flight are a
+// matter of shared memory alone, and several blocks a multiprocessor keep enough of them. Several tiles ahead
+// in persistent blocks, and a second swizzled tile that the copy engine writes out, were slower on an H200.
 // Traffic: every element crosses device memory once in each direction, in whole sectors. What limits it:
 // device memory. Needs compute capability 9.0, and rows of both matrices that are multiples of 16 bytes (a
 // tensor map's strides; words of the output). Source: CUDA C++ Programming Guide, "Asynchronous Data Copies

@@ -7,8 +7,8 @@
 #include "kernels/common/launch.cuh"
 #include "kernels/common/tma.cuh"
 #include "kernels/transpose/gpu/order.hpp"
+#include "kernels/transpose/gpu/register_transpose.cuh"
 #include "kernels/transpose/gpu/tuning.hpp"
-#include "kernels/transpose/gpu/turn.cuh"
 
 namespace gpumat::transpose::gpu {
 
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kBlocks,
 #pragma unroll
     for (int k = 0; k < Tile::kSquares; ++k) {
         const uint2 at = Tile::square(k);
-        turn<sizeof(T)>(words[k]);
+        transpose_registers<sizeof(T)>(words[k]);
         const std::int64_t c = std::int64_t{place.x} * Tile::kCols + at.x * Tile::kPack;
         const std::int64_t y = std::int64_t{place.y} * Tile::kWordsY + at.y;
         if (c < cols && y * Tile::kPack < rows) {  // rows and columns are whole words: a square is in or out

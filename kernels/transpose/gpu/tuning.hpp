@@ -14,12 +14,12 @@ namespace gpumat::transpose::gpu {
 /// WORDS_Y     words in a row of the output's tile, a power of two
 /// THREADS     of a block
 /// BAND        tile rows in a band of the block order; Ragged's follows from the shape (TileOrder)
-/// LOAD, STORE what the accesses ask of the caches
-/// AHEAD       places in the order by which a block asks L2 for a tile ahead of its turn, or 0 (ahead.cuh).
+/// LOAD, STORE cache hints of the accesses
+/// AHEAD       how many places ahead in the order a block prefetches a tile into L2, or 0 (prefetch.cuh).
 ///             2 to 4 MiB: of less a part comes too late, of more a part has left L2 again
 /// BLOCKS      for which a multiprocessor has registers, where it holds as many threads, and sets shared
 ///             memory aside, the rest being L1; 0: the compiler and the driver decide
-/// EDGES       what loads ask for in tiles that reach beyond the matrix
+/// EDGES       cache hints of loads in tiles that reach beyond the matrix
 template <int WORD_BYTES, int WORDS_X, int WORDS_Y, int THREADS, int BAND, Cache LOAD = Cache::normal,
           Cache STORE = Cache::normal, int AHEAD = 0, int BLOCKS = 0,
           Cache EDGES = LOAD == Cache::keep ? Cache::normal : LOAD>

@@ -1,14 +1,14 @@
 // transpose, GPU level `vectorized`: words of 8 and 16 bytes on both sides of device memory, squares of
-// elements turned in registers.
+// elements transposed in registers.
 //
 // New: a thread moves words of 8 and 16 bytes (bytes also in words of 4). It reads the words of a square of
-// elements (16×16 bytes … 2×2 of 8 bytes), turns the square in registers and stores words into a swizzled
-// shared tile, from which words leave in rows of the output. It removes the instructions and the
+// elements (16×16 bytes … 2×2 of 8 bytes), transposes the square in registers and stores words into a
+// swizzled shared tile, from which words leave in rows of the output. It removes the instructions and the
 // shared-memory accesses for each element (one of each for 16 bytes, where `padded` spends four for an
 // element), and keeps enough bytes in flight: a multiprocessor needs about 22 KB on an H200. Blocks take the
 // tiles by column, or in bands (order.hpp), so that those in flight cover a compact part of both matrices.
-// What is read leaves L2 last, and large matrices in whole lines, but of bytes, ask L2 for tiles ahead of
-// their turn (ahead.cuh), so that what is written meanwhile drives nothing out that is still to be read; of 4
+// What is read leaves L2 last, and large matrices in whole lines, but of bytes, prefetch tiles into L2
+// (prefetch.cuh), so that what is written meanwhile drives nothing out that is still to be read; of 4
 // bytes and wider a thread then moves 16 bytes in all, as a copy's does, and a block finds its tile in a few
 // instructions, for which its loads wait. Rows that are not whole words are read in aligned words all the
 // same and written in whole sectors, through tiles that are shifted row by row (shifted.cuh); matrices of a

@@ -5,10 +5,10 @@
 
 #include "kernels/common/access.cuh"
 #include "kernels/common/launch.cuh"
-#include "kernels/transpose/gpu/ahead.cuh"
 #include "kernels/transpose/gpu/order.hpp"
+#include "kernels/transpose/gpu/prefetch.cuh"
+#include "kernels/transpose/gpu/register_transpose.cuh"
 #include "kernels/transpose/gpu/tuning.hpp"
-#include "kernels/transpose/gpu/turn.cuh"
 
 namespace gpumat::transpose::gpu {
 
@@ -71,14 +71,14 @@ struct WordTile {
         }
     }
 
-    /// Turns the squares in registers and puts their columns into the shared tile.
-    static __device__ __forceinline__ void turn_into(Word* tile, Word (&squares)[kSquares][kPack]) {
+    /// Transposes the squares in registers and puts their columns into the shared tile.
+    static __device__ __forceinline__ void transpose_into(Word* tile, Word (&squares)[kSquares][kPack]) {
 #pragma unroll
         for (int k = 0; k < kSquares; ++k) {
             const unsigned square = threadIdx.x + k * PLAN::kThreads;
             const unsigned c = square % PLAN::kWordsX * kPack;
             const unsigned y = square / PLAN::kWordsX;
-            turn<sizeof(T)>(squares[k]);
+            transpose_registers<sizeof(T)>(squares[k]);
 #pragma unroll
             for (int r = 0; r < kPack; ++r) tile[slot(c + r, y)] = squares[k][r];
         }
@@ -124,10 +124,10 @@ __global__ void __launch_bounds__(PLAN::kThreads, resident_blocks(PLAN::kBlocks,
         Tile::template load<false>(squares, static_cast<const Word*>(in), rows, cols, in_pitch, top, left);
     }
     if constexpr (PLAN::kAhead > 0) {
-        ask_ahead<Tile::kRows, Tile::kRow_bytes, PLAN::kThreads, PLACES>(
+        prefetch_tile<Tile::kRows, Tile::kRow_bytes, PLAN::kThreads, PLACES>(
             order, place, in, in_pitch * static_cast<int>(sizeof(T)));
     }
-    Tile::turn_into(tile, squares);
+    Tile::transpose_into(tile, squares);
     __syncthreads();  // the tile is whole before its rows are read
     if (whole) {
         Tile::template store<true>(tile, static_cast<Word*>(out), rows, cols, out_pitch, top, left);
@@ -158,9 +158,9 @@ __global__ void __launch_bounds__(PLAN::kThreads, 1)
     const std::int64_t left = std::int64_t{blockIdx.x} * Tile::kCols;
     Word squares[Tile::kSquares][Tile::kPack];
     Tile::template load<false>(squares, words, size, size, pitch, top, left);
-    Tile::turn_into(upper, squares);
+    Tile::transpose_into(upper, squares);
     Tile::template load<false>(squares, words, size, size, pitch, left, top);
-    Tile::turn_into(lower, squares);
+    Tile::transpose_into(lower, squares);
     __syncthreads();  // both tiles are read before either is overwritten
     Tile::template store<false>(upper, words, size, size, pitch, top, left);
     Tile::template store<false>(lower, words, size, size, pitch, left, top);

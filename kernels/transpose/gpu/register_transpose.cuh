@@ -7,7 +7,7 @@ namespace gpumat::transpose::gpu {
 /// Transposes a square of elements in registers: word r holds the N elements of row r, and afterwards those
 /// of column r. Bytes and halves are moved with byte permutations, wider elements by renaming registers.
 template <int ELEMENT_BYTES, class Word, int N>
-__device__ __forceinline__ void turn(Word (&words)[N]) {
+__device__ __forceinline__ void transpose_registers(Word (&words)[N]) {
     static_assert(sizeof(Word) == ELEMENT_BYTES * N, "a square of elements");
     if constexpr (N > 1) {
         static_assert(sizeof(Word) >= 4, "whole registers");
