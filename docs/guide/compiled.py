@@ -120,25 +120,26 @@ def transpose_mix(instructions):
     return mix_of(load + store, elements(store, "STG"))
 
 
-Operation = namedtuple("Operation", "element unit mix columns kernels")
+Operation = namedtuple("Operation", "element unit mix columns kernels sized_at_launch")
 
 # `kernels`: where the default kernel of a level is not the one of its name that has the element type alone.
+# `sized_at_launch`: levels whose launch gives a block more shared memory than the kernel says.
 OPERATIONS = {
     "transpose": Operation("j", "element", transpose_mix, ["global", "shared", "integer", "control"], {
         "tiled": r"\dtiled_kernelIjLi32EE",
         "padded": r"\dpadded_kernelIjLi32EE",
         "vectorized": r"vectorized_kernelIjNS1_8WordPlanILi8ELi32ELi32ELi512E.*CacheE2E.*PlacesE0E",
         "tma": r"tma_kernelIjNS1_7TmaPlan",
-    }),
+    }, {"tiled", "padded", "vectorized", "tma"}),
     "multiply": Operation("f", "multiply-add", multiply_mix, ["shared", "global", "integer", "control"], {
         "tiled": r"\dtiledIfLi32EE",
         "pipelined": r"\dpackedIfNS1_8TileTypeIJLi256ELi96E",
-    }),
+    }, {"pipelined"}),
     "reduce": Operation("f", "number", reduce_mix, ["addition", "conversion", "global", "shared", "integer", "control"], {
         "interleaved": r"interleaved_kernel.*ReductionE0EfEEfEE",
         "sequential": r"sequential_kernel.*ReductionE0EfEEfEE",
         "shuffle": r"long_rows_kernel.*ReductionE0EfEEfEE",
-    }),
+    }, set()),
 }
 
 
@@ -171,7 +172,11 @@ class Binary:
             sys.exit(f"{path} has no code for {arch}; it has {', '.join(there) or 'none for a GPU'}")
 
     def cuobjdump(self, *words, folder=None):
-        return subprocess.run(["cuobjdump", *words, self.path], stdout=subprocess.PIPE, check=True, text=True, cwd=folder).stdout
+        """What it prints. It warns of every function that is not in every object file."""
+        done = subprocess.run(["cuobjdump", *words, self.path], capture_output=True, check=False, text=True, cwd=folder)
+        if done.returncode != 0:
+            sys.exit(f"cuobjdump {' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
 
     def levels(self, operation):
         """The names of the GPU rungs."""
@@ -182,7 +187,7 @@ class Binary:
         """Of every kernel, by its mangled name."""
         found = re.findall(r"Function (\S+):\s+REG:(\d+) .*?SHARED:(\d+)", self.cuobjdump("-arch", self.arch, "-res-usage"))
         system = SYSTEM_SHARED_BYTES if int(re.search(r"\d+", self.arch)[0]) >= SYSTEM_SHARED_SINCE else 0
-        return {name: Usage(int(registers), int(shared) - system) for name, registers, shared in found}
+        return {name: Usage(int(registers), max(0, int(shared) - system)) for name, registers, shared in found}
 
     def code(self, names):
         return parse(self.cuobjdump("-arch", self.arch, "-sass", "-fun", ",".join(names)))
@@ -198,12 +203,11 @@ class Binary:
 def row_of(operation, level, usage, instructions):
     kind = OPERATIONS[operation]
     mix = kind.mix(instructions)
-    uses_shared = count(instructions, "LDS", "STS", "UTMALDG") > 0
-    shared = str(usage.shared_bytes) if usage.shared_bytes or not uses_shared else "at launch"
     spills = count(instructions, "LDL", "STL")
-    return [f"`{level}`", str(usage.registers), str(spills), shared, str(len(instructions)), str(mix.units),
+    more = " + launch" if level in kind.sized_at_launch else ""
+    return [f"`{level}`", str(usage.registers), str(spills), f"{usage.shared_bytes}{more}", str(len(instructions)), str(mix.units),
             *(f"{mix.counts[name] / mix.units:.2f}" for name in kind.columns),
-            *([f"{mix.units / mix.counts.total():.0%}"] if operation == "multiply" else [])]
+            *([f"{100 * mix.units / mix.counts.total():.0f} %"] if operation == "multiply" else [])]
 
 
 def table_of(operation, binary, usages):

@@ -155,7 +155,9 @@ def transpose_gpu():
     yield "per-row", picture(grid("input", lanes(column_of(3), "slow") | {place: "next" for place in column_of(4)},
                                   "8 sectors; the next columns", "find them in the cache"),
                              grid("output", lanes(row_of(3)) | {place: "next" for place in row_of(4)}, "1 sector"))
-    yield "per-element", picture(read_row, grid("output", lanes(column_of(2), "slow"), "8 sectors, 1 element of each"))
+    square = [(row, col) for row in (2, 3) for col in range(4)]
+    yield "per-element", picture(grid("input", lanes(square), "2 sectors, half of each"),
+                                 grid("output", lanes([(col, row) for row, col in square], "slow"), "4 sectors, 2 elements of each"))
     four = [place for row in (2, 4, 6) for place in row_of(row)]
     yield "naive", picture(grid("input", lanes(row_of(0)) | {place: "next" for place in four}, "1 sector, four times"),
                            grid("output", lanes(column_of(0), "slow") | {(col, row): "next" for row, col in four},
