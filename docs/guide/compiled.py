@@ -35,7 +35,8 @@ CLASSES = {
     "shared": "LDS|STS|LDSM|STSM|ATOMS",
     "global": "LDG|STG|LDGSTS|LD|ST|RED|ATOMG|CCTL|UTMALDG|UTMASTG|UBLKCP",
     "spill": "LDL|STL",
-    "control": "BRA|BRX|JMP|CALL|RET|EXIT|BSSY|BSYNC|BREAK|BAR|WARPSYNC|SYNCS|YIELD|ELECT|DEPBAR|LDGDEPBAR|MEMBAR|ENDCOLLECTIVE",
+    "control": "BRA|BRX|JMP|CALL|RET|EXIT|BSSY|BSYNC|BREAK|BAR|WARPSYNC|SYNCS|YIELD|ELECT|DEPBAR|LDGDEPBAR|MEMBAR"
+               "|ENDCOLLECTIVE",
 }
 CLASS_OF = {opcode: name for name, opcodes in CLASSES.items() for opcode in opcodes.split("|")}
 
@@ -150,7 +151,7 @@ def kernel_of(operation, level, names):
     pattern = re.compile(rf"gpumat\d+{operation}3gpu.*{row.kernels.get(level, usual)}")
     found = [name for name in names if pattern.search(name)]
     if len(found) != 1:
-        sys.exit(f"{operation} {level}: {len(found)} kernels match {pattern.pattern}; OPERATIONS in {__file__} is out of date")
+        sys.exit(f"{operation} {level}: {len(found)} kernels match {pattern.pattern}, not 1; mend OPERATIONS in {__file__}")
     return found[0]
 
 
@@ -180,12 +181,14 @@ class Binary:
 
     def levels(self, operation):
         """The names of the GPU rungs."""
-        listed = subprocess.run([self.path, "levels", operation, "-d", "gpu", "--json"], stdout=subprocess.PIPE, check=True)
+        words = [self.path, "levels", operation, "-d", "gpu", "--json"]
+        listed = subprocess.run(words, stdout=subprocess.PIPE, check=True)
         return [level["name"] for level in json.loads(listed.stdout)["levels"] if level["role"] == "rung"]
 
     def usages(self):
         """Of every kernel, by its mangled name."""
-        found = re.findall(r"Function (\S+):\s+REG:(\d+) .*?SHARED:(\d+)", self.cuobjdump("-arch", self.arch, "-res-usage"))
+        listed = self.cuobjdump("-arch", self.arch, "-res-usage")
+        found = re.findall(r"Function (\S+):\s+REG:(\d+) .*?SHARED:(\d+)", listed)
         system = SYSTEM_SHARED_BYTES if int(re.search(r"\d+", self.arch)[0]) >= SYSTEM_SHARED_SINCE else 0
         return {name: Usage(int(registers), max(0, int(shared) - system)) for name, registers, shared in found}
 
@@ -205,9 +208,11 @@ def row_of(operation, level, usage, instructions):
     mix = kind.mix(instructions)
     spills = count(instructions, "LDL", "STL")
     more = " + launch" if level in kind.sized_at_launch else ""
-    return [f"`{level}`", str(usage.registers), str(spills), f"{usage.shared_bytes}{more}", str(len(instructions)), str(mix.units),
-            *(f"{mix.counts[name] / mix.units:.2f}" for name in kind.columns),
-            *([f"{100 * mix.units / mix.counts.total():.0f} %"] if operation == "multiply" else [])]
+    row = [f"`{level}`", usage.registers, spills, f"{usage.shared_bytes}{more}", len(instructions), mix.units]
+    row += [f"{mix.counts[name] / mix.units:.2f}" for name in kind.columns]
+    if operation == "multiply":
+        row.append(f"{100 * mix.units / mix.counts.total():.0f} %")
+    return [str(cell) for cell in row]
 
 
 def table_of(operation, binary, usages):

@@ -14,6 +14,7 @@ from html import escape
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pictures")
 N = 8  # lanes of a warp, elements of a sector, banks of shared memory
 CELL, GAP, TITLE, LINE = 18, 34, 20, 15
+KINDS = ["now", "own", "other", "next"]  # of cells, beside "none" and "slow"
 
 STYLE = """
   text { font: 11px system-ui, sans-serif; fill: #1f2328 }
@@ -99,7 +100,16 @@ def tree(title, steps, *notes):
         svg.append(text(0, row * height + 13, name))
         busy = {thread for thread, _ in pairs}
         for thread in range(N):
-            svg.append(cell(middle(thread) - CELL / 2, row * height, CELL, CELL, "now" if thread in busy else "none", str(thread)))
+            svg.append(
+                cell(
+                    middle(thread) - CELL / 2,
+                    row * height,
+                    CELL,
+                    CELL,
+                    "now" if thread in busy else "none",
+                    str(thread),
+                )
+            )
         for thread, taken in pairs if row else []:
             for source in (thread, taken):
                 svg.append(arrow(middle(source), (row - 1) * height + CELL, middle(thread), row * height))
@@ -111,16 +121,25 @@ def lanes(cells, kind="now"):
     return {place: (kind, lane) for lane, place in enumerate(cells)}
 
 
+def marked(kind, cells):
+    return {place: kind for place in cells}
+
+
+def flipped(marks):
+    """The marks at their places in the transpose."""
+    return {(col, row): mark for (row, col), mark in marks.items()}
+
+
 def block(top, left, height, width, kind):
     return {(top + row, left + col): kind for row in range(height) for col in range(width)}
 
 
-def row_of(row, cols=N):
-    return [(row, col) for col in range(cols)]
+def row_of(row):
+    return [(row, col) for col in range(N)]
 
 
-def column_of(col, rows=N):
-    return [(row, col) for row in range(rows)]
+def column_of(col):
+    return [(row, col) for row in range(N)]
 
 
 def bank(pitch):
@@ -131,15 +150,22 @@ def picture(*parts, arrows=True):
     """Parts side by side, on paper."""
     x, svg = 12, []
     for i, part in enumerate(parts):
-        if i:
-            if arrows:
-                svg.append(arrow(x - GAP + 8, 12 + TITLE + 4 * CELL, x - 8, 12 + TITLE + 4 * CELL))
+        if i and arrows:
+            svg.append(arrow(x - GAP + 8, 12 + TITLE + 4 * CELL, x - 8, 12 + TITLE + 4 * CELL))
         svg.append(f'<g transform="translate({x:g} 12)">{part.svg}</g>')
         x += part.width + GAP
     width, height = x - GAP + 12, max(part.height for part in parts) + 24
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}">\n'
-            f"<style>{STYLE}</style>\n" f'<rect class="paper" width="{width:g}" height="{height:g}"/>\n'
-            + "\n".join(svg) + "\n</svg>\n")
+    size = f'width="{width:g}" height="{height:g}"'
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {width:g} {height:g}">\n'
+        f'<style>{STYLE}</style>\n<rect class="paper" {size}/>'
+    )
+    return "\n".join([head, *svg, "</svg>", ""])
+
+
+def apart(*parts):
+    """Parts side by side between which nothing moves."""
+    return picture(*parts, arrows=False)
 
 
 # ---------------------------------------------------------------------------------------------- transpose
@@ -149,65 +175,108 @@ def transpose_gpu():
     read_row = grid("input", lanes(row_of(2)), "1 sector for the warp")
     write_row = grid("output", lanes(row_of(5)), "1 sector for the warp")
     walked = {(row, col): "next" for row in range(3) for col in range(N) if (row, col) < (2, 3)}
-    yield "serial", picture(grid("input", walked | {(2, 3): ("now", 0)}, "one thread, one element"),
-                            grid("output", {(col, row): kind for (row, col), kind in walked.items()} | {(3, 2): ("slow", 0)},
-                                 "a sector for each element"))
-    yield "per-row", picture(grid("input", lanes(column_of(3), "slow") | {place: "next" for place in column_of(4)},
-                                  "8 sectors; the next columns", "find them in the cache"),
-                             grid("output", lanes(row_of(3)) | {place: "next" for place in row_of(4)}, "1 sector"))
+    yield "serial", picture(
+        grid("input", walked | {(2, 3): ("now", 0)}, "one thread, one element"),
+        grid("output", flipped(walked) | {(3, 2): ("slow", 0)}, "a sector for each element"),
+    )
+    yield "per-row", picture(
+        grid(
+            "input",
+            lanes(column_of(3), "slow") | marked("next", column_of(4)),
+            "8 sectors; the next columns",
+            "find them in the cache",
+        ),
+        grid("output", lanes(row_of(3)) | marked("next", row_of(4)), "1 sector"),
+    )
     square = [(row, col) for row in (2, 3) for col in range(4)]
-    yield "per-element", picture(grid("input", lanes(square), "2 sectors, half of each"),
-                                 grid("output", lanes([(col, row) for row, col in square], "slow"), "4 sectors, 2 elements of each"))
+    yield "per-element", picture(
+        grid("input", lanes(square), "2 sectors, half of each"),
+        grid("output", flipped(lanes(square, "slow")), "4 sectors, 2 elements of each"),
+    )
     four = [place for row in (2, 4, 6) for place in row_of(row)]
-    yield "naive", picture(grid("input", lanes(row_of(0)) | {place: "next" for place in four}, "1 sector, four times"),
-                           grid("output", lanes(column_of(0), "slow") | {(col, row): "next" for row, col in four},
-                                "8 sectors, four times"))
-    yield "tiled", picture(read_row,
-                           grid("shared tile, by bank", {place: "now" for place in row_of(2)} |
-                                {place: "slow" for place in column_of(5)}, "written along row 2: 8 banks",
-                                "read down column 5: 1 bank", labels=bank(N)), write_row)
-    yield "padded", picture(read_row,
-                            grid("shared tile, by bank", {place: "now" for place in row_of(2, N)} |
-                                 {place: "own" for place in column_of(5)}, "written along row 2: 8 banks",
-                                 "read down column 5: 8 banks", cols=N + 1, labels=bank(N + 1)), write_row)
+    yield "naive", picture(
+        grid("input", lanes(row_of(0)) | marked("next", four), "1 sector, four times"),
+        grid("output", lanes(column_of(0), "slow") | flipped(marked("next", four)), "8 sectors, four times"),
+    )
+    yield "tiled", picture(
+        read_row,
+        grid(
+            "shared tile, by bank",
+            marked("now", row_of(2)) | marked("slow", column_of(5)),
+            "written along row 2: 8 banks",
+            "read down column 5: 1 bank",
+            labels=bank(N),
+        ),
+        write_row,
+    )
+    yield "padded", picture(
+        read_row,
+        grid(
+            "shared tile, by bank",
+            marked("now", row_of(2)) | marked("own", column_of(5)),
+            "written along row 2: 8 banks",
+            "read down column 5: 8 banks",
+            cols=N + 1,
+            labels=bank(N + 1),
+        ),
+        write_row,
+    )
     channel = lambda row, col: str(col % 4)
-    along, down = {place: "now" for place in row_of(0)}, {place: "slow" for place in column_of(0)}
+    along, down = marked("now", row_of(0)), marked("slow", column_of(0))
     slanted = {(i, i): "own" for i in range(N)}
-    yield "diagonal", picture(grid("padded: tiles read", along, "all 4 partitions", labels=channel),
-                              grid("padded: tiles written", down, "partition 0 alone", labels=channel),
-                              grid("diagonal: tiles read", slanted, "all 4 partitions", labels=channel),
-                              grid("diagonal: tiles written", slanted, "all 4 partitions", labels=channel), arrows=False)
-    kinds = ["now", "own", "other", "next"]
-    squares = {(row, col): (kinds[(row // 2 + col // 2) % 4], f"{row % 2 * 2 + col % 2 + 1}") for row in range(N) for col in range(N)}
-    turned = {(row, col): (kinds[(row // 2 + col // 2) % 4], f"{col % 2 * 2 + row % 2 + 1}") for row in range(N) for col in range(N)}
-    swizzled = {(row, col): (kinds[row], str(col ^ row)) for row in range(4) for col in range(4)}
-    yield "vectorized", picture(grid("input, words of 2", squares, "a thread reads a square:", "2 words for 4 elements"),
-                                grid("shared, words", swizzled, "word w of row r", "lies at w xor r", rows=4, cols=4),
-                                grid("output, words of 2", turned, "transposed in registers,", "written in words"))
-    yield "tma", picture(grid("input", block(0, 0, N, N, "own"), "one instruction asks", "for the whole box"),
-                         grid("shared, words", swizzled, "the copy engine writes it", "swizzled", rows=4, cols=4),
-                         grid("output", turned, "threads transpose squares", "and write words"))
+    yield "diagonal", apart(
+        grid("padded: tiles read", along, "all 4 partitions", labels=channel),
+        grid("padded: tiles written", down, "partition 0 alone", labels=channel),
+        grid("diagonal: tiles read", slanted, "all 4 partitions", labels=channel),
+        grid("diagonal: tiles written", slanted, "all 4 partitions", labels=channel),
+    )
+    square_of = lambda row, col: KINDS[(row // 2 + col // 2) % 4]
+    squares = {(row, col): (square_of(row, col), row % 2 * 2 + col % 2 + 1) for row in range(N) for col in range(N)}
+    swizzled = {(row, col): (KINDS[row], str(col ^ row)) for row in range(4) for col in range(4)}
+    yield "vectorized", picture(
+        grid("input, words of 2", squares, "a thread reads a square:", "2 words for 4 elements"),
+        grid("shared, words", swizzled, "word w of row r", "lies at w xor r", rows=4, cols=4),
+        grid("output, words of 2", flipped(squares), "transposed in registers,", "written in words"),
+    )
+    yield "tma", picture(
+        grid("input", block(0, 0, N, N, "own"), "one instruction asks", "for the whole box"),
+        grid("shared, words", swizzled, "the copy engine writes it", "swizzled", rows=4, cols=4),
+        grid("output", flipped(squares), "threads transpose squares", "and write words"),
+    )
 
 
 def transpose_cpu():
     walked = {(row, col): "next" for row in range(3) for col in range(N) if (row, col) < (2, 3)}
-    flipped = {(col, row): kind for (row, col), kind in walked.items()}
-    yield "serial", picture(grid("input", walked | {(2, 3): "now"}, "along a line"),
-                            grid("output", flipped | {(3, 2): "slow"}, "another line every time"))
+    yield "serial", picture(
+        grid("input", walked | {(2, 3): "now"}, "along a line"),
+        grid("output", flipped(walked) | {(3, 2): "slow"}, "another line every time"),
+    )
     halves = block(0, 0, 4, N, "now") | block(4, 0, 4, N, "own")
-    yield "per-row", picture(grid("input", halves, "a run of rows a thread"),
-                             grid("output", {(col, row): kind for (row, col), kind in halves.items()},
-                                  "each line once a column,", "if the cache forgets it"))
-    tiles = {(row, col): ("next" if (row // 4 + col // 4) % 2 else "none", row // 4 * 2 + col // 4 + 1) for row in range(N) for col in range(N)}
+    yield "per-row", picture(
+        grid("input", halves, "a run of rows a thread"),
+        grid("output", flipped(halves), "each line once a column,", "if the cache forgets it"),
+    )
+    tiles = {
+        (row, col): ("next" if (row // 4 + col // 4) % 2 else "none", row // 4 * 2 + col // 4 + 1)
+        for row in range(N)
+        for col in range(N)
+    }
     tiles |= {(row, col): ("now", 1) for row in range(4) for col in range(4)}
-    yield "tiled", picture(grid("input", tiles, "tiles in their order"),
-                           grid("output", {(col, row): mark for (row, col), mark in tiles.items()}, "a tile's lines stay", "in the cache"))
-    registers = {(row, col): ["now", "own", "other", "next"][row % 4] for row in range(4) for col in range(N)}
-    yield "vectorized", picture(grid("input", registers, "rows into registers", "ahead: the next tile"),
-                                grid("registers", {(row, col): ["now", "own", "other", "next"][col % 4] for row in range(N) for col in range(4)},
-                                     "interleaved: transposed", cols=4),
-                                grid("output", {place: "now" for place in row_of(2)} | {place: "next" for place in row_of(3)},
-                                     "whole lines, streamed", "past the cache"))
+    yield "tiled", picture(
+        grid("input", tiles, "tiles in their order"),
+        grid("output", flipped(tiles), "a tile's lines stay", "in the cache"),
+    )
+    registers = {(row, col): KINDS[row % 4] for row in range(4) for col in range(N)}
+    yield "vectorized", picture(
+        grid("input", registers, "rows into registers", "ahead: the next tile"),
+        grid(
+            "registers",
+            {(row, col): KINDS[col % 4] for row in range(N) for col in range(4)},
+            "interleaved: transposed",
+            cols=4,
+        ),
+        grid("output", marked("now", row_of(2)) | marked("next", row_of(3)), "whole lines, streamed", "past the cache"),
+    )
 
 
 # ---------------------------------------------------------------------------------------------- multiply
@@ -216,90 +285,170 @@ def transpose_cpu():
 def multiply_gpu():
     broadcast = {(2, 3): ("own", "all")}
     c_row = grid("C", lanes(row_of(2)), "a row")
-    yield "naive-strided", picture(grid("A", lanes(column_of(3), "slow"), "8 sectors a step"),
-                                   grid("B", {(3, 2): ("own", "all")}, "one element for all"),
-                                   grid("C", lanes(column_of(2), "slow"), "a column"), arrows=False)
-    yield "naive", picture(grid("A", broadcast, "one element for all"), grid("B", lanes(row_of(3)), "1 sector a step"), c_row, arrows=False)
-    a_tile = grid("A", block(4, 0, 4, 4, "next") | {(4, col): ("now", col) for col in range(4)}, "a tile, along its rows")
-    yield "tiled-uncoalesced", picture(a_tile, grid("B", block(0, 4, 4, 4, "next") | {(row, 4): ("slow", row) for row in range(4)},
-                                                    "a tile, down its columns"),
-                                       grid("C", block(4, 4, 4, 4, "own"), "each loaded element", "serves a row or column"), arrows=False)
+    yield "naive-strided", apart(
+        grid("A", lanes(column_of(3), "slow"), "8 sectors a step"),
+        grid("B", {(3, 2): ("own", "all")}, "one element for all"),
+        grid("C", lanes(column_of(2), "slow"), "a column"),
+    )
+    yield "naive", apart(
+        grid("A", broadcast, "one element for all"), grid("B", lanes(row_of(3)), "1 sector a step"), c_row
+    )
+    a_tile = grid(
+        "A", block(4, 0, 4, 4, "next") | {(4, col): ("now", col) for col in range(4)}, "a tile, along its rows"
+    )
+    yield "tiled-uncoalesced", apart(
+        a_tile,
+        grid(
+            "B", block(0, 4, 4, 4, "next") | {(row, 4): ("slow", row) for row in range(4)}, "a tile, down its columns"
+        ),
+        grid("C", block(4, 4, 4, 4, "own"), "each loaded element", "serves a row or column"),
+    )
     shared_a = grid("shared A, row i, step k", broadcast, "one element for all")
-    yield "tiled-conflicted", picture(shared_a, grid("shared B, kept [j][k]", {place: "slow" for place in column_of(3)},
-                                                     "8 lanes in 1 bank", labels=bank(N)), c_row, arrows=False)
-    yield "tiled", picture(shared_a, grid("shared B, kept [k][j]", {place: "now" for place in row_of(3)},
-                                          "8 lanes in 8 banks", labels=bank(N)), c_row, arrows=False)
+    yield "tiled-conflicted", apart(
+        shared_a,
+        grid("shared B, kept [j][k]", marked("slow", column_of(3)), "8 lanes in 1 bank", labels=bank(N)),
+        c_row,
+    )
+    yield "tiled", apart(
+        shared_a, grid("shared B, kept [k][j]", marked("now", row_of(3)), "8 lanes in 8 banks", labels=bank(N)), c_row
+    )
     two = grid("shared A", {(1, 3): ("own", "all"), (5, 3): ("own", "all")}, "two elements")
     c_two = grid("C", lanes(row_of(1)) | lanes(row_of(5)), "two rows")
-    yield "coarsened", picture(two, grid("shared B", lanes(row_of(3)), "one element a lane:", "read once, used twice"), c_two, arrows=False)
-    yield "coarsened-transposed", picture(two, grid("shared B, [j][k], padded", {place: "own" for place in column_of(3)},
-                                                    "constant offsets,", "8 lanes in 8 banks", cols=N + 1, labels=bank(N + 1)),
-                                          c_two, arrows=False)
-    thread_column = block(0, 0, N, N, "next") | {place: "now" for place in column_of(2)}
-    outer = [grid("shared A, step k", {place: "own" for place in column_of(3)}, "a column, the same", "for all lanes"),
-             grid("B, step k", lanes(row_of(3)), "one element a lane,", "in a register"),
-             grid("C", thread_column, "a column a lane,", "in registers")]
-    yield "outer-product", picture(*outer, arrows=False)
-    step = [("A×B", "now", 3)]
-    overhead = [("add", "other", 1.6), ("test", "other", 1.6), ("jump", "slow", 1.8)]
-    yield "unrolled", picture(strips("what a warp executes", [("outer-product", (step + overhead) * 3), ("unrolled", step * 8)],
-                                     "the same multiply-adds; no jump between them, and the loads of later steps can start early"))
+    yield "coarsened", apart(
+        two, grid("shared B", lanes(row_of(3)), "one element a lane:", "read once, used twice"), c_two
+    )
+    yield "coarsened-transposed", apart(
+        two,
+        grid(
+            "shared B, [j][k], padded",
+            marked("own", column_of(3)),
+            "constant offsets,",
+            "8 lanes in 8 banks",
+            cols=N + 1,
+            labels=bank(N + 1),
+        ),
+        c_two,
+    )
+    thread_column = block(0, 0, N, N, "next") | marked("now", column_of(2))
+    outer = [
+        grid("shared A, step k", marked("own", column_of(3)), "a column, the same", "for all lanes"),
+        grid("B, step k", lanes(row_of(3)), "one element a lane,", "in a register"),
+        grid("C", thread_column, "a column a lane,", "in registers"),
+    ]
+    yield "outer-product", apart(*outer)
+    step, test = ("16 A×B", "now", 3.4), ("test", "other", 1.6)
+    rolled = [("load", "other", 1.8), ("wait", "slow", 2.2), step, test, ("jump", "slow", 1.8)]
+    yield "unrolled", picture(
+        strips(
+            "what a warp executes",
+            [("outer-product", rolled * 2), ("unrolled", [("loads", "other", 2.2), *[step, test] * 4])],
+            "the same multiply-adds; no jump between them, so the loads of several steps come first",
+        )
+    )
     load, wait, work = ("load A", "other", 3), ("wait", "slow", 3), ("16 steps", "now", 4)
-    yield "prefetch", picture(strips("what a block does", [("unrolled", [load, wait, work, load, wait, work]),
-                                                           ("prefetch: buffer 0", [load, wait, work, load, ("", "none", 1), work]),
-                                                           ("prefetch: buffer 1", [("", None, 6), load, ("", "none", 1), work])],
-                                     "the next tile of A is on its way while this one is used"))
-    fragment = {(row, 3): "own" for row in range(N)}
-    yield "register-blocked", picture(grid("a thread's part of A", fragment, "8 numbers in 2 reads"),
-                                      grid("its part of B", {place: "own" for place in row_of(3)}, "8 numbers in 2 reads"),
-                                      grid("its part of C", block(0, 0, N, N, "now"), "64 multiply-adds"), arrows=False)
-    stages = [("stage 0", [("copy", "other", 3), ("", "none", 6), ("use", "now", 3), ("copy", "other", 3), ("", "none", 6)]),
-              ("stage 1", [("", None, 3), ("copy", "other", 3), ("", "none", 6), ("use", "now", 3), ("copy", "other", 3), ("", "none", 3)]),
-              ("stage 2", [("", None, 6), ("copy", "other", 3), ("", "none", 6), ("use", "now", 3), ("copy", "other", 3)]),
-              ("stage 3", [("", None, 9), ("copy", "other", 3), ("", "none", 6), ("use", "now", 3)])]
-    yield "pipelined", picture(strips("shared memory, in stages", stages,
-                                      "copies run some stages ahead; the multiply-adds never wait for memory"))
+    yield "prefetch", picture(
+        strips(
+            "what a block does",
+            [
+                ("unrolled", [load, wait, work, load, wait, work]),
+                ("prefetch: buffer 0", [load, wait, work, load, ("", "none", 1), work]),
+                ("prefetch: buffer 1", [("", None, 6), load, ("", "none", 1), work]),
+            ],
+            "the next tile of A is on its way while this one is used",
+        )
+    )
+    fragment = marked("own", column_of(3))
+    yield "register-blocked", apart(
+        grid("a thread's part of A", fragment, "8 numbers in 2 reads"),
+        grid("its part of B", marked("own", row_of(3)), "8 numbers in 2 reads"),
+        grid("its part of C", block(0, 0, N, N, "now"), "64 multiply-adds"),
+    )
+    copy, idle, use = ("copy", "other", 3), ("", "none", 6), ("use", "now", 3)
+    stages = [(f"stage {i}", [("", None, 3 * i), copy, idle, use, copy]) for i in range(4)]
+    yield "pipelined", picture(
+        strips(
+            "shared memory, in stages", stages, "copies run some stages ahead; the multiply-adds never wait for memory"
+        )
+    )
 
 
 def multiply_cpu():
-    yield "naive", picture(grid("A", {place: "now" for place in row_of(2)}, "along a row"),
-                           grid("B", {place: "slow" for place in column_of(5)}, "down a column:", "a line for each element"),
-                           grid("C", {(2, 5): "now"}, "one sum"), arrows=False)
-    yield "interchanged", picture(grid("A", {(2, 3): "own"}, "one element"),
-                                  grid("B", {place: "now" for place in row_of(3)}, "along a row"),
-                                  grid("C", {place: "now" for place in row_of(2)}, "a row of sums"), arrows=False)
-    yield "tiled", picture(grid("A", block(4, 0, 4, 4, "now"), "a tile, copied"), grid("B", block(0, 4, 4, 4, "now"), "a tile, copied"),
-                           grid("C", block(4, 4, 4, 4, "own"), "used 4 times each", "while in the cache"), arrows=False)
-    yield "outer-product", picture(grid("A, packed", {(row, 2): "own" for row in range(6)}, "a column of 12"),
-                                   grid("B, packed", {place: "now" for place in row_of(2)}, "a row of 32"),
-                                   grid("C", block(0, 0, 6, N, "next"), "12×32 sums,", "in registers"), arrows=False)
+    yield "naive", apart(
+        grid("A", marked("now", row_of(2)), "along a row"),
+        grid("B", marked("slow", column_of(5)), "down a column:", "a line for each element"),
+        grid("C", {(2, 5): "now"}, "one sum"),
+    )
+    yield "interchanged", apart(
+        grid("A", {(2, 3): "own"}, "one element"),
+        grid("B", marked("now", row_of(3)), "along a row"),
+        grid("C", marked("now", row_of(2)), "a row of sums"),
+    )
+    yield "tiled", apart(
+        grid("A", block(4, 0, 4, 4, "now"), "a tile, copied"),
+        grid("B", block(0, 4, 4, 4, "now"), "a tile, copied"),
+        grid("C", block(4, 4, 4, 4, "own"), "used 4 times each", "while in the cache"),
+    )
+    yield "outer-product", apart(
+        grid("A, packed", {(row, 2): "own" for row in range(6)}, "a column of 12"),
+        grid("B, packed", marked("now", row_of(2)), "a row of 32"),
+        grid("C", block(0, 0, 6, N, "next"), "12×32 sums,", "in registers"),
+    )
 
 
 # ---------------------------------------------------------------------------------------------- reduce
 
 
 def reduce_gpu():
-    yield "interleaved", picture(tree("one warp", [("stride 1", [(0, 1), (2, 3), (4, 5), (6, 7)]), ("stride 2", [(0, 2), (4, 6)]),
-                                                   ("stride 4", [(0, 4)])], "those that work lie ever further apart: every warp stays busy"))
-    yield "sequential", picture(tree("one warp", [("stride 4", [(0, 4), (1, 5), (2, 6), (3, 7)]), ("stride 2", [(0, 2), (1, 3)]),
-                                                  ("stride 1", [(0, 1)])], "those that work are neighbours: whole warps are done early"))
+    yield "interleaved", picture(
+        tree(
+            "one warp",
+            [("stride 1", [(0, 1), (2, 3), (4, 5), (6, 7)]), ("stride 2", [(0, 2), (4, 6)]), ("stride 4", [(0, 4)])],
+            "those that work lie ever further apart: every warp stays busy",
+        )
+    )
+    yield "sequential", picture(
+        tree(
+            "one warp",
+            [("stride 4", [(0, 4), (1, 5), (2, 6), (3, 7)]), ("stride 2", [(0, 2), (1, 3)]), ("stride 1", [(0, 1)])],
+            "those that work are neighbours: whole warps are done early",
+        )
+    )
     words = {(row, col): ("now", col) for row in range(4) for col in range(N)}
-    yield "shuffle", picture(grid("memory, words of 16 bytes", words | {(row, col): "next" for row in range(4, 8) for col in range(N)},
-                                  "4 words of each lane", "are on their way"),
-                             grid("registers", lanes(row_of(0)), "a sum a lane", rows=1),
-                             strips("then", [("in a warp", [("5 shuffles", "own", 5)]), ("in a block", [("1 barrier", "own", 5)]),
-                                             ("of all blocks", [("the last block", "own", 5)])]))
+    yield "shuffle", picture(
+        grid(
+            "memory, words of 16 bytes", words | block(4, 0, 4, N, "next"), "4 words of each lane", "are on their way"
+        ),
+        grid("registers", lanes(row_of(0)), "a sum a lane", rows=1),
+        strips(
+            "then",
+            [
+                ("in a warp", [("5 shuffles", "own", 5)]),
+                ("in a block", [("1 barrier", "own", 5)]),
+                ("of all blocks", [("the last block", "own", 5)]),
+            ],
+        ),
+    )
 
 
 def reduce_cpu():
     chain = [("+", "now", 1.5), ("wait", "slow", 2)] * 4
     yield "serial", picture(strips("one core", [("sum", chain)], "each addition waits for the one before it"))
     vectors = [(f"sum {i}", [("", None, 1.5 * i)] + [("+ + + +", "now", 3), ("", "none", 3)] * 2) for i in range(4)]
-    yield "vectorized", picture(strips("one of the threads", vectors, "four vectors of sums: an addition can start while others are on their way"))
+    yield "vectorized", picture(
+        strips(
+            "one of the threads", vectors, "four vectors of sums: an addition can start while others are on their way"
+        )
+    )
 
 
-LADDERS = {"transpose-gpu": transpose_gpu, "transpose-cpu": transpose_cpu, "multiply-gpu": multiply_gpu,
-           "multiply-cpu": multiply_cpu, "reduce-gpu": reduce_gpu, "reduce-cpu": reduce_cpu}
+LADDERS = {
+    "transpose-gpu": transpose_gpu,
+    "transpose-cpu": transpose_cpu,
+    "multiply-gpu": multiply_gpu,
+    "multiply-cpu": multiply_cpu,
+    "reduce-gpu": reduce_gpu,
+    "reduce-cpu": reduce_cpu,
+}
 
 
 def pictures():

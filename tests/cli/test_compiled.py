@@ -84,7 +84,8 @@ class Compiled(unittest.TestCase):
 
     def test_mix_of_a_reduction(self):
         """A loop without global loads takes one number a turn, others as many as they load."""
-        tree = compiled.parse("\tFunction : f\n/*0000*/ LDS R1, [R2] ;\n/*0010*/ DADD R2, R2, R4 ;\n/*0020*/ @P0 BRA 0x0 ;\n")["f"]
+        lines = ["Function : f", "/*0000*/ LDS R1, [R2] ;", "/*0010*/ DADD R2, R2, R4 ;", "/*0020*/ @P0 BRA 0x0 ;"]
+        tree = compiled.parse("\n".join(lines))["f"]
         self.assertEqual(compiled.reduce_mix(tree).units, 1)
         self.assertEqual(compiled.reduce_mix([compiled.Instruction(0, "LDG", None, 16), *tree]).units, 4)
 
