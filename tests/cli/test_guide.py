@@ -53,27 +53,16 @@ def script(name):
 
 
 class Commands(Case):
-    def check_page(self, page):
-        lines = commands(page)
-        self.assertTrue(lines)
-        for line in lines:
-            words = shlex.split(line, comments=True)
-            self.assertEqual(words[0], "gpumat", line)
-            with self.subTest(line):
-                # Without a GPU the marked ones are understood, and refused for want of it.
-                self.run_tool(*words[1:], code=5 if GPU_MARK in line else 0)
-
-    def test_readme(self):
-        self.check_page("README.md")
-
-    def test_transpose(self):
-        self.check_page("transpose.md")
-
-    def test_multiply(self):
-        self.check_page("multiply.md")
-
-    def test_reduce(self):
-        self.check_page("reduce.md")
+    def test_run_one_after_the_other(self):
+        """As who reads the guide types them, in one folder. Without a GPU, the marked ones are refused for want of it."""
+        for page in PAGES:
+            lines = commands(page)
+            self.assertTrue(lines)
+            for line in lines:
+                with self.subTest(f"{page}: {line}"):
+                    words = shlex.split(line, comments=True)
+                    self.assertEqual(words[0], "gpumat")
+                    self.run_tool(*words[1:], code=5 if GPU_MARK in line else 0)
 
     def test_every_command_is_in_a_block_that_runs(self):
         for page in PAGES:
