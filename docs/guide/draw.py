@@ -423,7 +423,7 @@ def reduce_gpu():
             "then",
             [
                 ("in a warp", [("5 shuffles", "own", 5)]),
-                ("in a block", [("1 barrier", "own", 5)]),
+                ("in a block", [("shared memory", "own", 5)]),
                 ("of all blocks", [("the last block", "own", 5)]),
             ],
         ),
