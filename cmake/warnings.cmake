@@ -13,9 +13,9 @@ function(gpumat_target target)
   if(GPUMAT_SANITIZE)
     # What the sanitizers insert makes g++ warn of uninitialized members of std::regex.
     target_compile_options(${target} PRIVATE
-      $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer>
+      $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${GPUMAT_SANITIZE} -fno-sanitize-recover=undefined -fno-omit-frame-pointer>
       $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
-    target_link_options(${target} PUBLIC -fsanitize=address,undefined)
+    target_link_options(${target} PUBLIC -fsanitize=${GPUMAT_SANITIZE})
   endif()
   if(GPUMAT_FUZZ)
     target_compile_options(${target} PRIVATE
