@@ -47,7 +47,15 @@ class Top(Case):
             self.assertIn(word, text)
 
     def test_version(self):
-        self.assertRegex(self.run_tool("--version").out, r"^\d+\.\d+\.\d+\n$")
+        """The first line is the version; the others say what it is built of."""
+        first, *lines = self.run_tool("--version").out.splitlines()
+        self.assertRegex(first, r"^gpumat \d+\.\d+\.\d+$")
+        facts = dict(line.split(None, 1) for line in lines)
+        self.assertRegex(facts["commit"], r"^([0-9a-f]{7,40}(-dirty)?|unknown)$")
+        self.assertRegex(facts["build"], r"^\w+, \S+ \d+\.\d+")
+        self.assertRegex(facts["CUDA"], r"^(none|\d+\.\d+.* for .*\d+)$")
+        self.assertRegex(facts["HDF5"], r"^\d+\.\d+\.\d+")
+        self.assertIn("OpenBLAS, loaded", facts["multiply"])
         self.assertEqual(self.run_tool("-V").out, self.run_tool("--version").out)
 
 
