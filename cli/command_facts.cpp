@@ -69,7 +69,9 @@ OptionFacts facts_of_option(const CLI::Option& option) {
 
 void add_options(const CLI::App& command, CommandFacts& facts) {
     for (const CLI::Option* option : command.get_options()) {
-        if (!option->get_group().empty()) facts.options.push_back(facts_of_option(*option));
+        if (option->get_group().empty()) continue;
+        facts.options.push_back(facts_of_option(*option));
+        if (option == command.get_help_ptr()) facts.options.back().group = kGeneralGroup;
     }
     std::vector<std::string> groups;
     for (const OptionFacts& option : facts.options) {

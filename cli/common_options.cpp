@@ -100,7 +100,6 @@ void add_general_options(CLI::App& command) {
         .add_option("--config", "file of defaults for options, such as level = \"tiled\" under [transpose]")
         ->type_name(kFile)
         ->configurable(false);
-    command.get_help_ptr()->group(kGeneralGroup);
 }
 
 void add_style_options(CLI::App& command, Style& style) {

@@ -122,16 +122,21 @@ std::string entry_of(const Level& level, bool verbose) {
     return text;
 }
 
-/// The ladders, one below the other.
-void print_table(const Registry& registry, const LevelsRequest& request, bool verbose) {
-    std::string ladder;
-    for (const Level& level : registry.levels()) {
-        if (!wanted(level, request)) continue;
-        const std::string title = fmt::format("{} on a {}", level.operation->name, name_of(level.device));
-        if (title != ladder) std::puts(((ladder.empty() ? "" : "\n") + title).c_str());
-        ladder = title;
-        std::fputs(entry_of(level, verbose).c_str(), stdout);
+/// The ladders, one below the other: of each operation that of GPUs, then that of the CPU.
+void print_ladders(const Registry& registry, const LevelsRequest& request, bool verbose) {
+    std::string text;
+    for (const Operation* operation : registry.operations()) {
+        for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu}) {
+            std::string ladder;
+            for (const Level* level : registry.levels(*operation, device)) {
+                if (wanted(*level, request)) ladder += entry_of(*level, verbose);
+            }
+            if (ladder.empty()) continue;
+            text += fmt::format("{}{} on a {}\n{}", text.empty() ? "" : "\n", operation->name,
+                                name_of(device), ladder);
+        }
     }
+    std::fputs(text.c_str(), stdout);
 }
 
 // ---- How the levels would run on one problem. ----
@@ -290,7 +295,7 @@ void run(LevelsRequest& request, const Context& context) {
     if (request.size.empty()) {
         require_list_request(request);
         return context.style.json ? print_json(context.registry(), request)
-                                  : print_table(context.registry(), request, context.style.verbose);
+                                  : print_ladders(context.registry(), request, context.style.verbose);
     }
     if (request.operation.empty())
         throw Error(ErrorCode::usage, "--size needs the operation: " + context.registry().operation_names());

@@ -70,6 +70,7 @@ void add_manpage(CLI::App& app, Context& context) {
         std::string folder;
     };
     auto request = std::make_shared<Request>();
+    begin_group(*command, "Pages");
     command->add_option("command", request->names, "the command, such as: verify transpose");
     command->add_option("--to", request->folder, "existing folder for the pages of all commands")
         ->type_name(kFile);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include "cli/printable.hpp"
 #include "lib/core/error.hpp"
 #include "lib/suggestion.hpp"
 
@@ -112,7 +113,7 @@ void require_known(const Items& items, const CLI::App& root, const std::string& 
         std::vector<std::string> names;
         collect_names(*command, names);
         if (std::ranges::find(names, item.name) != names.end()) continue;
-        refuse(path, "'" + item.name + "' is no option " +
+        refuse(path, "'" + printable(item.name) + "' is no option " +
                          (item.parents.empty() ? "of any command" : "of '" + section_of(item) + "'") +
                          " that can be set here" + suggestion(item.name, names));
     }
@@ -138,7 +139,9 @@ const CLI::ConfigItem* item_for(const Items& items, const std::vector<std::strin
 /// Gives an option another default; `where` names its origin in errors.
 void set_default(CLI::Option& option, const std::string& value, const std::string& where) {
     try {
-        option.run_callback_for_default()->default_val(value);
+        const bool at_once = option.get_trigger_on_parse();  // which CLI11 does not do for defaults
+        option.trigger_on_parse(false)->run_callback_for_default()->default_val(value);
+        option.trigger_on_parse(at_once);
     } catch (const CLI::ParseError& failure) {
         throw Error(ErrorCode::usage, where + ": " + failure.what());
     }
