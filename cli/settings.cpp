@@ -106,10 +106,13 @@ bool given_before(const CLI::App& command, const std::string& name) {
     return option != nullptr && option->count() > 0;
 }
 
-void require_known(const Items& items, const CLI::App& root, const std::string& path) {
+/// `whole_tool`: all commands are there, so that what none of them knows is wrong.
+void require_known(const Items& items, const CLI::App& root, const std::string& path, bool whole_tool) {
     for (const CLI::ConfigItem& item : items) {
         const CLI::App* command = command_of(root, item);
-        if (command == nullptr) refuse(path, "[" + section_of(item) + "] is the name of no command");
+        if (!whole_tool && (command == nullptr || command == &root)) continue;
+        if (command == nullptr)
+            refuse(path, "[" + printable(section_of(item)) + "] is the name of no command");
         std::vector<std::string> names;
         collect_names(*command, names);
         if (std::ranges::find(names, item.name) != names.end()) continue;
@@ -204,7 +207,7 @@ void use_settings(CLI::App& command, const std::string& path, bool as_job) {
     if (!inner.empty()) return;
     command.preparse_callback([&command, path, as_job](std::size_t) {
         const Items items = path.empty() ? Items() : read_items(path);
-        if (!as_job) require_known(items, root_of(command), path);
+        require_known(items, root_of(command), path, !as_job);
         apply(command, items, path, as_job);
     });
 }

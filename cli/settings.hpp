@@ -18,8 +18,8 @@ std::string config_path(const std::vector<std::string>& command_line);
 
 /// Makes the command, when it is parsed, begin with the defaults that the environment gives, else the
 /// configuration file: what its command line says goes first. Outside of a section the file speaks of every
-/// command that has the option; inside of [bench] or [verify.transpose], of that one. `as_job`: the rest of
-/// the tool is not there to check the file with, and the log belongs to the batch. Throws Error{usage} with
+/// command that has the option; inside of [bench] or [verify.transpose], of that one. `as_job`: only
+/// this command is there to check the file with, and the log belongs to the batch. Throws Error{usage} with
 /// the file and the key, or the variable.
 void use_settings(CLI::App& command, const std::string& path, bool as_job);
 

@@ -150,6 +150,14 @@ class Jobs(SettingsCase):
         done = {record["job"]["line"]: record["level"] for record in records if record.get("exit_code") == 0}
         self.assertEqual(done, {1: "serial", 2: "tiled"})
 
+    def test_a_job_with_a_wrong_one(self):
+        self.write('[transpose]\nlevle = "serial"\n')
+        self.write('[bench]\nhot = true\n', "other.toml")
+        with open(self.path("jobs.txt"), "w", encoding="utf-8") as file:
+            file.write("transpose a.h5 -o x.h5 --config gpumat.toml\ntranspose a.h5 -o y.h5 --config other.toml\n")
+        self.assert_says(self.run_tool("batch", "jobs.txt", code=2), "jobs.txt:1", "gpumat.toml", "levle")
+        self.assertEqual([os.path.exists(self.path(name)) for name in ("x.h5", "y.h5")], [False, True])
+
     def test_a_template(self):
         self.write('[transpose]\nlevel = "serial"\n[multiply]\nlevel = "naive"\n')
         self.run_tool("transpose", "a.h5", "-d", "cpu", "-o", "{.}_t.h5", "--config", "gpumat.toml", "--log", "log.jsonl")
