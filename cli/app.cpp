@@ -10,37 +10,58 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
 
+#include "cli/color.hpp"
 #include "cli/commands.hpp"
+#include "cli/common_options.hpp"
 #include "cli/context.hpp"
+#include "cli/help.hpp"
 #include "cli/printable.hpp"
-#include "cli/suggestion.hpp"
+#include "cli/settings.hpp"
+#include "cli/text.hpp"
+#include "cli/version.hpp"
 #include "formats/registry.hpp"
 #include "lib/core/error.hpp"
 #include "lib/signal_cleanup.hpp"
-#include "lib/version.hpp"
+#include "lib/suggestion.hpp"
 
 namespace gpumat::cli {
 namespace {
 
 constexpr ErrorCode kInternalError = ErrorCode::device;
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kExamples = R"(Examples:
   gpumat transpose A.h5 -o At.h5
   gpumat multiply A.mtx B.mtx -o C.h5:/C --level tiled --log runs.jsonl
   gpumat bench transpose --size 4096
   gpumat levels transpose
   gpumat info *.mtx
+)";
 
-Exit codes: 0 done and verified, 1 verified and differs, 2 usage, 3 input, 4 output,
-5 level or device cannot serve, 6 memory or threads, 7 device failure, 8 not comparable,
-128+n ended by signal n (141: the reader of a pipe closed it early).)";
+constexpr const char* kExitCodes =
+    "Exit codes: 0 done and verified, 1 verified and differs, 2 usage, 3 input, 4 output, 5 level or device "
+    "cannot serve, 6 memory or threads, 7 device failure, 8 not comparable, 128+n ended by signal n (141: "
+    "the "
+    "reader of a pipe closed it early).";
+
+/// What the help of the tool ends with.
+std::string footer() {
+    const std::string environment = "Defaults of options may stand in " +
+                                    CLI::detail::join(environment_names(), ", ") +
+                                    "; they go before those of --config.";
+    std::string text = kExamples;
+    for (const std::string& paragraph : {environment, std::string(kExitCodes)}) {
+        for (const std::string& line : wrapped(paragraph, kLineWidth)) text += "\n" + line;
+        text += "\n";
+    }
+    text.pop_back();
+    return text;
+}
 
 /// A command that is no operation; the operations come from their rows.
 struct Command {
@@ -54,7 +75,8 @@ constexpr std::array kCommands = {
     Command{"batch", false, add_batch},      Command{"bench", false, add_bench},
     Command{"tune", false, add_tune},        Command{"probe", false, add_probe},
     Command{"levels", false, add_levels},    Command{"info", true, add_info},
-    Command{"devices", false, add_devices},
+    Command{"devices", false, add_devices},  Command{"completion", false, add_completion},
+    Command{"manpage", false, add_manpage},
 };
 
 /// Opens standard streams that are closed, the wrong way round: using them stays an error, and no file of
@@ -80,15 +102,14 @@ class PrintableMessage : public spdlog::custom_flag_formatter {
 
 /// Messages go to standard error: plain lines, coloured by severity on a terminal.
 void set_up_logging() {
-    const bool plain = std::getenv("NO_COLOR") != nullptr;
-    auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_st>(plain ? spdlog::color_mode::never
-                                                                            : spdlog::color_mode::automatic);
+    auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_st>();
     auto logger = std::make_shared<spdlog::logger>("gpumat", std::move(sink));
     auto formatter = std::make_unique<spdlog::pattern_formatter>();
     formatter->add_flag<PrintableMessage>('*').set_pattern("gpumat: %^%*%$");
     logger->set_formatter(std::move(formatter));
     logger->set_level(spdlog::level::warn);
     spdlog::set_default_logger(std::move(logger));
+    set_color("auto");
 }
 
 /// CLI11 takes "-:/A" for an option that it does not know. It means what recognise refuses.
@@ -202,6 +223,7 @@ void add_commands(CLI::App& app, Context& context, const std::string& only) {
     for (const Command& command : kCommands) {
         if (only.empty() || only == command.name) command.add(app, context);
     }
+    use_settings(app, config_path(context.command_line), context.is_job);
 }
 
 bool may_be_job(const std::string& command, const Catalog& catalog) {
@@ -215,9 +237,16 @@ int run_words(const std::vector<std::string>& words, const Catalog& catalog, con
         "Transposes, multiplies and reduces stored matrices at an explicit optimization level, verified and "
         "timed.",
         "gpumat");
-    app.set_version_flag("-V,--version", std::string(version()));
+    app.set_help_flag("-h,--help", "print this help");
+    app.set_version_flag(
+           "-V,--version", [&catalog] { return version_text(catalog.registry()); },
+           "print the version and what this build is made of")
+        ->group(kGeneralGroup);
     app.require_subcommand(1);
-    app.footer(kFooter);
+    app.footer(footer());
+    app.formatter(std::make_shared<HelpFormatter>());  // also of the commands, which are added below
+    begin_group(app, kGeneralGroup);
+    add_general_options(app);
     Context context = {catalog, words, {}, 0, !only.empty()};
     add_commands(app, context, only);
     std::vector<const char*> arguments;

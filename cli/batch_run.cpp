@@ -443,32 +443,27 @@ class Batch {
 
 }  // namespace
 
-void add_batch_options(CLI::App& command, BatchOptions& options, const std::string& group) {
+void add_batch_options(CLI::App& command, BatchOptions& options) {
     command
         .add_option("--jobs", options.jobs, "jobs that run at the same time (default: as many as processors)")
-        ->check(CLI::Range(1, kMostJobs))
-        ->group(group);
+        ->check(CLI::Range(1, kMostJobs));
     CLI::Option* fast =
-        command.add_flag("--fail-fast", options.fail_fast, "begin no more jobs once one is not done")
-            ->group(group);
+        command.add_flag("--fail-fast", options.fail_fast, "begin no more jobs once one is not done");
     command
         .add_flag_callback(
             "--keep-going", [] {}, "run the other jobs where one fails (the default)")
-        ->excludes(fast)
-        ->group(group);
+        ->excludes(fast);
     command.add_option("--timeout", options.timeout_s, "seconds after which a job is ended (exit code 143)")
-        ->check(CLI::Range(1e-3, kMostTimeout))
-        ->group(group);
-    command
-        .add_flag("--resume", options.resume,
-                  "leave out jobs that --log says are done, whose inputs and output are unchanged")
-        ->group(group);
+        ->check(CLI::Range(1e-3, kMostTimeout));
+    command.add_flag("--resume", options.resume,
+                     "leave out jobs that --log says are done, whose inputs and output are unchanged");
 }
 
 void add_several_inputs(CLI::App& command, SeveralInputs& inputs, const std::string& name,
                         const std::string& help) {
     command.add_option(name, inputs.names, help)->required()->type_name(kReference);
-    add_batch_options(command, inputs.batch, "Several inputs, with --output 'out/{/.}_new.h5' or a folder");
+    begin_group(command, "Several inputs, with --output 'out/{/.}_new.h5' or a folder");
+    add_batch_options(command, inputs.batch);
 }
 
 bool run_several(SeveralInputs& inputs, const std::optional<std::string>& output, const std::string& log,

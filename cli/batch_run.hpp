@@ -18,8 +18,8 @@ struct BatchOptions {
     std::string log;
 };
 
-/// Adds them, but for --log, in a group of the help.
-void add_batch_options(CLI::App& command, BatchOptions& options, const std::string& group);
+/// Adds them, but for --log.
+void add_batch_options(CLI::App& command, BatchOptions& options);
 
 /// The inputs of a command that takes one, or several with a template for the output.
 struct SeveralInputs {

@@ -6,11 +6,13 @@
 #include <optional>
 #include <utility>
 
+#include "cli/command_facts.hpp"
 #include "cli/common_options.hpp"
 #include "cli/context.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/progress.hpp"
 #include "cli/run_options.hpp"
+#include "cli/value_names.hpp"
 #include "lib/atomic_output.hpp"
 #include "lib/bench_export.hpp"
 #include "lib/core/error.hpp"
@@ -200,20 +202,18 @@ void add_rows_options(CLI::App& command, BenchOptions& bench, const Registry& re
         for (const Parameter& parameter : registry.parameters(*operation)) {
             const std::string name(parameter.name);
             if (!is_new(name)) continue;
-            command
-                .add_option_function<std::vector<std::string>>(
-                    "--" + name,
-                    [&bench, name](const std::vector<std::string>& values) {
-                        bench.parameters[name] = values;
-                    },
-                    name + "s to try, for the levels that have one")
-                ->delimiter(',')
-                ->allow_extra_args(false);
+            CLI::Option* option = command.add_option_function<std::vector<std::string>>(
+                "--" + name,
+                [&bench, name](const std::vector<std::string>& values) { bench.parameters[name] = values; },
+                name + "s to try, for the levels that have one");
+            option->delimiter(',')->allow_extra_args(false);
+            suggest_values(*option, parameter_choices(registry, nullptr, name));
         }
     }
 }
 
 void add_what(CLI::App& command, BenchRequest& request, const Context& context) {
+    begin_group(command, "What is measured");
     BenchOptions& bench = request.bench;
     add_operation_name(command, request.operation, context)->required();
     std::string sizes;
@@ -221,14 +221,16 @@ void add_what(CLI::App& command, BenchRequest& request, const Context& context) 
         sizes += (sizes.empty() ? "" : ", ") + std::string(operation->name) + " " +
                  std::string(operation->bench_size);
     add_list(command, "-s,--size", request.sizes, "N, MxN or MxNxK, FROM:TO:STEP (default: " + sizes + ")");
-    add_list(command, "-l,--levels", bench.levels, "all, auto, or levels by name or number");
-    add_list(command, "-t,--type", request.types, "element types")->default_val("f32");
+    suggest_values(*add_list(command, "-l,--levels", bench.levels, "all, auto, or levels by name or number"),
+                   level_names(context.registry(), nullptr));
+    suggest_types(add_list(command, "-t,--type", request.types, "element types")->default_val("f32"));
     add_list(command, "-a,--against", bench.against, "baselines: all, none, vendor, memcpy, copy, …");
-    command.add_option("-d,--device", bench.device, "auto, cpu, gpu or gpu:N")->capture_default_str();
+    add_device(command, bench.device);
     add_rows_options(command, bench, context.registry());
 }
 
 void add_how(CLI::App& command, BenchRequest& request) {
+    begin_group(command, "How it is measured");
     BenchOptions& bench = request.bench;
     command.add_flag("--hot", bench.hot, "keep one set of matrices, in the cache if it fits");
     add_time_limit(command, bench.time_limit_s, "most seconds of samples for a row");
@@ -242,10 +244,12 @@ void add_how(CLI::App& command, BenchRequest& request) {
 }
 
 void add_results(CLI::App& command, BenchRequest& request, Style& style) {
+    begin_group(command, "Results");
     command.add_flag("--csv", request.csv, "print comma-separated values, with every sample");
     command.add_flag("--markdown", request.markdown, "print a table in Markdown");
-    command.add_option("--plot", request.plot,
-                       "draw bars, or curves over several sizes: FILE.svg or FILE.png");
+    command
+        .add_option("--plot", request.plot, "draw bars, or curves over several sizes: FILE.svg or FILE.png")
+        ->type_name(kFile);
     command.add_flag("--force", request.force, "replace an existing plot");
     add_style_options(command, style);
 }
@@ -259,15 +263,16 @@ void add_bench(CLI::App& app, Context& context) {
     add_how(*command, *request);
     add_results(*command, *request, context.style);
     command->footer(
-        "Every row is verified, warmed up, then timed with a cold cache until the median is known within 1 "
-        "%\n"
-        "(95 % confidence). 'of copy' is the share of the faster of memcpy and copy at the same size.\n"
+        "Every row is verified, warmed up, then timed with a cold cache until the median\n"
+        "is known within 1 % (95 % confidence). 'of copy' is the share of the faster of\n"
+        "memcpy and copy at the same size.\n"
         "\nExamples:\n"
         "  gpumat bench transpose --size 4096\n"
         "  gpumat bench transpose --in-place --size 4096,8192 --against copy,padded\n"
-        "  gpumat bench multiply --size 512,1024 --levels tiled,vendor --type f32,f64 --json > bench.json\n"
-        "  gpumat bench transpose --size 500:4000:4 --levels padded,diagonal,auto --against copy \\\n"
-        "    --time-limit 0.05 --csv --plot sweep.svg > sweep.csv");
+        "  gpumat bench multiply --size 512,1024 --levels tiled,vendor --type f32,f64 \\\n"
+        "    --json > bench.json\n"
+        "  gpumat bench transpose --size 500:4000:4 --levels padded,diagonal,auto \\\n"
+        "    --against copy --time-limit 0.05 --csv --plot sweep.svg > sweep.csv");
     command->callback([request, &context] { run(*request, context); });
 }
 

@@ -5,6 +5,9 @@
 #include <charconv>
 #include <cmath>
 
+#include "cli/color.hpp"
+#include "cli/command_facts.hpp"
+#include "cli/value_names.hpp"
 #include "lib/core/parallel.hpp"
 
 namespace gpumat::cli {
@@ -24,10 +27,22 @@ CLI::Option* add_operation_name(CLI::App& command, std::string& name, const Cont
         ->check(CLI::IsMember(names));
 }
 
+void add_device(CLI::App& command, std::string& device) {
+    CLI::Option* option =
+        command.add_option("-d,--device", device, "auto, cpu, gpu or gpu:N")->capture_default_str();
+    suggest_values(*option, {"auto", "cpu", "gpu"});
+}
+
+CLI::Option* suggest_types(CLI::Option* option) {
+    suggest_values(*option, type_names());
+    return option;
+}
+
 void add_threads(CLI::App& command, int& threads, const std::string& help) {
     command.add_option("--threads", threads, help)
         ->check(CLI::Range(1, kMostThreads))
-        ->default_val(hardware_threads());
+        ->default_val(hardware_threads())
+        ->default_str("all processors");  // in the help, and the same in every machine's manual page
 }
 
 void add_time_limit(CLI::App& command, double& seconds, const std::string& help) {
@@ -44,7 +59,10 @@ void add_memory_limit(CLI::App& command, std::optional<std::uint64_t>& limit, co
             throw CLI::ValidationError("is '" + text + "'; expected a size, such as 4GiB");
         return text;
     };
-    command.add_option(name, limit, help)->transform(CLI::AsSizeValue(false))->transform(refuse_sign);
+    command.add_option(name, limit, help)
+        ->type_name("SIZE")
+        ->transform(CLI::AsSizeValue(false))
+        ->transform(refuse_sign);
 }
 
 void add_seed(CLI::App& command, std::uint64_t& seed, const std::string& help) {
@@ -66,10 +84,30 @@ std::string require_non_negative(const std::string& text) {
     return "is '" + text + "'; expected a finite number that is not negative";
 }
 
+void begin_group(CLI::App& command, const std::string& title) {
+    command.option_defaults()->group(title);
+}
+
+void add_general_options(CLI::App& command) {
+    command
+        .add_option_function<std::string>("--color", set_color,
+                                          "colour in messages; auto: on a terminal, unless NO_COLOR is set")
+        ->check(CLI::IsMember({"auto", "always", "never"}))
+        ->type_name("WHEN")
+        ->default_str("auto")
+        ->trigger_on_parse();
+    command
+        .add_option("--config", "file of defaults for options, such as level = \"tiled\" under [transpose]")
+        ->type_name(kFile)
+        ->configurable(false);
+}
+
 void add_style_options(CLI::App& command, Style& style) {
+    begin_group(command, kGeneralGroup);
     command.add_flag("--json", style.json, "print the result as one JSON object on standard output");
     command.add_flag("-q,--quiet", style.quiet, "print errors only");
     command.add_flag("-v,--verbose", style.verbose, "explain each stage");
+    add_general_options(command);
     command.parse_complete_callback([&style] {
         if (style.quiet && style.verbose) throw CLI::ValidationError("--quiet excludes --verbose");
         spdlog::set_level(style.verbose ? spdlog::level::debug

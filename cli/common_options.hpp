@@ -16,9 +16,18 @@ namespace gpumat::cli {
 /// the files of a job by it.
 inline constexpr const char* kReference = "REF";
 
+/// The same of options that name a file which is no matrix.
+inline constexpr const char* kFile = "FILE";
+
 /// Adds the operation by its name, one of those there are. `more` ends the help.
 CLI::Option* add_operation_name(CLI::App& command, std::string& name, const Context& context,
                                 const std::string& more = "");
+
+/// Adds --device to a command.
+void add_device(CLI::App& command, std::string& device);
+
+/// Names the element types as values of an option.
+CLI::Option* suggest_types(CLI::Option* option);
 
 /// Adds --threads to a command: as many as there are processors unless it is given.
 void add_threads(CLI::App& command, int& threads, const std::string& help);
@@ -43,7 +52,16 @@ CLI::Option* add_list(CLI::App& command, const std::string& name, std::vector<T>
     return command.add_option(name, values, help)->delimiter(',')->allow_extra_args(false);
 }
 
-/// Adds --json, -q and -v to a command.
+/// The group of the help that comes last: what all commands have.
+inline constexpr const char* kGeneralGroup = "General";
+
+/// What is added to the command from here on stands in the help under this title.
+void begin_group(CLI::App& command, const std::string& title);
+
+/// Adds --color and --config to the tool or a command.
+void add_general_options(CLI::App& command);
+
+/// Adds --json, -q, -v and the general options to a command, in a group of their own.
 void add_style_options(CLI::App& command, Style& style);
 
 }  // namespace gpumat::cli

@@ -318,10 +318,13 @@ void add_compare(CLI::App& app, Context& context) {
         ->required()
         ->type_name(kReference);
     command->add_option("y", request->y, "FILE or FILE:/DATASET")->required()->type_name(kReference);
+    begin_group(*command, "Comparison");
     add_tolerances(*command, *request);
     command->add_flag("--same-type", request->how.same_type, "other types cannot be compared (exit code 8)");
     command->add_flag("--transposed", request->how.transposed, "compare X with the transpose of Y");
-    command->add_option("-t,--type", request->type, "convert both to this type while reading them");
+    suggest_types(
+        command->add_option("-t,--type", request->type, "convert both to this type while reading them"));
+    begin_group(*command, "Findings");
     command->add_option("--max-differences", request->how.most_listed, "differing elements to list")
         ->check(CLI::Range(std::size_t{0}, kMostListed))
         ->capture_default_str();
@@ -330,6 +333,7 @@ void add_compare(CLI::App& app, Context& context) {
                                              "FILE for a matrix of u8: 1 where elements differ, else 0")
                                 ->type_name(kReference);
     command->add_flag("--force", request->force, "replace an existing file")->needs(mismatch);
+    begin_group(*command, "Run");
     add_threads(*command, request->how.threads, "CPU threads");
     add_memory_limit(*command, request->how.memory_limit, "most host memory for blocks, such as 256MiB");
     add_reading_options(*command, request->read);
@@ -339,7 +343,8 @@ void add_compare(CLI::App& app, Context& context) {
         "  gpumat compare A.h5 B.h5\n"
         "  gpumat compare A.mtx B.h5:/B --rtol 1e-6 --json\n"
         "  gpumat compare A.h5 At.h5 --transposed --same-type --save-mismatch where.h5\n\n"
-        "Exit codes: 0 equal or within the tolerance, 1 differ, 3 input, 8 other shapes or types.");
+        "Exit codes: 0 equal or within the tolerance, 1 differ, 3 input, 8 other shapes\n"
+        "or types.");
     command->callback([request, &context] { context.exit_code = show_comparison(*request, context.style); });
 }
 

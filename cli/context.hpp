@@ -58,5 +58,7 @@ void add_probe(CLI::App& app, Context& context);
 void add_levels(CLI::App& app, Context& context);
 void add_info(CLI::App& app, Context& context);
 void add_devices(CLI::App& app, Context& context);
+void add_completion(CLI::App& app, Context& context);
+void add_manpage(CLI::App& app, Context& context);
 
 }  // namespace gpumat::cli

@@ -47,26 +47,30 @@ void add_convert(CLI::App& app, Context& context) {
     auto request = std::make_shared<ConvertRequest>();
     auto several = std::make_shared<SeveralInputs>();
     add_several_inputs(*command, *several, "in", "FILE or FILE:/DATASET, '-' for standard input");
+    begin_group(*command, "Output");
     command
         ->add_option("-o,--output", request->output,
                      "FILE or FILE:/DATASET to write, '-' for standard output")
         ->required()
         ->type_name(kReference);
-    command->add_option("-t,--type", request->type,
-                        "the type to write; values are rounded to it, and refused where it cannot hold them");
+    suggest_types(command->add_option(
+        "-t,--type", request->type,
+        "the type to write; values are rounded to it, and refused where it cannot hold them"));
     add_storage_options(*command, request->storage);
+    begin_group(*command, "Run and record");
+    command->add_option("--log", request->log, "append the record: JSON Lines; '-' is standard output")
+        ->type_name(kFile);
     add_threads(*command, request->threads, "CPU threads");
     add_memory_limit(*command, request->read.memory_limit, "most host memory for blocks, such as 256MiB");
     add_reading_options(*command, request->read);
     add_style_options(*command, context.style);
     command->footer(
-        "Without --type the elements keep their type and every value. The matrix may be larger than\n"
-        "memory. The attributes of an HDF5 dataset are kept.\n\n"
+        "Without --type the elements keep their type and every value. The matrix may be\n"
+        "larger than memory. The attributes of an HDF5 dataset are kept.\n\n"
         "Examples:\n"
         "  gpumat convert A.mtx -o A.h5 --chunk 256x256 --deflate 4 --shuffle\n"
         "  gpumat convert A.h5:/run1/A -o - -t f32\n"
         "  gpumat convert matlab.mat:/A -o A.h5");
-    command->add_option("--log", request->log, "append the record: JSON Lines; '-' is standard output");
     command->callback([request, several, &context] {
         if (run_several(*several, request->output, request->log, context)) return;
         request->input = several->names.front();

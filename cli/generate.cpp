@@ -8,6 +8,7 @@
 #include "cli/context.hpp"
 #include "cli/output_options.hpp"
 #include "cli/run_options.hpp"
+#include "cli/text.hpp"
 
 namespace gpumat::cli {
 namespace {
@@ -43,9 +44,10 @@ void generate_asked(const GenerateRequest& request, Context& context) {
 }
 
 std::string list_of_kinds() {
+    constexpr std::size_t kKindColumn = 12;
     std::string text = "Kinds:\n";
     for (const GeneratedKind& kind : generated_kinds())
-        text += fmt::format("  {:<9} {}\n", kind.name, kind.summary);
+        text += two_columns("  " + std::string(kind.name), std::string(kind.summary), kKindColumn);
     return text;
 }
 
@@ -59,11 +61,12 @@ void add_generate(CLI::App& app, Context& context) {
     command->add_option("kind", request->matrix.kind, "see below")
         ->check(CLI::IsMember(kinds))
         ->capture_default_str();
+    begin_group(*command, "Matrix");
     command->add_option("--shape", request->shape, "ROWSxCOLS")->required();
-    command
-        ->add_option("-t,--type", request->type,
-                     "element type: i8 … i64, u8 … u64, f16, bf16, f32, f64, c64, c128")
-        ->capture_default_str();
+    suggest_types(command
+                      ->add_option("-t,--type", request->type,
+                                   "element type: i8 … i64, u8 … u64, f16, bf16, f32, f64, c64, c128")
+                      ->capture_default_str());
     add_seed(*command, request->matrix.seed, "another seed gives other random numbers");
     for (const GeneratedParameter& parameter : generated_parameters()) {
         const std::string name(parameter.name);
@@ -72,24 +75,27 @@ void add_generate(CLI::App& app, Context& context) {
             [request, name](const std::string& value) { request->matrix.parameters[name] = value; },
             std::string(parameter.help));
     }
+    begin_group(*command, "Output");
     command
         ->add_option("-o,--output", request->output,
                      "FILE or FILE:/DATASET to write, '-' for standard output")
         ->required()
         ->type_name(kReference);
     add_storage_options(*command, request->storage);
-    command->add_option("--log", request->log, "append the record: JSON Lines; '-' is standard output");
+    begin_group(*command, "Run and record");
+    command->add_option("--log", request->log, "append the record: JSON Lines; '-' is standard output")
+        ->type_name(kFile);
     add_threads(*command, request->threads, "CPU threads");
     add_memory_limit(*command, request->memory_limit, "most host memory for blocks, such as 256MiB");
     add_style_options(*command, context.style);
-    command->footer(
-        list_of_kinds() +
-        "\nThe same seed, kind and shape give the same bits on every machine and with any number of\n"
-        "threads. The matrix may be larger than memory.\n\n"
-        "Examples:\n"
-        "  gpumat generate --shape 4096x4096 -o A.h5\n"
-        "  gpumat generate toeplitz --band -1,2,-1 --shape 1000x1000 -t f64 -o T.mtx\n"
-        "  gpumat generate integers --shape 512x512 --seed 7 -o - | gpumat transpose - -o At.h5");
+    command->footer(list_of_kinds() +
+                    "\nThe same seed, kind and shape give the same bits on every machine and with any\n"
+                    "number of threads. The matrix may be larger than memory.\n\n"
+                    "Examples:\n"
+                    "  gpumat generate --shape 4096x4096 -o A.h5\n"
+                    "  gpumat generate toeplitz --band -1,2,-1 --shape 1000x1000 -t f64 -o T.mtx\n"
+                    "  gpumat generate integers --shape 512x512 --seed 7 -o - |\n"
+                    "    gpumat transpose - -o At.h5");
     command->callback([request, &context] { generate_asked(*request, context); });
 }
 

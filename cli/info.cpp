@@ -210,7 +210,10 @@ int show(const InfoRequest& request, bool json) {
 void add_info(CLI::App& app, Context& context) {
     CLI::App* command = app.add_subcommand("info", "show what matrix files hold, from their headers");
     auto request = std::make_shared<InfoRequest>();
-    command->add_option("files", request->files, "FILE or FILE:/DATASET, '-' for standard input")->required();
+    command->add_option("files", request->files, "FILE or FILE:/DATASET, '-' for standard input")
+        ->required()
+        ->type_name(kFile);
+    begin_group(*command, "Information");
     command->add_flag(
         "--stats", request->statistics,
         "read the matrices too: counts, exact extremes, norms in double precision, symmetry, content hash");

@@ -46,7 +46,8 @@ void refuse_streams(const std::string& name) {
 
 /// The files that an option names, and how inputs are read.
 void note_option(const CLI::Option& option, Job& job) {
-    const auto& texts = option.results();
+    std::vector<std::string> texts = option.results();
+    if (texts.empty() && !option.get_default_str().empty()) texts = {option.get_default_str()};
     if (texts.empty()) return;
     const std::string name = option.get_lnames().empty() ? "" : option.get_lnames().front();
     if (name == "log") refuse_streams(texts.front());
@@ -77,7 +78,7 @@ void understand(Job& job, const Catalog& catalog) {
     if (!may_be_job(command, catalog))
         throw Error(ErrorCode::usage, "'" + command + "' is no command that can be a job of a batch");
     CLI::App app("", "gpumat");
-    Context context = {catalog, job.words, {}, 0};
+    Context context = {catalog, job.words, {}, 0, true};
     add_commands(app, context, command);
     stop_before_run(app);
     parse_only(app, job.words);

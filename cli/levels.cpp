@@ -5,10 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "cli/command_facts.hpp"
 #include "cli/common_options.hpp"
 #include "cli/context.hpp"
 #include "cli/run_options.hpp"
-#include "cli/table.hpp"
+#include "cli/text.hpp"
+#include "cli/value_names.hpp"
 #include "lib/bench_sizes.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/memory.hpp"
@@ -20,6 +22,9 @@
 
 namespace gpumat::cli {
 namespace {
+
+constexpr std::size_t kLevelColumn = 28;  ///< where the text beside a level's name begins
+constexpr std::size_t kFactColumn = 6;    ///< where the text below it begins
 
 struct LevelsRequest {
     std::string operation;
@@ -54,21 +59,18 @@ std::string number_of(const Level& level) {
     return level.role == Role::rung ? std::to_string(level.number) : "-";
 }
 
-std::string parameters_of(const Level& level) {
+std::string choices_of(const Parameter& parameter) {
     std::string text;
-    for (const Parameter& parameter : level.parameters) {
-        std::string choices;
-        for (const std::string_view choice : parameter.choices)
-            choices += (choices.empty() ? "" : "|") + std::string(choice);
-        text += (text.empty() ? "--" : " --") + std::string(parameter.name) + " " + choices;
-    }
+    for (const std::string_view choice : parameter.choices)
+        text += (text.empty() ? "" : "|") + std::string(choice);
     return text;
 }
 
 bool wanted(const Level& level, const LevelsRequest& request) {
     return level.role != Role::baseline &&
            (request.operation.empty() || request.operation == level.operation->name) &&
-           (request.device.empty() || request.device.starts_with(name_of(level.device)));
+           (request.device.empty() || request.device == "auto" ||
+            request.device.starts_with(name_of(level.device)));
 }
 
 nlohmann::ordered_json to_json(const Level& level) {
@@ -103,31 +105,38 @@ void print_json(const Registry& registry, const LevelsRequest& request) {
         nlohmann::ordered_json{{"schema", "gpumat.levels/1"}, {"levels", std::move(list)}}.dump(2).c_str());
 }
 
-/// What the values of each level's parameters stand for.
-void print_parameters(const Registry& registry, const LevelsRequest& request) {
-    for (const Level& level : registry.levels()) {
-        if (!wanted(level, request)) continue;
-        for (const Parameter& parameter : level.parameters) {
-            std::puts(fmt::format("{} {} {} --{}, by default {}: {}", name_of(*level.operation),
-                                  name_of(level.device), level.name, parameter.name, parameter.fallback,
-                                  parameter.help)
-                          .c_str());
-        }
+/// A level with what it is; `verbose` adds the rest of its row.
+std::string entry_of(const Level& level, bool verbose) {
+    const auto beside = [](const std::string& name, const std::string& text) {
+        return two_columns(name, text, kLevelColumn);
+    };
+    std::string text =
+        beside(fmt::format("{:>4}  {}", number_of(level), level.name), std::string(level.summary));
+    if (!verbose) return text;
+    if (!level.removes.empty()) text += beside("", "removes: " + std::string(level.removes));
+    text += beside("", "needs: " + needs_of(level));
+    for (const Parameter& parameter : level.parameters) {
+        text += beside("", fmt::format("--{} {} [{}]: {}", parameter.name, choices_of(parameter),
+                                       parameter.fallback, parameter.help));
     }
+    return text;
 }
 
-void print_table(const Registry& registry, const LevelsRequest& request, bool verbose) {
-    std::vector<std::string> header = {"op", "device", "no.", "level", "what it is", "bottleneck removed"};
-    if (verbose) header.insert(header.end(), {"needs", "parameters"});
-    Table table(header);
-    for (const Level& level : registry.levels()) {
-        if (!wanted(level, request)) continue;
-        table.add({std::string(name_of(*level.operation)), std::string(name_of(level.device)),
-                   number_of(level), std::string(level.name), std::string(level.summary),
-                   std::string(level.removes), needs_of(level), parameters_of(level)});
+/// The ladders, one below the other: of each operation that of GPUs, then that of the CPU.
+void print_ladders(const Registry& registry, const LevelsRequest& request, bool verbose) {
+    std::string text;
+    for (const Operation* operation : registry.operations()) {
+        for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu}) {
+            std::string ladder;
+            for (const Level* level : registry.levels(*operation, device)) {
+                if (wanted(*level, request)) ladder += entry_of(*level, verbose);
+            }
+            if (ladder.empty()) continue;
+            text += fmt::format("{}{} on a {}\n{}", text.empty() ? "" : "\n", operation->name,
+                                name_of(device), ladder);
+        }
     }
-    std::fputs(table.text({2}).c_str(), stdout);
-    if (verbose) print_parameters(registry, request);
+    std::fputs(text.c_str(), stdout);
 }
 
 // ---- How the levels would run on one problem. ----
@@ -195,21 +204,23 @@ void print_subject(const Subject& subject, const LevelsRequest& request) {
                 to_string(problem.extents()).c_str(), recorded_device(subject.choice.device).name.c_str());
     std::printf("moves at least %s, does %.4g operations: %.3g a byte\n",
                 format_traffic(problem.bytes()).c_str(), problem.flops(), problem.flops() / problem.bytes());
-    std::printf("ceilings %s\n\n", subject.ceilings.basis.c_str());
+    std::puts(two_columns("", "ceilings " + subject.ceilings.basis, 0).c_str());
 }
 
 void print_explained(const Registry& registry, const LevelsRequest& request) {
     const Subject subject = subject_of(request, registry);
     print_subject(subject, request);
-    Table table({"no.", "level", "bound ms", "limited by", "how it runs"});
+    std::puts(fmt::format("{:>4}  {:<20}{:>10}  {}", "no.", "level", "bound ms", "limited by").c_str());
     for (const Level* level : registry.levels(*subject.problem.operation, subject.choice.device.kind)) {
         const Answer answer = ask(*level, subject);
         const auto bound_ms = answer.bound.bound_ms();
-        table.add({number_of(*level), std::string(level->name),
-                   bound_ms ? fmt::format("{:.4g}", *bound_ms) : "-",
-                   bound_ms ? std::string(answer.bound.limit()) : "-", text_of(answer)});
+        std::puts(fmt::format("{:>4}  {:<20}{:>10}  {}", number_of(*level), level->name,
+                              bound_ms ? fmt::format("{:.4g}", *bound_ms) : "-",
+                              bound_ms ? std::string(answer.bound.limit()) : "-")
+                      .c_str());
+        const std::string facts = text_of(answer);
+        if (!facts.empty()) std::fputs(two_columns("", facts, kFactColumn).c_str(), stdout);
     }
-    std::fputs(table.text({0, 2}).c_str(), stdout);
 }
 
 void print_explained_json(const Registry& registry, const LevelsRequest& request) {
@@ -244,8 +255,11 @@ void print_explained_json(const Registry& registry, const LevelsRequest& request
 
 void require_list_request(const LevelsRequest& request) {
     if (!request.type.empty()) throw Error(ErrorCode::usage, "--type says how --size runs; give --size too");
-    if (request.device.empty() || request.device == "cpu" || request.device == "gpu") return;
-    throw Error(ErrorCode::usage, "--device is '" + request.device + "'; expected cpu or gpu without --size");
+    const std::string& device = request.device;
+    if (device.empty() || device == "auto" || device == "cpu" || device == "gpu" ||
+        device.starts_with("gpu:"))
+        return;
+    throw Error(ErrorCode::usage, "--device is '" + device + "'; expected auto, cpu, gpu or gpu:N");
 }
 
 /// The section of the README of every level of that name or number: one a device that has it.
@@ -281,7 +295,7 @@ void run(LevelsRequest& request, const Context& context) {
     if (request.size.empty()) {
         require_list_request(request);
         return context.style.json ? print_json(context.registry(), request)
-                                  : print_table(context.registry(), request, context.style.verbose);
+                                  : print_ladders(context.registry(), request, context.style.verbose);
     }
     if (request.operation.empty())
         throw Error(ErrorCode::usage, "--size needs the operation: " + context.registry().operation_names());
@@ -296,22 +310,27 @@ void add_levels(CLI::App& app, Context& context) {
     CLI::App* command = app.add_subcommand("levels", "list the optimization levels of an operation");
     auto request = std::make_shared<LevelsRequest>();
     add_operation_name(*command, request->operation, context, "; all where left out");
-    command->add_option("-d,--device", request->device,
-                        "only the levels of the cpu or the gpu; with --size also gpu:N");
+    begin_group(*command, "Levels");
+    suggest_values(*command->add_option("-d,--device", request->device,
+                                        "only the levels of the cpu or the gpu (default: auto, of both)"),
+                   {"auto", "cpu", "gpu"});
     command->add_option("--size", request->size,
                         "explain how each level would run on this problem: N, MxN or MxNxK");
-    command->add_option("-t,--type", request->type, "element type of --size (default f32)");
-    command
-        ->add_option("--explain", request->explain,
-                     "what the documentation says of one level, by name or number")
-        ->excludes("--size");
+    suggest_types(command->add_option("-t,--type", request->type, "element type of --size (default: f32)"));
+    CLI::Option* explain = command->add_option("--explain", request->explain,
+                                               "what the documentation says of one level, by name or number");
+    explain->excludes("--size");
+    suggest_values(*explain, level_names(context.registry(), nullptr));
     add_style_options(*command, context.style);
     command->footer(
-        "Every level is listed on every machine; -v adds requirements and parameters. The level 'auto'\n"
-        "takes the measured best. --size prepares every level for a problem without running it, and tells\n"
-        "its threads, tiles, registers, shared memory and occupancy, and the least time that the device's\n"
-        "memory and arithmetic allow where nothing is in a cache.\n\nExamples:\n  gpumat levels transpose\n  "
-        "gpumat levels -v multiply --device cpu\n"
+        "Every level is listed on every machine; -v adds what each removes, what it needs\n"
+        "and its parameters. The level 'auto' takes the measured best. --size prepares\n"
+        "every level for a problem without running it, and tells its threads, tiles,\n"
+        "registers, shared memory and occupancy, and the least time that the device's\n"
+        "memory and arithmetic allow where nothing is in a cache.\n\n"
+        "Examples:\n"
+        "  gpumat levels transpose\n"
+        "  gpumat levels -v multiply --device cpu\n"
         "  gpumat levels multiply --size 4096 --type f64\n"
         "  gpumat levels multiply --explain unrolled");
     command->callback([request, &context] { run(*request, context); });

@@ -63,8 +63,15 @@ void add_setting(CLI::App& command, const Setting& setting,
                  std::map<std::string, std::string, std::less<>>& values) {
     const std::string name(setting.name);
     if (setting.flag) {
-        command.add_flag_callback(
-            "--" + name, [&values, name] { values[name] = ""; }, std::string(setting.help));
+        const auto set = [&values,
+                          name](std::int64_t count) {  // below 1 for --flag=false, after a default of true
+            if (count > 0) {
+                values[name] = "";
+            } else {
+                values.erase(name);
+            }
+        };
+        command.add_flag_function("--" + name, set, std::string(setting.help));
         return;
     }
     std::string help(setting.help);
@@ -81,10 +88,12 @@ void add_operation(CLI::App& app, Context& context, const Operation& operation) 
     shared->run.operation = &operation;
     auto several = std::make_shared<SeveralInputs>();
     const auto place = only_place(operation);
+    begin_group(*command, "Operation");
     add_inputs(*command, operation, shared->inputs, place);
     if (place)
         add_several_inputs(*command, *several, lowered(operation.roles[*place].name),
                            help_of(operation.roles[*place]));
+    begin_group(*command, "Operation");
     for (const Setting& setting : operation.settings) add_setting(*command, setting, shared->run.settings);
     add_shared_options(*command, *shared, context);
     command->footer("Examples:\n" + std::string(operation.examples));

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cstdio>
 
+#include "cli/command_facts.hpp"
+#include "cli/value_names.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/memory.hpp"
 #include "lib/run_log.hpp"
@@ -23,9 +25,10 @@ void print_file_summary(const FileRecord& record) {
 }  // namespace
 
 std::vector<CLI::Option*> add_storage_options(CLI::App& command, StorageOptions& storage) {
-    return {command.add_option("--to", storage.format,
-                               "output format: hdf5 or matrix-market (default: by extension)"),
-            command.add_flag("--force", storage.force, "replace an existing output"),
+    CLI::Option* to = command.add_option("--to", storage.format,
+                                         "output format: hdf5 or matrix-market (default: by extension)");
+    suggest_values(*to, format_names());
+    return {to, command.add_flag("--force", storage.force, "replace an existing output"),
             command.add_option("--chunk", storage.chunk, "HDF5 chunk, ROWSxCOLS"),
             command.add_option("--deflate", storage.write.deflate, "HDF5 compression, 0 to 9")
                 ->check(CLI::Range(0, 9)),

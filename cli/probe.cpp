@@ -9,6 +9,7 @@
 #include "cli/context.hpp"
 #include "cli/run_options.hpp"
 #include "cli/table.hpp"
+#include "cli/text.hpp"
 #include "lib/atomic_output.hpp"
 #include "lib/core/error.hpp"
 #include "lib/device.hpp"
@@ -92,33 +93,35 @@ void add_probe(CLI::App& app, Context& context) {
     ProbeOptions& probe = request->probe;
     std::vector<std::string> names;
     std::string list;
+    constexpr std::size_t kNameColumn = 16;
     for (const Probe& one : probes()) {
         names.emplace_back(one.name);
-        list += fmt::format("  {:<13} {}\n", one.name, one.question);
+        list += two_columns("  " + std::string(one.name), std::string(one.question), kNameColumn);
     }
     names.emplace_back("all");
     command->add_option("name", request->name, "one of those below, or all")
         ->required()
         ->check(CLI::IsMember(names))
         ->type_name("NAME");
-    command->add_option("-d,--device", probe.device, "auto, cpu, gpu or gpu:N")->capture_default_str();
+    begin_group(*command, "What is measured");
+    add_device(*command, probe.device);
     command->add_option("-s,--size", probe.size, "side of the matrices, where levels are measured")
         ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-    command->add_option("-t,--type", request->type, "element type, where levels are measured")
-        ->capture_default_str();
+    suggest_types(command->add_option("-t,--type", request->type, "element type, where levels are measured")
+                      ->capture_default_str());
     add_time_limit(*command, probe.time_limit_s, "most seconds of samples for a measured row");
-    command->add_option("--compute-capability", probe.compute_capability,
-                        "occupancy: of a device of that kind, such as 8.6; it need not be here");
-    command->add_option("--block", probe.block_threads, "occupancy: threads of a block")
-        ->check(CLI::Range(1, 1024));
-    command->add_option("--registers", probe.registers, "occupancy: registers of a thread")
-        ->check(CLI::Range(1, 255));
-    command->add_option("--shared-bytes", probe.shared_bytes, "occupancy: shared memory of a block")
-        ->check(CLI::Range(0, 1 << 20));
-    command->add_option("--plot", request->plot, "draw the curves: FILE.svg or FILE.png");
-    command->add_flag("--force", request->force, "replace an existing plot");
     add_threads(*command, probe.threads, "CPU threads");
     add_seed(*command, probe.seed, "seed of the random matrices");
+    begin_group(*command, "Occupancy");
+    command->add_option("--compute-capability", probe.compute_capability,
+                        "of a device of that kind, such as 8.6; it need not be here");
+    command->add_option("--block", probe.block_threads, "threads of a block")->check(CLI::Range(1, 1024));
+    command->add_option("--registers", probe.registers, "registers of a thread")->check(CLI::Range(1, 255));
+    command->add_option("--shared-bytes", probe.shared_bytes, "shared memory of a block")
+        ->check(CLI::Range(0, 1 << 20));
+    begin_group(*command, "Results");
+    command->add_option("--plot", request->plot, "draw the curves: FILE.svg or FILE.png")->type_name(kFile);
+    command->add_flag("--force", request->force, "replace an existing plot");
     add_style_options(*command, context.style);
     command->footer("Probes:\n" + list +
                     "\nExamples:\n"

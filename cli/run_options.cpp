@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "cli/command_facts.hpp"
 #include "cli/common_options.hpp"
+#include "cli/value_names.hpp"
 #include "lib/core/error.hpp"
 #include "lib/record.hpp"
 #include "lib/run.hpp"
@@ -20,20 +22,26 @@ namespace {
 constexpr int kMostRepeats = 1'000'000;
 
 void add_level_options(CLI::App& command, SharedOptions& shared, const Registry& registry) {
+    begin_group(command, "Level and device");
     RunOptions& run = shared.run;
-    command.add_option("-l,--level", run.level, "optimization level, by name or number (see: gpumat levels)")
-        ->capture_default_str();
-    command.add_option("-d,--device", run.device, "auto, cpu, gpu or gpu:N")->capture_default_str();
+    CLI::Option* level =
+        command
+            .add_option("-l,--level", run.level, "optimization level, by name or number (see: gpumat levels)")
+            ->capture_default_str();
+    suggest_values(*level, level_names(registry, run.operation));
+    add_device(command, run.device);
     for (const Parameter& parameter : registry.parameters(*run.operation)) {
         const std::string name(parameter.name);
-        command.add_option_function<std::string>(
+        CLI::Option* option = command.add_option_function<std::string>(
             "--" + name, [&run, name](const std::string& value) { run.parameters[name] = value; },
             "of the levels that have it (see: gpumat levels -v)");
+        suggest_values(*option, parameter_choices(registry, run.operation, name));
     }
     add_threads(command, run.threads, "CPU threads");
 }
 
 void add_output_options(CLI::App& command, SharedOptions& shared) {
+    begin_group(command, "Output");
     RunOptions& run = shared.run;
     CLI::Option* output = command
                               .add_option("-o,--output", shared.output,
@@ -48,6 +56,7 @@ void add_output_options(CLI::App& command, SharedOptions& shared) {
 }
 
 void add_checking_options(CLI::App& command, SharedOptions& shared) {
+    begin_group(command, "Verification");
     RunOptions& run = shared.run;
     command.add_option("--verify", shared.verify, "auto, full, freivalds or none")
         ->check(CLI::IsMember({"auto", "full", "freivalds", "none"}))
@@ -58,12 +67,12 @@ void add_checking_options(CLI::App& command, SharedOptions& shared) {
 }
 
 void add_run_control(CLI::App& command, SharedOptions& shared) {
+    begin_group(command, "Run and record");
     RunOptions& run = shared.run;
-    command.add_option("-t,--type", shared.type,
-                       "convert the inputs first: i8 … i64, u8 … u64, f16, bf16, f32, f64, c64, c128");
     command
         .add_option("--log", shared.log,
                     "append the run record: JSON Lines, or CSV for a name in .csv; '-' is standard output")
+        ->type_name(kFile)
         ->check([](const std::string& name) {
             return name.empty() ? std::string("is empty; expected a file name") : std::string();
         });
@@ -148,10 +157,9 @@ Type parse_type(const std::string& text) {
 }
 
 void add_reading_options(CLI::App& command, formats::ReadOptions& read) {
-    std::vector<std::string> names;
-    for (const formats::Format& format : formats::all_formats()) names.emplace_back(format.name);
+    begin_group(command, "Input");
     command.add_option("--from", read.from, "format of what comes through a pipe (default: matrix-market)")
-        ->check(CLI::IsMember(names));
+        ->check(CLI::IsMember(format_names()));
     command.add_flag("--as-column", read.as_column,
                      "take a one-dimensional dataset as a matrix of one column");
     command
@@ -172,6 +180,9 @@ void add_shared_options(CLI::App& command, SharedOptions& shared, Context& conte
     add_checking_options(command, shared);
     add_run_control(command, shared);
     add_reading_options(command, shared.run.read);
+    suggest_types(
+        command.add_option("-t,--type", shared.type,
+                           "convert the inputs first: i8 … i64, u8 … u64, f16, bf16, f32, f64, c64, c128"));
     add_style_options(command, context.style);
 }
 

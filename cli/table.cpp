@@ -4,18 +4,9 @@
 #include <utility>
 
 #include "cli/printable.hpp"
+#include "cli/text.hpp"
 
 namespace gpumat::cli {
-namespace {
-
-/// Characters of UTF-8 text: every byte that does not continue one.
-std::size_t width_of(const std::string& text) {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
-}
-
-}  // namespace
-
 Table::Table(std::vector<std::string> header) {
     rows_.push_back(std::move(header));
 }

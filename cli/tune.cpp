@@ -159,22 +159,26 @@ void add_tune(CLI::App& app, Context& context) {
     auto request = std::make_shared<TuneRequest>();
     TuneOptions& tune = request->tune;
     add_operation_name(*command, request->operation, context, "; all where left out");
-    command->add_option("-d,--device", tune.device, "auto, cpu, gpu or gpu:N")->capture_default_str();
-    add_list(*command, "-t,--type", request->types,
-             "element types (default: one for each kind that is measured apart)");
+    begin_group(*command, "What is measured");
+    add_device(*command, tune.device);
+    suggest_types(add_list(*command, "-t,--type", request->types,
+                           "element types (default: one for each kind that is measured apart)"));
     add_list(*command, "-s,--size", request->sizes,
              "N, MxN or MxNxK, each to stand for its class (default: one of every class)");
+    begin_group(*command, "How it is measured");
     add_time_limit(*command, tune.time_limit_s, "most seconds of samples for a level");
     add_threads(*command, tune.threads, "CPU threads that the measurements are for");
     add_seed(*command, tune.seed, "seed of the random matrices");
     add_memory_limit(*command, tune.memory_limit, "most host memory, such as 4GiB");
+    begin_group(*command, "What is stored");
     CLI::Option* show = command->add_flag("--show", request->show, "measure nothing, print what is stored");
     command->add_flag("--clear", request->clear, "measure nothing, remove what is stored")->excludes(show);
     add_style_options(*command, context.style);
     command->footer(
-        "The fastest level of every class (tiny, small, medium, large, odd, tall, wide; multiply: deep) is\n"
-        "kept in $GPUMAT_CACHE, else $XDG_CACHE_HOME/gpumat, else ~/.cache/gpumat, one file for each\n"
-        "operation and device. GPUMAT_CACHE= (empty) makes every command ignore it.\n"
+        "The fastest level of every class (tiny, small, medium, large, odd, tall, wide;\n"
+        "multiply: deep) is kept in $GPUMAT_CACHE, else $XDG_CACHE_HOME/gpumat, else\n"
+        "~/.cache/gpumat, one file for each operation and device. GPUMAT_CACHE= (empty)\n"
+        "makes every command ignore it.\n"
         "\nExamples:\n"
         "  gpumat tune\n"
         "  gpumat tune transpose --type f32 --size 12288\n"

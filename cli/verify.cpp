@@ -96,11 +96,14 @@ void add_verify_operation(CLI::App& verify_command, Context& context, const Oper
     command->add_option("result", request->result, "FILE or FILE:/DATASET of the result")
         ->required()
         ->type_name(kReference);
+    begin_group(*command, "Operation");
     for (const Setting& setting : operation.settings) {
         if (setting.stored) add_setting(*command, setting, request->asked.settings);
     }
+    begin_group(*command, "Verification");
     if (context.catalog.verifier(operation).blockwise == nullptr) add_mode_options(*command, *request);
-    command->add_option("-t,--type", request->type, "convert all matrices to this type while reading them");
+    suggest_types(command->add_option("-t,--type", request->type,
+                                      "convert all matrices to this type while reading them"));
     add_threads(*command, request->asked.how.threads, "CPU threads");
     add_memory_limit(*command, request->asked.read.memory_limit,
                      "most host memory for the matrices, such as 4GiB");
@@ -120,7 +123,8 @@ void add_verify(CLI::App& app, Context& context) {
         add_verify_operation(*command, context, *operation);
     command->footer(
         "Examples:\n  gpumat verify transpose A.h5 At.h5\n  gpumat verify multiply A.h5 B.h5 C.h5 --json\n\n"
-        "Exit codes: 0 verified, 1 differs, 3 input, 8 another shape or type than the result must have.");
+        "Exit codes: 0 verified, 1 differs, 3 input, 8 another shape or type than the\n"
+        "result must have.");
 }
 
 }  // namespace gpumat::cli

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/core/error.hpp"
+#include "lib/suggestion.hpp"
 
 namespace gpumat {
 namespace {
@@ -38,6 +39,16 @@ class Line {
         std::vector<const Level*> all = registry_.levels(operation_, kind, Role::baseline);
         for (const Level* level : registry_.levels(operation_, kind, Role::vendor)) all.push_back(level);
         return all;
+    }
+
+    /// The levels of both kinds of device, perhaps with the baselines, for suggestions.
+    [[nodiscard]] std::vector<std::string> known_names(bool with_baselines) const {
+        std::vector<std::string> names = {"all", "auto", "none"};
+        for (const Level& level : registry_.levels()) {
+            if (level.operation == &operation_ && (with_baselines || level.role != Role::baseline))
+                names.emplace_back(level.name);
+        }
+        return names;
     }
 
     [[nodiscard]] const Level* find_level(const std::string& name) const {
@@ -91,7 +102,8 @@ class Line {
         if (level == nullptr) {
             throw Error(ErrorCode::usage, "--against: there is no " + operation() + " baseline '" + name +
                                               "'; on the " + std::string(name_of(device_)) + ": " +
-                                              names_of(baselines(device_)) + ", or any level, all, none");
+                                              names_of(baselines(device_)) + ", or any level, all, none" +
+                                              suggestion(name, known_names(true)));
         }
         add_baseline(level);
     }
@@ -107,7 +119,7 @@ class Line {
             throw Error(ErrorCode::usage, "--levels: there is no " + operation() + " level '" + name +
                                               "'; on the " + std::string(name_of(device_)) + ": " +
                                               names_of(registry_.levels(operation_, device_)) +
-                                              ", or all, auto");
+                                              ", or all, auto" + suggestion(name, known_names(false)));
         }
         add_variants(level);
     }

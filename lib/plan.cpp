@@ -7,6 +7,7 @@
 #include "lib/auto_level.hpp"
 #include "lib/core/error.hpp"
 #include "lib/executor.hpp"
+#include "lib/suggestion.hpp"
 #include "lib/verify.hpp"
 
 namespace gpumat {
@@ -25,9 +26,14 @@ std::string level_names(const Registry& registry, const Operation& operation, De
 
 [[noreturn]] void refuse_level(const Registry& registry, const Operation& operation,
                                const std::string& level) {
+    std::vector<std::string> known = {"auto"};
+    for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu}) {
+        for (const Level* one : registry.levels(operation, device)) known.emplace_back(one->name);
+    }
     throw Error(ErrorCode::usage, "there is no " + std::string(name_of(operation)) + " level '" + level +
                                       "'; on a gpu: " + level_names(registry, operation, DeviceKind::gpu) +
-                                      "; on a cpu: " + level_names(registry, operation, DeviceKind::cpu));
+                                      "; on a cpu: " + level_names(registry, operation, DeviceKind::cpu) +
+                                      suggestion(level, known));
 }
 
 int gpu_index(const std::string& text) {

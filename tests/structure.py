@@ -5,6 +5,7 @@
 Formats and kernels never see each other, and no CUDA header is included outside kernels/.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -93,10 +94,10 @@ class Structure(unittest.TestCase):
         tool = os.environ.get("GPUMAT")
         if not tool:
             self.skipTest("GPUMAT does not name the built tool")
-        listed = subprocess.run([tool, "levels"], stdout=subprocess.PIPE, check=True, text=True).stdout
-        rows = [line.split()[:4] for line in listed.splitlines()[1:]]
+        listed = subprocess.run([tool, "levels", "--json"], stdout=subprocess.PIPE, check=True, text=True).stdout
+        rows = [[level[key] for key in ("op", "device", "name")] for level in json.loads(listed)["levels"]]
         self.assertGreater(len(rows), 10)
-        for operation, device, _, level in rows:
+        for operation, device, level in rows:
             stem = os.path.join(ROOT, "kernels", operation, device, level.replace("-", "_"))
             self.assertTrue(any(os.path.exists(stem + ending) for ending in (".cpp", ".cu")), f"no {stem}.cpp or .cu")
 

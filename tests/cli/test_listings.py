@@ -12,7 +12,8 @@ import scipy.sparse
 
 from harness import DTYPES, Case, cases, is_integer, random_values, values_of, write_any, write_h5, write_mtx
 
-COMMANDS = ["transpose", "multiply", "bench", "tune", "levels", "info", "devices", "verify", "compare"]
+COMMANDS = ["transpose", "multiply", "reduce", "bench", "tune", "probe", "levels", "info", "devices", "verify", "compare", "generate",
+            "convert", "batch"]
 
 # What the tool may not load before it needs it: the driver, CUDA libraries, OpenBLAS.
 LAZY = re.compile(r"libcuda|libcublas|libcudart|libnvidia|openblas|libblas|liblapack")
@@ -30,14 +31,18 @@ class LoadsNothing(Case):
         self.assertEqual([line for line in loaded if LAZY.search(line)], [])
 
 
-@cases([(command, command) for command in COMMANDS])
+@cases([("_".join(words), words) for words in [*([command] for command in COMMANDS), ["verify", "transpose"], ["verify", "multiply"],
+                                               ["verify", "reduce"], ["completion"], ["manpage"]]])
 class Help(Case):
-    def check(self, command):
-        """Every help fits in two screens and ends with examples of the command."""
-        text = self.run_tool(command, "--help").out
+    def check(self, words):
+        """Every help fits in two screens of 80 columns, in groups, and ends with examples of the command."""
+        text = self.run_tool(*words, "--help").out
+        self.assertTrue(text.startswith(f"Usage: gpumat {' '.join(words)} ["), text)
         self.assertIn("Examples:", text)
-        self.assertIn(f"gpumat {command}", text.split("Examples:")[1])
-        self.assertLess(len(text.splitlines()), 80)
+        self.assertIn(f"gpumat {' '.join(words)}", text.split("Examples:")[1])
+        self.assertLess(len(text.splitlines()), 90)
+        self.assertRegex(text, r"\nGeneral:\n  -h, --help ")
+        self.assertEqual([line for line in text.splitlines() if len(line) > 80 or line != line.rstrip()], [])
 
 
 class Top(Case):
@@ -45,9 +50,18 @@ class Top(Case):
         text = self.run_tool("--help").out
         for word in [*COMMANDS, "Exit codes", "Examples"]:
             self.assertIn(word, text)
+        self.assertEqual([line for line in text.splitlines() if len(line) > 80 or line != line.rstrip()], [])
 
     def test_version(self):
-        self.assertRegex(self.run_tool("--version").out, r"^\d+\.\d+\.\d+\n$")
+        """The first line is the version; the others say what it is built of."""
+        first, *lines = self.run_tool("--version").out.splitlines()
+        self.assertRegex(first, r"^gpumat \d+\.\d+\.\d+$")
+        facts = dict(line.split(None, 1) for line in lines)
+        self.assertRegex(facts["commit"], r"^([0-9a-f]{7,40}(-dirty)?|unknown)$")
+        self.assertRegex(facts["build"], r"^\w+, \S+ \d+\.\d+")
+        self.assertRegex(facts["CUDA"], r"^(none|\d+\.\d+.* for .*\d+)$")
+        self.assertRegex(facts["HDF5"], r"^\d+\.\d+\.\d+")
+        self.assertIn("OpenBLAS, loaded", facts["multiply"])
         self.assertEqual(self.run_tool("-V").out, self.run_tool("--version").out)
 
 
@@ -86,7 +100,7 @@ class Levels(Case):
 
     def test_explained_refusals(self):
         for words, said in [(["--size", "4096"], "operation"), (["transpose", "--size", "1:9:1"], "one size"),
-                            (["transpose", "-t", "f32"], "--size"), (["transpose", "-d", "gpu:1"], "cpu or gpu"),
+                            (["transpose", "-t", "f32"], "--size"), (["transpose", "-d", "tpu"], "cpu, gpu"),
                             (["multiply", "--size", "4096x1"], "MxNxK"),
                             (["transpose", "--size", "64", "-t", "f80"], "'f80'")]:
             self.assert_says(self.run_tool("levels", *words, code=2), said)
@@ -113,11 +127,28 @@ class Levels(Case):
             self.assertEqual(set(names.split()) - found, set())
 
     def test_table_has_every_level(self):
-        text = self.run_tool("levels", "-v").out
+        """Under the title of its ladder; -v has the whole of its row, in other lines."""
+        short, verbose = (self.run_tool("levels", *words).out for words in ([], ["-v"]))
+        for text in (short, verbose):
+            self.assertEqual([line for line in text.splitlines() if len(line) > 80 or line != line.rstrip()], [])
+        ladders = {}
+        for text in re.split(r"\n\n", verbose):
+            title, rest = text.split("\n", 1)
+            ladders[title] = re.sub(r"\s+", " ", rest)
         for level in self.listed():
-            start = rf"^{level['op']} +{level['device']} +{level['number'] or '-'} +{level['name']} "
-            pattern = start + ".*" + re.escape(level["removes"])
-            self.assertRegex(text, re.compile(pattern, re.MULTILINE))
+            ladder = ladders[f"{level['op']} on a {level['device']}"]
+            self.assertIn(f" {level['number'] or '-'} {level['name']} {level['summary']}".replace("  ", " "), " " + ladder)
+            self.assertIn(level["removes"], ladder)
+            self.assertRegex(short, re.compile(rf"^ +{level['number'] or '-'}  {level['name']} ", re.MULTILINE))
+            for parameter in level["parameters"]:
+                self.assertIn(f"--{parameter['name']} ", ladder)
+
+    def test_devices_of_the_list(self):
+        """A default such as GPUMAT_DEVICE=auto or gpu:1 is one here too."""
+        for device, title in (("cpu", "transpose on a cpu"), ("gpu", "transpose on a gpu"), ("gpu:1", "transpose on a gpu")):
+            titles = re.findall("^[a-z].*", self.run_tool("levels", "transpose", env={"GPUMAT_DEVICE": device}).out, re.MULTILINE)
+            self.assertEqual(titles, [title])
+        self.assertEqual(self.run_tool("levels", "-d", "auto").out, self.run_tool("levels").out)
 
     def test_unknown_operation(self):
         self.assert_says(self.run_tool("levels", "invert", code=2), "invert", "transpose", "multiply")

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace gpumat::cli {
+namespace gpumat {
 
 /// How many letters must be added, removed, changed or swapped with their neighbour to make one word of the
 /// other.
@@ -13,4 +13,4 @@ std::size_t edit_distance(const std::string& x, const std::string& y);
 /// else "".
 std::string suggestion(const std::string& word, const std::vector<std::string>& known);
 
-}  // namespace gpumat::cli
+}  // namespace gpumat

@@ -1,8 +1,8 @@
-#include "cli/suggestion.hpp"
+#include "lib/suggestion.hpp"
 
 #include <algorithm>
 
-namespace gpumat::cli {
+namespace gpumat {
 
 std::size_t edit_distance(const std::string& x, const std::string& y) {
     // Rows of the table of distances between the beginnings of x and y: this one and the two before it.
@@ -36,4 +36,4 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
     return best.empty() ? "" : "; did you mean '" + best + "'?";
 }
 
-}  // namespace gpumat::cli
+}  // namespace gpumat
