@@ -20,6 +20,7 @@
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/printable.hpp"
+#include "cli/progress.hpp"
 #include "cli/suggestion.hpp"
 #include "formats/registry.hpp"
 #include "lib/core/error.hpp"
@@ -83,7 +84,7 @@ void set_up_logging() {
     const bool plain = std::getenv("NO_COLOR") != nullptr;
     auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_st>(plain ? spdlog::color_mode::never
                                                                             : spdlog::color_mode::automatic);
-    auto logger = std::make_shared<spdlog::logger>("gpumat", std::move(sink));
+    auto logger = std::make_shared<spdlog::logger>("gpumat", clearing_line_first(std::move(sink)));
     auto formatter = std::make_unique<spdlog::pattern_formatter>();
     formatter->add_flag<PrintableMessage>('*').set_pattern("gpumat: %^%*%$");
     logger->set_formatter(std::move(formatter));

@@ -206,6 +206,7 @@ void AtomicOutput::commit() {
         extends_ && (stat(target_.c_str(), &now) != 0 || !same_version(*present_, now))) {
         fail("it changed while this run went on");
     }
+    stop_if_ending();
     const int error_number = give_name();
     if (error_number == EEXIST) fail("it appeared while this run went on; --force replaces it");
     if (error_number != 0) fail(reason(error_number));

@@ -18,19 +18,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string read_processor_name() {
+/// What the system says of the first processor under this name; empty where it does not. Of a machine with
+/// many processors the text is long: no more than the first one's is read.
+std::string said_of_processor(std::string_view name) {
     std::ifstream stream("/proc/cpuinfo");
-    for (std::string line; std::getline(stream, line);) {
-        if (!line.starts_with("model name")) continue;
+    for (std::string line; std::getline(stream, line) && !line.empty();) {
+        if (!line.starts_with(name)) continue;
         const auto start = line.find_first_not_of(" \t", line.find(':') + 1);
-        return start == std::string::npos ? "unknown" : line.substr(start);
+        return start == std::string::npos ? "" : line.substr(start);
     }
-    return "unknown";
+    return "";
 }
 
-/// Read once: of a machine with many processors the text is long.
+/// Read once.
 const std::string& processor_name() {
-    static const std::string kName = read_processor_name();
+    static const std::string kName = [] {
+        std::string name = said_of_processor("model name");
+        return name.empty() ? std::string("unknown") : name;
+    }();
     return kName;
 }
 
@@ -81,6 +86,13 @@ std::uint64_t cache_bytes() {
         }
     }
     return sum;
+}
+
+std::optional<double> processor_clock_mhz() {
+    const std::string text = said_of_processor("cpu MHz");
+    double clock_mhz = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), clock_mhz);
+    return failure == std::errc{} && clock_mhz > 0 ? std::optional(clock_mhz) : std::nullopt;
 }
 
 HostInfo describe_host() {
