@@ -39,6 +39,8 @@ std::atomic<int> notice_signal{0};   ///< the signal that it was told of
 std::atomic<int> notice_event{-1};   ///< eventfd of `event_owner`; stays open: a handler may use it any time
 pid_t event_owner = 0;
 
+std::mutex naming_mutex;  ///< held while files get names, and from the first signal on
+
 void remove_files() {
     const pid_t self = getpid();
     for (const Slot& slot : slots) {
@@ -131,6 +133,15 @@ int SignalNotice::wait() const {
 
 void SignalNotice::cancel() const {
     add_to_event();
+}
+
+NamingFiles::NamingFiles() {
+    stop_if_ending();
+    lock_ = std::unique_lock(naming_mutex);  // for ever where a signal came at this instant
+}
+
+void forbid_naming() {
+    naming_mutex.lock();
 }
 
 void end_by_signal(int signal_number) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mutex>
 #include <string>
 
 namespace gpumat {
@@ -30,11 +31,23 @@ class SignalNotice {
     void cancel() const;
 };
 
+/// Files get names while one lives: a signal that a SignalNotice tells of does not end the process meanwhile,
+/// and where one came before, this does not return. Short, and not within another one.
+class NamingFiles {
+  public:
+    NamingFiles();
+
+  private:
+    std::unique_lock<std::mutex> lock_;
+};
+
+/// Lets no more files get names. Once, before the last words.
+void forbid_naming();
+
 /// Removes the files and ends the process by that signal.
 [[noreturn]] void end_by_signal(int signal_number);
 
-/// Does not return where a signal is about to end the process, so that nothing begins that the last words do
-/// not tell of.
+/// Does not return where a signal is about to end the process: what fails now may fail because of it.
 void stop_if_ending();
 
 /// A name in a folder that a signal must remove, while this object lives. Forked children leave it.
