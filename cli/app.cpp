@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -22,6 +21,7 @@
 #include "cli/context.hpp"
 #include "cli/help.hpp"
 #include "cli/printable.hpp"
+#include "cli/progress.hpp"
 #include "cli/settings.hpp"
 #include "cli/text.hpp"
 #include "cli/version.hpp"
@@ -102,8 +102,7 @@ class PrintableMessage : public spdlog::custom_flag_formatter {
 
 /// Messages go to standard error: plain lines, coloured by severity on a terminal.
 void set_up_logging() {
-    auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_st>();
-    auto logger = std::make_shared<spdlog::logger>("gpumat", std::move(sink));
+    auto logger = std::make_shared<spdlog::logger>("gpumat", message_sink());
     auto formatter = std::make_unique<spdlog::pattern_formatter>();
     formatter->add_flag<PrintableMessage>('*').set_pattern("gpumat: %^%*%$");
     logger->set_formatter(std::move(formatter));

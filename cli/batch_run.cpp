@@ -17,6 +17,7 @@
 
 #include "cli/batch_worker.hpp"
 #include "cli/common_options.hpp"
+#include "cli/last_words.hpp"
 #include "cli/progress.hpp"
 #include "formats/registry.hpp"
 #include "lib/batch_log.hpp"
@@ -25,6 +26,7 @@
 #include "lib/core/parallel.hpp"
 #include "lib/output_template.hpp"
 #include "lib/run_log.hpp"
+#include "lib/signal_cleanup.hpp"
 #include "lib/stopwatch.hpp"
 
 namespace gpumat::cli {
@@ -41,7 +43,7 @@ constexpr int kProgressMs = 200;
 enum class State { waiting, ready, running, ended, skipped, not_run };
 
 /// What the batch knows of a job while it runs.
-struct Progress {
+struct JobProgress {
     State state = State::waiting;
     int exit_code = 0;
     std::size_t open_predecessors = 0;
@@ -92,6 +94,7 @@ class Batch {
     int run() {
         skip_done();
         refuse_and_order();
+        notice_.emplace();
         while (!finished()) {
             assign();
             if (running_ == 0) break;
@@ -203,7 +206,7 @@ class Batch {
         std::vector<Assignment> assignments;
         std::vector<std::string> begun;
         for (const std::size_t job : group) {
-            Progress& progress = progress_[job];
+            JobProgress& progress = progress_[job];
             progress.state = State::running;
             ++running_;
             Assignment assignment{.job = static_cast<std::uint32_t>(job),
@@ -226,7 +229,11 @@ class Batch {
     void wait() {
         std::vector<pollfd> polled;
         for (const auto& worker : workers_) polled.push_back({worker->descriptor(), POLLIN, 0});
+        polled.push_back({notice_->descriptor(), POLLIN, 0});
         poll(polled.data(), polled.size(), poll_timeout_ms());
+        if (const int signal_number = SignalNotice::signal_number(); signal_number != 0)
+            end_all(signal_number);
+        polled.pop_back();
         for (std::size_t i = 0; i < polled.size(); ++i) {
             if (polled[i].revents != 0) {
                 hear(workers_[i]);
@@ -271,6 +278,23 @@ class Batch {
                    fmt::format("it was ended after {:g} s, the --timeout of a job", options_.timeout_s));
     }
 
+    /// A signal ends the batch: what ended before is told of as ever, and the jobs that ran have ended by it.
+    [[noreturn]] void end_all(int signal_number) {
+        clear_line();
+        const int exit_code = exit_code_of_signal(signal_number);
+        const std::string error = describe_signal(signal_number);
+        for (const auto& worker : workers_) {
+            std::vector<Outcome> ended;
+            worker->stop();
+            while (worker->listen(ended)) {
+            }
+            for (const Outcome& outcome : ended) log_.append_line(outcome.record);
+            if (worker->idle()) continue;
+            log_.append_line(record_of_failure(jobs_[worker->given().front().job], exit_code, error));
+        }
+        end_by_signal(signal_number);
+    }
+
     /// The process is gone: the job that it ran has failed, and the others that it had are given to another
     /// one.
     void end_worker(std::unique_ptr<Worker>& worker, int exit_code, const std::string& error) {
@@ -289,7 +313,7 @@ class Batch {
     // ---- What becomes of a job --------------------------------------------------------------------------
 
     void end(const Outcome& outcome) {
-        Progress& progress = progress_[outcome.job];
+        JobProgress& progress = progress_[outcome.job];
         const bool others = running_ > 1;
         --running_;
         runs_alone_ = false;
@@ -309,7 +333,7 @@ class Batch {
     }
 
     void conclude_job(const Outcome& outcome) {
-        Progress& progress = progress_[outcome.job];
+        JobProgress& progress = progress_[outcome.job];
         progress.state = State::ended;
         progress.exit_code = outcome.exit_code;
         if (outcome.exit_code != 0) ++failed_;
@@ -317,7 +341,7 @@ class Batch {
         log_.append_line(outcome.record);
         tell_messages(outcome);
         for (const std::size_t next : progress.successors) {
-            Progress& successor = progress_[next];
+            JobProgress& successor = progress_[next];
             if (successor.state != State::waiting) continue;
             const bool needed =
                 std::ranges::find(orders_[next].needs, outcome.job) != orders_[next].needs.end();
@@ -337,16 +361,11 @@ class Batch {
         return shown_ + fmt::format("{}", jobs_[job].line);
     }
 
-    void clear_progress() const {
-        if (shows_progress_) std::fputs(kClearLine, stderr);
-    }
-
     void tell_messages(const Outcome& outcome) const {
         const bool differs = outcome.exit_code == static_cast<int>(ErrorCode::differs);
         const std::string messages =
             outcome.messages.empty() && differs ? "the result differs" : outcome.messages;
         if (messages.empty() || (context_.style.quiet && outcome.exit_code == 0)) return;
-        clear_progress();
         std::istringstream lines(messages);
         for (std::string line; std::getline(lines, line);) {
             spdlog::log(outcome.exit_code == 0 ? spdlog::level::warn : spdlog::level::err, "{}: {}",
@@ -356,9 +375,8 @@ class Batch {
 
     void show_progress() {
         if (!shows_progress_) return;
-        fmt::print(stderr, "{}{} of {} jobs{}", kClearLine, ended_, jobs_.size(),
-                   failed_ > 0 ? fmt::format(", {} not done", failed_) : "");
-        std::fflush(stderr);
+        show_line(fmt::format("{} of {} jobs{}", ended_, jobs_.size(),
+                              failed_ > 0 ? fmt::format(", {} not done", failed_) : ""));
     }
 
     // ---- The end ----------------------------------------------------------------------------------------
@@ -375,7 +393,7 @@ class Batch {
 
     [[nodiscard]] Counts count() const {
         Counts counts;
-        for (const Progress& progress : progress_) {
+        for (const JobProgress& progress : progress_) {
             if (progress.state == State::skipped) {
                 ++counts.skipped;
             } else if (progress.state != State::ended) {
@@ -396,7 +414,7 @@ class Batch {
     [[nodiscard]] int conclude() const {
         const Counts counts = count();
         const int exit_code = counts.differs > 0 ? static_cast<int>(ErrorCode::differs) : counts.first_code;
-        clear_progress();
+        clear_line();
         std::string text =
             fmt::format("{} job{}: {} done", jobs_.size(), jobs_.size() == 1 ? "" : "s", counts.done);
         if (counts.skipped > 0) text += fmt::format(", {} done before", counts.skipped);
@@ -427,9 +445,10 @@ class Batch {
     std::string shown_;
     const Context& context_;
     Stopwatch watch_;
+    std::optional<SignalNotice> notice_;  ///< once jobs may run
     RunLog log_;
     std::vector<JobOrder> orders_;
-    std::vector<Progress> progress_;
+    std::vector<JobProgress> progress_;
     std::size_t at_once_;
     bool shows_progress_;
     std::set<std::size_t> ready_;

@@ -241,6 +241,7 @@ std::string record_of_failure(const Job& job, int exit_code, const std::string& 
     std::vector<std::string> line = {"gpumat"};
     line.insert(line.end(), job.words.begin(), job.words.end());
     FileRecord record = start_file_record("job", shell_line(line));
+    for (const formats::Reference& input : job.files.inputs) record.inputs.push_back(named_matrix(input));
     record.exit_code = exit_code;
     record.error = error;
     return with_job(to_json(record).dump(), job);

@@ -14,7 +14,9 @@
 
 #include "cli/common_options.hpp"
 #include "cli/context.hpp"
+#include "cli/last_words.hpp"
 #include "cli/printable.hpp"
+#include "cli/progress.hpp"
 #include "cli/run_options.hpp"
 #include "formats/registry.hpp"
 #include "lib/atomic_output.hpp"
@@ -244,6 +246,8 @@ Comparison compare_and_save(formats::Reader& x, formats::Reader& y, const Compar
 }
 
 void compare_asked(CompareRequest& request, ComparisonRecord& record) {
+    record.x = named_matrix(formats::parse_reference(request.x));
+    record.y = named_matrix(formats::parse_reference(request.y));
     if (request.x == "-" && request.y == "-")
         throw Error(ErrorCode::usage, "standard input ('-') can be only one of the matrices");
     if (request.mismatch == "-")
@@ -261,26 +265,36 @@ void compare_asked(CompareRequest& request, ComparisonRecord& record) {
     record.exit_code = record.comparison->differs() ? 1 : 0;
 }
 
-int show_comparison(CompareRequest& request, const Style& style) {
+int show_comparison(CompareRequest& request, const Context& context) {
+    const Style& style = context.style;
     ComparisonRecord record;
-    const auto print_json = [&] {
-        std::puts(
-            json_of(request, record).dump(2, ' ', false, OrderedJson::error_handler_t::replace).c_str());
+    const auto print_json = [&](const ComparisonRecord& ended) {
+        if (!style.json) return;
+        const OrderedJson json = json_of(request, ended);
+        std::puts(json.dump(2, ' ', false, OrderedJson::error_handler_t::replace).c_str());
     };
+    Progress progress;
+    request.how.progress = &progress;
+    LastWords last_words(wants_last_words("", context), [&](int signal_number) {
+        clear_line();
+        print_json(
+            {.error = describe_signal(signal_number), .exit_code = exit_code_of_signal(signal_number)});
+        std::fflush(stdout);
+    });
     try {
+        const ProgressLine line(progress, "comparing", context);
         compare_asked(request, record);
     } catch (...) {
         const Error error = failure_in_flight();
         record.error = error.what();
         record.exit_code = static_cast<int>(error.code());
-        if (style.json) print_json();
+        last_words.settle_failure([&] { print_json(record); });
         throw;
     }
-    if (style.json) {
-        print_json();
-    } else if (!style.quiet) {
-        print_comparison(record);
-    }
+    last_words.settle([&] {
+        print_json(record);
+        if (!style.json && !style.quiet) print_comparison(record);
+    });
     return record.exit_code;
 }
 
@@ -345,7 +359,7 @@ void add_compare(CLI::App& app, Context& context) {
         "  gpumat compare A.h5 At.h5 --transposed --same-type --save-mismatch where.h5\n\n"
         "Exit codes: 0 equal or within the tolerance, 1 differ, 3 input, 8 other shapes\n"
         "or types.");
-    command->callback([request, &context] { context.exit_code = show_comparison(*request, context.style); });
+    command->callback([request, &context] { context.exit_code = show_comparison(*request, context); });
 }
 
 }  // namespace gpumat::cli

@@ -7,6 +7,8 @@
 #include <cstdio>
 
 #include "cli/command_facts.hpp"
+#include "cli/last_words.hpp"
+#include "cli/progress.hpp"
 #include "cli/value_names.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/memory.hpp"
@@ -68,29 +70,35 @@ void require_one_on_stdout(const std::string& output, const std::string& log, co
 }
 
 void run_file_command(FileRecord& record, const std::string& log_path, Context& context,
-                      const std::function<void()>& run) {
+                      const std::function<void(Progress&)>& run) {
     if (log_path.ends_with(".csv"))
         throw Error(ErrorCode::usage, "the --log of this command is lines of JSON; expected no name in .csv");
     RunLog log(log_path);
-    const auto finish = [&] {
-        if (context.style.json) std::puts(to_json(record).dump().c_str());
-        log.append_line(to_json(record).dump());
+    Progress progress;
+    const FileRecord begun = record;
+    const auto tell = [&](FileRecord& ended, int exit_code, const std::string& error) {
+        ended.exit_code = exit_code;
+        ended.error = error;
+        if (context.style.json) std::puts(to_json(ended).dump().c_str());
+        log.append_line(to_json(ended).dump());
     };
+    LastWords last_words(wants_last_words(log_path, context), [&](int signal_number) {
+        clear_line();
+        FileRecord cut = begun;
+        cut.total_ms = progress.timeline.elapsed_ms();
+        tell(cut, exit_code_of_signal(signal_number), describe_signal(signal_number));
+        std::fflush(stdout);
+    });
     try {
-        run();
+        const ProgressLine line(progress, "writing", context);
+        run(progress);
     } catch (...) {
         const Error error = failure_in_flight();
-        record.error = error.what();
-        record.exit_code = static_cast<int>(error.code());
-        try {
-            finish();
-        } catch (const Error& log_error) {  // the error of the run is the one to end with
-            spdlog::error("{}", log_error.what());
-        }
+        last_words.settle_failure([&] { tell(record, static_cast<int>(error.code()), error.what()); });
         throw;
     }
     print_file_summary(record);
-    finish();
+    last_words.settle([&] { tell(record, 0, ""); });
 }
 
 }  // namespace gpumat::cli

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "formats/format.hpp"
 #include "lib/destination.hpp"
 #include "lib/file_record.hpp"
+#include "lib/progress.hpp"
 
 namespace gpumat::cli {
 
@@ -33,7 +35,7 @@ Shape parse_shape(const std::string& text, const std::string& option, std::int64
 /// Runs a command that writes a matrix: prints what it did, or with --json its record, and appends it to the
 /// log, also that of a failed run, whose error is rethrown.
 void run_file_command(FileRecord& record, const std::string& log, Context& context,
-                      const std::function<void()>& run);
+                      const std::function<void(Progress&)>& run);
 
 /// Throws Error{usage} where the matrix and --json would both go to standard output.
 void require_one_on_stdout(const std::string& output, const std::string& log, const Context& context);

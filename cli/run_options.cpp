@@ -10,8 +10,11 @@
 
 #include "cli/command_facts.hpp"
 #include "cli/common_options.hpp"
+#include "cli/last_words.hpp"
+#include "cli/progress.hpp"
 #include "cli/value_names.hpp"
 #include "lib/core/error.hpp"
+#include "lib/progress.hpp"
 #include "lib/record.hpp"
 #include "lib/run.hpp"
 #include "lib/run_log.hpp"
@@ -190,31 +193,38 @@ void run_operation(SharedOptions& shared, Context& context) {
     finish_options(shared, context);
     RunRecord record = start_record();
     RunLog log(shared.log, named_files(shared.run));
+    Progress progress;
+    KnownRecord<RunRecord> known(record);
     shared.run.log = &log;
-    const auto finish = [&](int exit_code, const std::string& error) {
-        record.exit_code = exit_code;
-        record.error = error;
-        if (context.style.json) std::puts(to_json(record).dump().c_str());
-        log.append(record);
+    shared.run.progress = &progress;
+    shared.run.publish = [&](const RunRecord& more) { known.set(more); };
+    const auto tell = [&](RunRecord& ended, int exit_code, const std::string& error) {
+        ended.exit_code = exit_code;
+        ended.error = error;
+        if (context.style.json) std::puts(to_json(ended).dump().c_str());
+        log.append(ended);
     };
-    // The error of the run is the one to end with, even where it cannot be logged.
-    const auto finish_failed = [&](const Error& error) {
-        try {
-            finish(static_cast<int>(error.code()), error.what());
-        } catch (const Error& log_error) {
-            spdlog::error("{}", log_error.what());
-        }
-    };
+    LastWords last_words(wants_last_words(shared.log, context), [&](int signal_number) {
+        clear_line();
+        RunRecord cut = known.get();
+        record_stages(progress.timeline, cut);
+        tell(cut, exit_code_of_signal(signal_number), describe_signal(signal_number));
+        std::fflush(stdout);
+    });
     try {
+        const ProgressLine line(progress, shared.output ? "writing" : "verifying", context);
         context.exit_code = gpumat::run(shared.run, context.catalog, record, say);
     } catch (...) {
-        finish_failed(failure_in_flight());
+        const Error error = failure_in_flight();
+        last_words.settle_failure([&] { tell(record, static_cast<int>(error.code()), error.what()); });
         throw;
     }
     print_summary(record, shared.run.dry_run);
     const bool taken = shared.output == "-" || shared.log == "-" || context.style.json;
     if (!taken && !record.answer.is_null()) std::puts(answer_text(record.answer).c_str());
-    finish(context.exit_code, context.exit_code == 0 ? "" : "verification found a difference");
+    last_words.settle([&] {
+        tell(record, context.exit_code, context.exit_code == 0 ? "" : "verification found a difference");
+    });
 }
 
 }  // namespace gpumat::cli

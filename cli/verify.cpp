@@ -9,6 +9,8 @@
 
 #include "cli/common_options.hpp"
 #include "cli/context.hpp"
+#include "cli/last_words.hpp"
+#include "cli/progress.hpp"
 #include "cli/run_options.hpp"
 #include "lib/executor.hpp"
 #include "lib/verify_stored.hpp"
@@ -57,21 +59,34 @@ void verify_asked(VerifyRequest& request, Context& context) {
     asked.read.threads = asked.how.threads;
     StoredVerification record;
     record.op = name_of(*asked.operation);
-    const auto finish = [&](int exit_code, const std::string& error) {
-        record.exit_code = exit_code;
-        record.error = error;
-        if (context.style.json) std::puts(to_json(record).dump().c_str());
+    for (const auto& input : asked.inputs)
+        if (input) record.inputs.push_back(named_matrix(*input));
+    record.result = named_matrix(asked.result);
+    const StoredVerification begun = record;
+    const auto tell = [&](StoredVerification ended, int exit_code, const std::string& error) {
+        ended.exit_code = exit_code;
+        ended.error = error;
+        if (context.style.json) std::puts(to_json(ended).dump().c_str());
     };
+    Progress progress;
+    LastWords last_words(wants_last_words("", context), [&](int signal_number) {
+        clear_line();
+        tell(begun, exit_code_of_signal(signal_number), describe_signal(signal_number));
+        std::fflush(stdout);
+    });
     try {
         if (request.type) asked.read.type = parse_type(*request.type);
-        context.exit_code = verify_stored(asked, context.catalog, record);
+        const ProgressLine line(progress, "verifying", context);
+        context.exit_code = verify_stored(asked, context.catalog, record, progress);
     } catch (...) {
         const Error error = failure_in_flight();
-        finish(static_cast<int>(error.code()), error.what());
+        last_words.settle_failure([&] { tell(record, static_cast<int>(error.code()), error.what()); });
         throw;
     }
     tell_findings(record);
-    finish(context.exit_code, context.exit_code == 0 ? "" : "verification found a difference");
+    last_words.settle([&] {
+        tell(record, context.exit_code, context.exit_code == 0 ? "" : "verification found a difference");
+    });
 }
 
 /// How the check is made, where there is a choice: what is checked block by block is compared bit for bit.

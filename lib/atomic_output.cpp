@@ -162,6 +162,7 @@ void AtomicOutput::create_file(mode_t mode) {
     if (!folder_.valid()) failed(errno);
     file_ = Descriptor(openat(folder_.number(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
     if (file_.valid()) return;
+    const NamingFiles naming;
     TemporaryFile made = create_temporary_file(folder_.number(), name_in_folder_, mode);
     if (made.error_number != 0) failed(made.error_number);
     file_ = std::move(made.file);
@@ -206,6 +207,7 @@ void AtomicOutput::commit() {
         extends_ && (stat(target_.c_str(), &now) != 0 || !same_version(*present_, now))) {
         fail("it changed while this run went on");
     }
+    const NamingFiles naming;
     const int error_number = give_name();
     if (error_number == EEXIST) fail("it appeared while this run went on; --force replaces it");
     if (error_number != 0) fail(reason(error_number));

@@ -12,6 +12,7 @@ namespace gpumat {
 namespace {
 
 constexpr const char* kBeginSchema = "gpumat.batch-begin/1";
+constexpr int kSignalCodes = 128;
 constexpr std::uint64_t kHashedBlockBytes = std::uint64_t{16} << 20;
 
 /// "gpumat.run/2" is newer than what this version knows.
@@ -27,7 +28,8 @@ void note_record(nlohmann::json record, std::map<std::string, LoggedJob>& jobs) 
     if (!record.contains("job")) return;  // of a run that is no job
     LoggedJob& job = jobs[record["job"]["text"].get<std::string>()];
     job.record = std::move(record);
-    job.in_flight = false;
+    // One that a signal ended may have given its output the name at that instant.
+    job.in_flight = job.in_flight && job.record.value("exit_code", 0) > kSignalCodes;
 }
 
 std::string hash_of_stored(const formats::Reference& reference, const formats::ReadOptions& read) {

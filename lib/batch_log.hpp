@@ -12,7 +12,7 @@ namespace gpumat {
 /// What the log of a batch tells of a job: its last record, and whether it was begun and has none.
 struct LoggedJob {           // NOLINT: moving its JSON does not throw
     nlohmann::json record;   ///< null where there is none
-    bool in_flight = false;  ///< begun after that, where nothing was at its output's place
+    bool in_flight = false;  ///< begun and not ended by itself, where nothing was at its output's place
 };
 
 /// The jobs of a log by their texts. A line that is no JSON is what a killed process left at the end, or

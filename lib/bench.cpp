@@ -180,7 +180,8 @@ class Bench {
         const double first_ms = executor_.time_ms(launches.front());
         if (options_.verify != VerifyMode::none)
             row.verification = executor_.verify(*level, problem, memory_.on_host());
-        if (row.failed()) return append(row.note, describe_failure(row.verification));
+        if (row.failed())
+            return append(row.note, describe_failure(row.verification, problem.operation->result(problem)));
         sample(launches, first_ms, row);
     }
 
@@ -268,10 +269,10 @@ std::unique_ptr<GpuMonitor> open_monitor(const Device& device, const Tell& say) 
 BenchHead head_of(const BenchOptions& options, const DeviceChoice& choice, const GpuMonitor* monitor,
                   const BenchMemory& memory, const std::vector<Entrant>& entrants,
                   const std::vector<Problem>& problems) {
-    const RunRecord now = start_record();
+    const Origin now = origin_of_this_run();
     BenchHead head = {.operation = options.operation,
                       .time = now.time,
-                      .version = now.version,
+                      .version = std::string(now.build.version),
                       .host = now.host,
                       .command_line = options.command_line,
                       .device = recorded_device(choice.device),

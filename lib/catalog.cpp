@@ -23,14 +23,15 @@ Verification verify_transposed(const Problem& problem, const Operands& operands,
 }
 
 Verification verify_stored_transpose(formats::Reader& input, formats::Reader& result,
-                                     const VerifyOptions& how, std::optional<std::uint64_t> memory_limit) {
+                                     const VerifyOptions& how, std::optional<std::uint64_t> memory_limit,
+                                     Progress& progress) {
     Verification all;
-    read_side_by_side(input, result, {.transposed = true, .memory_limit = memory_limit},
-                      [&](const Block& block, const MatrixView& a, const MatrixView& at) {
-                          merge_part(all,
-                                     verify_transpose(a, at, {VerifyMode::full, {}, how.threads, how.seed}),
-                                     block.col, block.row);
-                      });
+    read_side_by_side(
+        input, result, {.transposed = true, .memory_limit = memory_limit, .progress = &progress},
+        [&](const Block& block, const MatrixView& a, const MatrixView& at) {
+            merge_part(all, verify_transpose(a, at, {VerifyMode::full, {}, how.threads, how.seed}), block.col,
+                       block.row);
+        });
     if (all.mode == "none") {  // a matrix without elements
         all.mode = "full";
         all.verdict = "passed";

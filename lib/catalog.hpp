@@ -7,6 +7,7 @@
 
 #include "formats/format.hpp"
 #include "kernels/registry.hpp"
+#include "lib/progress.hpp"
 #include "lib/result_check.hpp"
 #include "lib/verify.hpp"
 
@@ -21,7 +22,7 @@ struct Verifier {
     /// Checks a stored result against the one stored input without having either in memory as a whole; null
     /// where the operation's check needs that.
     Verification (*blockwise)(formats::Reader& input, formats::Reader& result, const VerifyOptions& how,
-                              std::optional<std::uint64_t> memory_limit) = nullptr;
+                              std::optional<std::uint64_t> memory_limit, Progress& progress) = nullptr;
     /// A check that takes the result in panels; null where there is none, or none for this problem and mode.
     std::unique_ptr<ResultCheck> (*panels)(const Problem& problem, const Operands& inputs,
                                            const VerifyOptions& how) = nullptr;

@@ -90,7 +90,8 @@ Comparison compare(formats::Reader& x, formats::Reader& y, const CompareOptions&
                    formats::Writer* mismatch) {
     require_comparable(x.header(), y.header(), options);
     const Shape shape = x.header().shape;
-    SideBySideOptions how{.transposed = options.transposed, .memory_limit = options.memory_limit};
+    SideBySideOptions how{
+        .transposed = options.transposed, .memory_limit = options.memory_limit, .progress = options.progress};
     if (options.transposed) how.element_bytes += size_of(y.header().type);
     if (mismatch != nullptr) {
         how.element_bytes += size_of(Type::u8);

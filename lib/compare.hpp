@@ -6,6 +6,7 @@
 
 #include "formats/format.hpp"
 #include "lib/compare_elements.hpp"
+#include "lib/progress.hpp"
 
 namespace gpumat {
 
@@ -17,6 +18,7 @@ struct CompareOptions {
     std::size_t most_listed = 10;  ///< differences
     int threads = 1;
     std::optional<std::uint64_t> memory_limit{};
+    Progress* progress = nullptr;  ///< hears how far it has come; may be null
 };
 
 struct Comparison {

@@ -5,6 +5,7 @@
 
 #include "lib/stopwatch.hpp"
 #include "lib/stored_copy.hpp"
+#include "lib/version.hpp"
 
 namespace gpumat {
 namespace {
@@ -30,24 +31,24 @@ BlockSource source_of(formats::Reader& reader) {
 
 }  // namespace
 
-void convert_file(const ConvertOptions& options, FileRecord& record, const Tell& say) {
+void convert_file(const ConvertOptions& options, FileRecord& record, Progress& progress, const Tell& say) {
     const Stopwatch watch;
     const auto reader = formats::open_reader(options.input, options.read);
     const formats::Header& header = reader->header();
-    record.inputs.push_back(recorded_matrix(header));
+    record.inputs = {recorded_matrix(header)};
     DestinationRequest request = options.destination;
     if (!header.source.dataset.empty()) request.default_dataset = header.source.dataset;
     Destination destination(std::move(request));
     formats::WriteOptions how = options.write;
     if (destination.format().has_datasets) {
         how.attributes_of = reader.get();
-        how.attributes = {{"gpumat_version", record.version},
+        how.attributes = {{"gpumat_version", std::string(version())},
                           {"gpumat_operation", record.op},
                           {"gpumat_input_a", to_string(header.source)}};
     }
     destination.open(files_behind(*reader), header.shape, header.type, how, OutputPurpose::write, say);
     const StoredCopy copy =
-        write_blocks(source_of(*reader), destination, how, options.read.memory_limit, say);
+        write_blocks(source_of(*reader), destination, how, options.read.memory_limit, progress, say);
     // Block by block, what was read is what was written; its hash is that of both where no type was asked
     // for.
     record.inputs.front().hash = copy.output.hash;

@@ -44,13 +44,14 @@ std::string describe_wrong(const Verification& verification) {
                        verification.mode == "freivalds" ? "row" : "element", one ? "" : "s", one ? "s" : "");
 }
 
-std::string describe_failure(const Verification& verification) {
+std::string describe_failure(const Verification& verification, const Shape& shape) {
     std::string text = describe_wrong(verification);
     if (verification.worst && verification.expected_ratio > 1) {
         const WorstElement& worst = *verification.worst;
         text += fmt::format(
-            "; the worst is row {}, column {}: computed {}, expected {}, error / bound = {:.3g}",
-            worst.row + 1, worst.col + 1, worst.computed, worst.expected, verification.expected_ratio);
+            "; the worst is row {} of {}, column {} of {}: computed {}, expected {}, error / bound = {:.3g}",
+            worst.row + 1, shape.rows, worst.col + 1, shape.cols, worst.computed, worst.expected,
+            verification.expected_ratio);
     }
     return text;
 }

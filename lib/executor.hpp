@@ -54,9 +54,9 @@ class Executor {
 /// a lower precision".
 std::string describe_wrong(const Verification& verification);
 
-/// What a failed verification found: "3 elements differ; the worst is row 2, column 5: computed 1, expected
-/// 2, error / bound = 7". Rows and columns count from 1.
-std::string describe_failure(const Verification& verification);
+/// What a failed verification of a result of that shape found: "3 elements differ; the worst is row 2 of 500,
+/// column 5 of 30: computed 1, expected 2, error / bound = 7". Rows and columns count from 1.
+std::string describe_failure(const Verification& verification, const Shape& shape);
 
 /// Every reason in one clause each: "it needs …; it works on …".
 std::string join(const Reasons& reasons);

@@ -10,23 +10,18 @@ nlohmann::ordered_json or_null(const std::optional<double>& value) {
 }  // namespace
 
 FileRecord start_file_record(const std::string& op, const std::string& command_line) {
-    const RunRecord now = start_record();
     FileRecord record;
     record.op = op;
-    record.time = now.time;
+    record.origin = origin_of_this_run();
     record.command_line = command_line;
-    record.version = now.version;
-    record.host = now.host;
     return record;
 }
 
 nlohmann::ordered_json to_json(const FileRecord& record) {
-    nlohmann::ordered_json json = {{"schema", "gpumat." + record.op + "/1"},
-                                   {"time", record.time},
-                                   {"command_line", record.command_line},
-                                   {"version", record.version},
-                                   {"host", record.host},
-                                   {"op", record.op}};
+    nlohmann::ordered_json json = {{"schema", "gpumat." + record.op + "/1"}};
+    add_origin(record.origin, json);
+    json["command_line"] = record.command_line;
+    json["op"] = record.op;
     json.update(record.asked);
     json["inputs"] = nlohmann::ordered_json::array();
     for (const RecordedMatrix& input : record.inputs) json["inputs"].push_back(to_json(input));

@@ -13,10 +13,8 @@ namespace gpumat {
 /// Filled while the command goes on, as a RunRecord is.
 struct FileRecord {
     std::string op;  ///< "generate", "convert"
-    std::string time;
+    Origin origin;
     std::string command_line;
-    std::string version;
-    std::string host;
     nlohmann::ordered_json asked = nlohmann::ordered_json::object();  ///< what only this command has
     std::vector<RecordedMatrix> inputs;
     std::optional<RecordedMatrix> output;

@@ -10,6 +10,7 @@
 #include "lib/core/parallel.hpp"
 #include "lib/hash.hpp"
 #include "lib/progress.hpp"
+#include "lib/stage.hpp"
 #include "lib/stopwatch.hpp"
 #include "lib/transfer.hpp"
 
@@ -125,11 +126,13 @@ class HashCheck final : public ResultCheck {
 
 class Flow {
   public:
-    Flow(Plan& plan, const RunOptions& options, const Catalog& catalog, const Outlet& outlet, const Tell& say)
+    Flow(Plan& plan, const RunOptions& options, const Catalog& catalog, const Outlet& outlet,
+         Progress& progress, const Tell& say)
         : plan_(plan),
           options_(options),
           catalog_(catalog),
           outlet_(outlet),
+          progress_(progress),
           say_(say),
           parts_(*plan.parts),
           how_{mode_of_parts(plan, options), options.tolerance, options.threads, options.seed},
@@ -143,7 +146,7 @@ class Flow {
               [&gpu = plan.gpu, bytes = bytes_of_result(parts_.at(0))] { return gpu->allocate(bytes); }),
           pinned_(kPinnedBuffers, [&gpu = plan.gpu, this] { return gpu->allocate_pinned(piece_bytes_); }) {
         make_input_pools();
-        if (options.progress != nullptr) announce_work(*options.progress);
+        announce_work();
     }
 
     FlowResult run() {
@@ -163,7 +166,7 @@ class Flow {
             stages.start([this] { download(); });
         }
         stages.run_and_join([this] { plan_.gpu ? compute_on_gpu() : compute_on_cpu(); });
-        return finish();
+        return std::move(result_);
     }
 
   private:
@@ -219,12 +222,12 @@ class Flow {
         seen_.resize(plan_.inputs.size());
     }
 
-    void announce_work(Progress& progress) const {
+    void announce_work() const {
         std::uint64_t bytes = 0;
         for (const PlannedInput& input : plan_.inputs)
             bytes += dense_bytes(input.header().shape, plan_.problem.type, "an input");
-        progress.bytes_to_read = bytes;
-        progress.bytes_to_check = dense_bytes(plan_.result, plan_.result_type, "the result");
+        progress_.bytes_to_read = bytes;
+        progress_.bytes_to_check = dense_bytes(plan_.result, plan_.result_type, "the result");
     }
 
     // ---- Reading -----------------------------------------------------------------------------------------
@@ -252,7 +255,7 @@ class Flow {
         if (last && last->block == block) return last;
         last.reset();  // its buffer may be the only one
         auto held = std::make_shared<Held>(Held{inputs_[role]->get(), block, plan_.problem.type});
-        read_clock_([&] { read_block(at, *held); });
+        progress_.timeline.read([&] { read_block(at, *held); });
         return last = std::move(held);
     }
 
@@ -276,8 +279,7 @@ class Flow {
                                          held.memory->data() + static_cast<std::size_t>(row) * row_bytes};
             input.reader->read(panel, view);
             if (is_new) hashes_[at].add(panel, view);
-            if (is_new && options_.progress != nullptr)
-                options_.progress->bytes_read += static_cast<std::uint64_t>(panel.rows) * row_bytes;
+            if (is_new) progress_.bytes_read += static_cast<std::uint64_t>(panel.rows) * row_bytes;
         }
         if (!is_single()) return;
         tell(say_, Severity::detail,
@@ -296,7 +298,7 @@ class Flow {
             } else {
                 now.result = results_.get();
             }
-            kernel_clock_([&] {
+            progress_.timeline.kernel([&] {
                 if (!overwrites()) fill(now.result->data(), bytes_of_result(now.part), plan_.device.threads);
                 run_level(now.part.problem, host_operands(now, now.result->data()));
             });
@@ -341,7 +343,7 @@ class Flow {
     void upload() {
         Gpu& gpu = *plan_.gpu;
         gpu.make_current();
-        Transfer transfer(gpu, pinned_, piece_bytes_, options_.threads);
+        Transfer transfer(gpu, pinned_, piece_bytes_, options_.threads, progress_.timeline.host_to_device);
         // What the last part had, by role: its place alone, so that the host's buffer is free for the next.
         std::vector<std::pair<std::optional<Block>, std::shared_ptr<DeviceMemory>>> last(
             options_.inputs.size());
@@ -354,7 +356,7 @@ class Flow {
                 if (last[role].first != held->block) {
                     last[role] = {};
                     last[role] = {held->block, device_inputs_[role]->get()};
-                    upload_clock_([&] {
+                    progress_.timeline.host_to_device([&] {
                         transfer.upload(last[role].second->data(), held->memory->data(), held->bytes());
                     });
                 }
@@ -372,7 +374,7 @@ class Flow {
             Job& now = **job;
             const bool in_place = plan_.problem.in_place;
             now.device_result = in_place ? now.device_inputs.front() : device_results_.get();
-            kernel_clock_([&] {
+            progress_.timeline.kernel([&] {
                 if (!in_place) gpu.fill(now.device_result->data(), kUnwritten, bytes_of_result(now.part));
                 run_level(now.part.problem, device_operands(now));
                 gpu.synchronize();
@@ -403,7 +405,7 @@ class Flow {
     void download() {
         Gpu& gpu = *plan_.gpu;
         gpu.make_current();
-        Transfer transfer(gpu, pinned_, piece_bytes_, options_.threads);
+        Transfer transfer(gpu, pinned_, piece_bytes_, options_.threads, progress_.timeline.device_to_host);
         while (auto job = computed_.pop()) {
             const Block& block = (*job)->part.result;
             if (panel_rows_ >= block.rows) {
@@ -412,7 +414,7 @@ class Flow {
                 continue;
             }
             const std::size_t row_bytes = static_cast<std::size_t>(block.cols) * size_of(plan_.result_type);
-            download_clock_([&] {
+            progress_.timeline.device_to_host([&] {
                 transfer.download_pieces(
                     (*job)->device_result->data(), bytes_of_result((*job)->part),
                     static_cast<std::size_t>(panel_rows_) * row_bytes,
@@ -421,8 +423,10 @@ class Flow {
                                               {static_cast<std::int64_t>(bytes / row_bytes), block.cols},
                                               block.cols,
                                               static_cast<const std::byte*>(piece->data())};
-                        panels_.push(
-                            {*job, static_cast<std::int64_t>(first / row_bytes), rows, std::move(piece)});
+                        progress_.timeline.device_to_host.pause([&] {
+                            panels_.push(
+                                {*job, static_cast<std::int64_t>(first / row_bytes), rows, std::move(piece)});
+                        });
                     });
             });
         }
@@ -431,7 +435,7 @@ class Flow {
 
     void download_whole(Transfer& transfer, Job& job) {
         job.result = results_.get();
-        download_clock_([&] {
+        progress_.timeline.device_to_host([&] {
             transfer.download(job.result->data(), job.device_result->data(), bytes_of_result(job.part));
         });
         job.device_result.reset();
@@ -446,7 +450,7 @@ class Flow {
             if (!job.check) begin_check(job);
             if (panel->is_news) {
                 if (job.check->takes_panels() && options_.verify != VerifyMode::none)
-                    verify_clock_([&] { job.check->prepare(panel_rows_); });
+                    progress_.timeline.verify([&] { job.check->prepare(panel_rows_); });
                 continue;
             }
             if (job.result) {
@@ -505,23 +509,22 @@ class Flow {
         const Block& of = job.part.result;
         const Block block{of.row + panel.first, of.col, panel.rows.shape.rows, of.cols};
         if (options_.verify != VerifyMode::none || overwrites())
-            verify_clock_([&] { job.check->take(panel.first, operand_of(panel.rows)); });
+            progress_.timeline.verify([&] { job.check->take(panel.first, operand_of(panel.rows)); });
         if (panel.first + block.rows >= of.rows) finish_check(job);
         if (plan_.result == Shape{1, 1}) {
             result_.only_element = Matrix(plan_.result, plan_.result_type);
             std::copy_n(panel.rows.data, result_.only_element.bytes(), result_.only_element.data());
         }
-        if (options_.progress != nullptr)
-            options_.progress->bytes_checked +=
-                static_cast<std::uint64_t>(block.rows * block.cols) * size_of(plan_.result_type);
+        progress_.bytes_checked +=
+            static_cast<std::uint64_t>(block.rows * block.cols) * size_of(plan_.result_type);
         if (!outlet_.open || (result_.wrong() && !options_.keep_failed)) return;
-        hash_clock_([&] { output_hash_->add(block, panel.rows); });
+        progress_.timeline.hash([&] { output_hash_->add(block, panel.rows); });
         verified_.push({block, panel.rows, panel.memory});
     }
 
     void finish_check(Job& job) {
         if (options_.verify != VerifyMode::none)
-            verify_clock_([&] {
+            progress_.timeline.verify([&] {
                 merge_part(result_.verification, job.check->finish(), job.part.result.row,
                            job.part.result.col);
             });
@@ -531,29 +534,23 @@ class Flow {
     // ---- Writing -----------------------------------------------------------------------------------------
 
     void open_writer() {
-        write_clock_([&] { writer_ = outlet_.open(); });
+        progress_.timeline.write([&] { writer_ = outlet_.open(); });
     }
 
     void write() {
         if (!writer_) open_writer();
         while (const auto verified = verified_.pop())
-            write_clock_([&] { writer_->write(verified->block, verified->elements); });
+            progress_.timeline.write([&] { writer_->write(verified->block, verified->elements); });
         if (result_.wrong() && !options_.keep_failed) return;
-        write_clock_([&] { outlet_.complete(*writer_, result_); });
+        progress_.timeline.write([&] { outlet_.complete(*writer_, result_); });
         result_.written = true;
-    }
-
-    FlowResult finish() {
-        for (const StageClock* clock : {&read_clock_, &upload_clock_, &kernel_clock_, &download_clock_,
-                                        &verify_clock_, &hash_clock_, &write_clock_})
-            if (clock->ran()) result_.stages.push_back(clock->time());
-        return std::move(result_);
     }
 
     Plan& plan_;
     const RunOptions& options_;
     const Catalog& catalog_;
     const Outlet& outlet_;
+    Progress& progress_;
     const Tell& say_;
     const Parts& parts_;
     VerifyOptions how_;
@@ -581,22 +578,13 @@ class Flow {
     Queue<JobPointer> computed_{1};
     Queue<Panel> panels_{2};
     Queue<Verified> verified_{2};
-
-    Stopwatch watch_;
-    StageClock read_clock_{"read", watch_};
-    StageClock upload_clock_{"host_to_device", watch_};
-    StageClock kernel_clock_{"kernel", watch_};
-    StageClock download_clock_{"device_to_host", watch_};
-    StageClock verify_clock_{"verify", watch_};
-    StageClock hash_clock_{"hash", watch_};
-    StageClock write_clock_{"write", watch_};
 };
 
 }  // namespace
 
 FlowResult flow(Plan& plan, const RunOptions& options, const Catalog& catalog, const Outlet& outlet,
-                const Tell& say) {
-    Flow one(plan, options, catalog, outlet, say);
+                Progress& progress, const Tell& say) {
+    Flow one(plan, options, catalog, outlet, progress, say);
     return one.run();
 }
 

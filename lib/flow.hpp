@@ -10,11 +10,11 @@
 #include "lib/executor.hpp"
 #include "lib/options.hpp"
 #include "lib/plan.hpp"
-#include "lib/stage.hpp"
+#include "lib/progress.hpp"
 
 namespace gpumat {
 
-/// What a flow gave and how long its stages took.
+/// What a flow gave.
 struct FlowResult {
     std::string level;               ///< as the level itself named it
     std::vector<double> samples_ms;  ///< one for each repeat, without warm-ups; of all parts together
@@ -26,7 +26,6 @@ struct FlowResult {
     std::vector<std::string> input_hashes;  ///< in the order of the plan's inputs; empty of one not read
     std::string output_hash;                ///< empty where nothing is written
     Matrix only_element;                    ///< a result of one element; else empty
-    std::vector<StageTime> stages;          ///< those that ran, in the order of the flow
     bool written = false;                   ///< all elements, and the file completed
 
     [[nodiscard]] bool wrong() const { return verification.failed(); }
@@ -57,8 +56,10 @@ struct Outlet {
 /// In place, the result starts out as the input, and each run transposes the matrix once more: where `warmup`
 /// + `repeat` is even, one more run follows that is no sample.
 ///
+/// `progress` hears how far it came, and when its stages worked.
+///
 /// Where verification fails nothing more is written, unless `keep_failed`. Throws Error.
 FlowResult flow(Plan& plan, const RunOptions& options, const Catalog& catalog, const Outlet& outlet,
-                const Tell& say);
+                Progress& progress, const Tell& say);
 
 }  // namespace gpumat

@@ -2,6 +2,7 @@
 
 #include "lib/stopwatch.hpp"
 #include "lib/stored_copy.hpp"
+#include "lib/version.hpp"
 
 namespace gpumat {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 std::vector<std::pair<std::string, std::string>> origin_of(const GeneratedMatrix& matrix,
                                                            const FileRecord& record) {
     std::vector<std::pair<std::string, std::string>> attributes = {
-        {"gpumat_version", record.version},
+        {"gpumat_version", std::string(version())},
         {"gpumat_operation", record.op},
         {"gpumat_kind", matrix.kind},
         {"gpumat_seed", std::to_string(matrix.seed)},
@@ -21,7 +22,7 @@ std::vector<std::pair<std::string, std::string>> origin_of(const GeneratedMatrix
 
 }  // namespace
 
-void generate_file(const GenerateOptions& options, FileRecord& record, const Tell& say) {
+void generate_file(const GenerateOptions& options, FileRecord& record, Progress& progress, const Tell& say) {
     const Stopwatch watch;
     const GeneratedMatrix& matrix = options.matrix;
     nlohmann::ordered_json parameters = nlohmann::ordered_json::object();
@@ -37,7 +38,7 @@ void generate_file(const GenerateOptions& options, FileRecord& record, const Tel
                                 .fill = [&](const Block& block, const MutableMatrixView& out) {
                                     generator.fill(block, out, how.threads);
                                 }};
-    const StoredCopy copy = write_blocks(source, destination, how, options.memory_limit, say);
+    const StoredCopy copy = write_blocks(source, destination, how, options.memory_limit, progress, say);
     record.output = copy.output;
     record.read_ms = copy.fill_ms;
     record.write_ms = copy.write_ms;

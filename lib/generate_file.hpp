@@ -3,6 +3,7 @@
 #include "lib/destination.hpp"
 #include "lib/file_record.hpp"
 #include "lib/generate.hpp"
+#include "lib/progress.hpp"
 
 namespace gpumat {
 
@@ -15,6 +16,6 @@ struct GenerateOptions {
 
 /// Generates a matrix into a file or standard output, block by block: it may be larger than memory. `record`
 /// is filled on the way. Throws Error{usage, output, memory, closed_pipe}.
-void generate_file(const GenerateOptions& options, FileRecord& record, const Tell& say);
+void generate_file(const GenerateOptions& options, FileRecord& record, Progress& progress, const Tell& say);
 
 }  // namespace gpumat

@@ -18,20 +18,34 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string read_processor_name() {
+/// What the system says of the first processor.
+struct SaidOfProcessor {
+    std::string name = "unknown";
+    std::string clock_mhz;
+};
+
+SaidOfProcessor read_processor() {
+    SaidOfProcessor said;
     std::ifstream stream("/proc/cpuinfo");
-    for (std::string line; std::getline(stream, line);) {
-        if (!line.starts_with("model name")) continue;
+    for (std::string line; std::getline(stream, line) && !line.empty();) {
         const auto start = line.find_first_not_of(" \t", line.find(':') + 1);
-        return start == std::string::npos ? "unknown" : line.substr(start);
+        if (start == std::string::npos) continue;
+        if (line.starts_with("model name")) said.name = line.substr(start);
+        if (line.starts_with("cpu MHz")) said.clock_mhz = line.substr(start);
     }
-    return "unknown";
+    return said;
 }
 
-/// Read once: of a machine with many processors the text is long.
-const std::string& processor_name() {
-    static const std::string kName = read_processor_name();
-    return kName;
+/// Read once: some systems take 10 ms to say it.
+const SaidOfProcessor& this_processor() {
+    static const SaidOfProcessor kSaid = read_processor();
+    return kSaid;
+}
+
+std::optional<double> positive_number(const std::string& text) {
+    double number = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return failure == std::errc{} && number > 0 ? std::optional(number) : std::nullopt;
 }
 
 std::string best_vector_instructions() {
@@ -83,11 +97,18 @@ std::uint64_t cache_bytes() {
     return sum;
 }
 
+std::optional<double> processor_clock_mhz() {
+    constexpr double kKilohertz = 1e3;
+    if (const auto now = positive_number(word_in("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")))
+        return *now / kKilohertz;
+    return positive_number(this_processor().clock_mhz);
+}
+
 HostInfo describe_host() {
     std::array<char, 256> name{};
     gethostname(name.data(), name.size() - 1);
     return {.name = name.data(),
-            .processor = processor_name(),
+            .processor = this_processor().name,
             .threads = hardware_threads(),
             .memory_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
                             static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE)),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace gpumat {
@@ -15,6 +16,10 @@ struct HostInfo {
 };
 
 HostInfo describe_host();
+
+/// The clock of the first processor, now or when it was first asked for; absent where the system does not
+/// say.
+std::optional<double> processor_clock_mhz();
 
 /// What all caches of the processors from the second level up can hold together; 0 where the system does not
 /// say.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@ namespace gpumat {
 
 class RunLog;
 struct Progress;
+struct RunRecord;
 
 /// What the user asks of one run of an operation: the command line as values. What is text in it is parsed
 /// where it is used: a setting needs the type of the matrices.
@@ -40,11 +42,12 @@ struct RunOptions {
     std::optional<std::uint64_t> device_memory_limit;  ///< of the device, where that differs
     int threads = 1;
     std::uint64_t seed = 0;
-    formats::ReadOptions read;     ///< with the type, threads and memory limit of the run
-    formats::WriteOptions write;   ///< with the threads of the run
-    std::string command_line;      ///< as a shell takes it back, for the record
-    Progress* progress = nullptr;  ///< where to tell how far the run has come; may be null
-    RunLog* log = nullptr;         ///< where the record will be appended; must be none of the matrices' files
+    formats::ReadOptions read;                      ///< with the type, threads and memory limit of the run
+    formats::WriteOptions write;                    ///< with the threads of the run
+    std::string command_line;                       ///< as a shell takes it back, for the record
+    Progress* progress = nullptr;                   ///< where to tell how far the run has come; may be null
+    std::function<void(const RunRecord&)> publish;  ///< hears the record when more is known; may be empty
+    RunLog* log = nullptr;  ///< where the record will be appended; must be none of the matrices' files
 };
 
 }  // namespace gpumat

@@ -297,11 +297,12 @@ DeviceChoice choose_device(const std::string& text, const Operation& operation, 
     return choice;
 }
 
-Plan make_plan(const RunOptions& options, const Catalog& catalog, const Tell& say) {
+Plan make_plan(const RunOptions& options, const Catalog& catalog, Timeline& timeline, const Tell& say) {
     const Registry& registry = catalog.registry();
     Plan plan;
     if (options.level != "auto") find_level(registry, *options.operation, DeviceKind::gpu, options.level);
-    plan.inputs = open_inputs(*options.operation, options.inputs, options.read);
+    timeline.open([&] { plan.inputs = open_inputs(*options.operation, options.inputs, options.read); });
+    const StageClock::Work deciding(timeline.prepare);
     plan.problem =
         problem_of_inputs(*options.operation, plan.inputs, options.inputs.size(), options.settings);
     plan.problem.parameters = options.parameters;

@@ -9,6 +9,7 @@
 #include "lib/messages.hpp"
 #include "lib/options.hpp"
 #include "lib/parts.hpp"
+#include "lib/timeline.hpp"
 
 namespace gpumat {
 
@@ -41,12 +42,13 @@ struct Plan {
     bool names_dataset = false;                      ///< the user named it
 };
 
-/// Opens the inputs and decides shape, type, device, level and output; allocates nothing.
+/// Opens the inputs and decides shape, type, device, level and output; allocates nothing. The timeline hears
+/// of both.
 ///
 /// Throws Error{usage} for an option that makes no sense, {input} for inputs that cannot be read or do not
 /// fit together, {unsupported} with every reason where the level cannot serve the problem on the device,
 /// {memory} where host or device cannot hold it.
-Plan make_plan(const RunOptions& options, const Catalog& catalog, const Tell& say);
+Plan make_plan(const RunOptions& options, const Catalog& catalog, Timeline& timeline, const Tell& say);
 
 /// Error{usage} where more than one of the matrices is standard input.
 void require_one_standard_input(const std::vector<std::optional<formats::Reference>>& matrices);

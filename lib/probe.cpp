@@ -96,13 +96,13 @@ std::vector<ProbeRun> run_probes(const ProbeContext& context) {
 
 nlohmann::ordered_json to_json(const std::vector<ProbeRun>& runs, const RecordedDevice& device,
                                const std::vector<std::string>& command_line) {
-    const RunRecord now = start_record();
+    const Origin now = origin_of_this_run();
     Json all = Json::array();
     for (const ProbeRun& run : runs) all.push_back(to_json(run));
     return {{"schema", "gpumat.probe/1"},
             {"time", now.time},
             {"command_line", shell_line(command_line)},
-            {"version", now.version},
+            {"version", now.build.version},
             {"host", now.host},
             {"device",
              {{"kind", device.kind},

@@ -1,14 +1,11 @@
 #include "lib/record.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ctime>
 
+#include "formats/registry.hpp"
 #include "lib/core/error.hpp"
-#include "lib/version.hpp"
 
 namespace gpumat {
 namespace {
@@ -66,11 +63,25 @@ Json conditions_json(const std::optional<RecordedConditions>& conditions) {
             {"at_power_limit", conditions->at_power_limit}};
 }
 
+/// The stages, and what makes them up to the total, by name.
+constexpr std::array<std::pair<std::string_view, std::optional<double> StageTimes::*>, 11> kStageTimes = {{
+    {"open", &StageTimes::open},
+    {"prepare", &StageTimes::prepare},
+    {"read", &StageTimes::read},
+    {"host_to_device", &StageTimes::host_to_device},
+    {"kernel", &StageTimes::kernel},
+    {"device_to_host", &StageTimes::device_to_host},
+    {"verify", &StageTimes::verify},
+    {"hash", &StageTimes::hash},
+    {"write", &StageTimes::write},
+    {"rest", &StageTimes::rest},
+    {"total", &StageTimes::total},
+}};
+
 Json stages_json(const StageTimes& stages) {
-    return {{"read", optional(stages.read)},     {"host_to_device", optional(stages.host_to_device)},
-            {"kernel", optional(stages.kernel)}, {"device_to_host", optional(stages.device_to_host)},
-            {"verify", optional(stages.verify)}, {"hash", optional(stages.hash)},
-            {"write", optional(stages.write)},   {"total", optional(stages.total)}};
+    Json json;
+    for (const auto& [name, member] : kStageTimes) json[std::string(name)] = optional(stages.*member);
+    return json;
 }
 
 Json timeline_json(const std::vector<StageTime>& stages) {
@@ -145,8 +156,8 @@ std::string csv_line(const std::vector<std::pair<std::string, Json>>& columns, b
     for (const auto& [name, value] : columns) {
         line += (names ? csv_field(name) : csv_field(value)) + ',';
     }
-    line.back() = '\r';
-    return line + '\n';
+    line.back() = '\n';
+    return line;
 }
 
 std::vector<std::pair<std::string, Json>> csv_columns(const RunRecord& record) {
@@ -198,7 +209,16 @@ RecordedMatrix recorded_matrix(const formats::Header& header) {
             .cols = header.shape.cols,
             .type = std::string(name_of(header.type)),
             .bytes = dense_bytes(header.shape, header.type, to_string(header.source)),
-            .hash = ""};
+            .hash = "",
+            .file_bytes =
+                formats::is_stream(header.source.path) ? std::nullopt : std::optional(header.file_bytes)};
+}
+
+RecordedMatrix named_matrix(const formats::Reference& reference) {
+    RecordedMatrix matrix;
+    matrix.path = reference.path;
+    matrix.dataset = reference.dataset;
+    return matrix;
 }
 
 nlohmann::ordered_json answer_of(const Matrix& result) {
@@ -225,10 +245,16 @@ std::string answer_text(const nlohmann::ordered_json& answer) {
 }
 
 nlohmann::ordered_json to_json(const RecordedMatrix& matrix) {
-    return {{"path", matrix.path},     {"dataset", text(matrix.dataset)},
-            {"format", matrix.format}, {"rows", matrix.rows},
-            {"cols", matrix.cols},     {"type", matrix.type},
-            {"bytes", matrix.bytes},   {"hash", text(matrix.hash)}};
+    const bool opened = !matrix.format.empty();
+    return {{"path", matrix.path},
+            {"dataset", text(matrix.dataset)},
+            {"format", text(matrix.format)},
+            {"rows", opened ? Json(matrix.rows) : Json()},
+            {"cols", opened ? Json(matrix.cols) : Json()},
+            {"type", text(matrix.type)},
+            {"bytes", opened ? Json(matrix.bytes) : Json()},
+            {"file_bytes", matrix.file_bytes ? Json(*matrix.file_bytes) : Json()},
+            {"hash", text(matrix.hash)}};
 }
 
 nlohmann::ordered_json to_json(const Verification& verification) {
@@ -264,16 +290,19 @@ std::string shell_line(const std::vector<std::string>& words) {
 
 RunRecord start_record() {
     RunRecord record;
-    const std::time_t now = std::time(nullptr);
-    std::tm utc = {};
-    gmtime_r(&now, &utc);
-    std::array<char, 32> time{};
-    std::strftime(time.data(), time.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
-    record.time = time.data();
-    std::array<char, 256> host{};
-    if (gethostname(host.data(), host.size() - 1) == 0) record.host = host.data();
-    record.version = version();
+    record.origin = origin_of_this_run();
     return record;
+}
+
+void record_stages(const Timeline& timeline, RunRecord& record) {
+    record.stages = timeline.stages();
+    for (const StageTime& stage : record.stages) {
+        for (const auto& [name, member] : kStageTimes)
+            if (name == stage.name) record.stages_ms.*member = stage.busy_ms;
+    }
+    const double total_ms = timeline.elapsed_ms();
+    record.stages_ms.total = total_ms;
+    record.stages_ms.rest = std::max(0.0, total_ms - timeline.worked_ms());
 }
 
 std::optional<double> median(std::vector<double> samples) {
@@ -282,13 +311,6 @@ std::optional<double> median(std::vector<double> samples) {
     const std::size_t middle = samples.size() / 2;
     if (samples.size() % 2 == 1) return samples[middle];
     return samples[middle - 1] + (samples[middle] - samples[middle - 1]) / 2;
-}
-
-const StageTime* bounding_stage(const std::vector<StageTime>& stages) {
-    const auto longest =
-        std::max_element(stages.begin(), stages.end(),
-                         [](const StageTime& x, const StageTime& y) { return x.busy_ms < y.busy_ms; });
-    return longest == stages.end() ? nullptr : &*longest;
 }
 
 nlohmann::ordered_json to_json(const RunRecord& record) {
@@ -303,12 +325,10 @@ nlohmann::ordered_json to_json(const RunRecord& record) {
         conditions = {{"before", conditions_json(record.before)}, {"after", conditions_json(record.after)}};
     Json inputs = Json::array();
     for (const auto& input : record.inputs) inputs.push_back(to_json(input));
-    const Json json = {
-        {"schema", "gpumat.run/1"},
-        {"time", record.time},
+    Json json = {{"schema", "gpumat.run/1"}};
+    add_origin(record.origin, json);
+    json.update({
         {"command_line", record.command_line},
-        {"version", record.version},
-        {"host", record.host},
         {"op", record.op},
         {"level_requested", text(record.level_requested)},
         {"level", text(record.level)},
@@ -321,6 +341,9 @@ nlohmann::ordered_json to_json(const RunRecord& record) {
         {"alpha", scalar_json(record.alpha, record.type)},
         {"beta", scalar_json(record.beta, record.type)},
         {"settings", settings},
+        {"repeat", record.repeat},
+        {"warmup", record.warmup},
+        {"seed", record.seed},
         {"inputs", inputs},
         {"output", record.output ? to_json(*record.output) : Json()},
         {"answer", record.answer},
@@ -342,7 +365,7 @@ nlohmann::ordered_json to_json(const RunRecord& record) {
         {"verification", to_json(record.verification)},
         {"error", text(record.error)},
         {"exit_code", record.exit_code},
-    };
+    });
     return in_utf8(json);
 }
 

@@ -9,7 +9,8 @@
 
 #include "formats/format.hpp"
 #include "kernels/problem.hpp"
-#include "lib/stage.hpp"
+#include "lib/origin.hpp"
+#include "lib/timeline.hpp"
 #include "lib/verify.hpp"
 
 // The run record `gpumat.run/1`: what one run read, computed, measured and wrote. It is filled while the
@@ -40,7 +41,7 @@ struct RecordedConditions {
     bool at_power_limit = false;
 };
 
-/// An input, or the output.
+/// An input, or the output. One that could not be opened has a path, and a dataset where one was named.
 struct RecordedMatrix {
     std::string path;
     std::string dataset;
@@ -48,28 +49,31 @@ struct RecordedMatrix {
     std::int64_t rows = 0;
     std::int64_t cols = 0;
     std::string type;
-    std::uint64_t bytes = 0;  ///< of the elements in memory
-    std::string hash;         ///< content_hash; empty where it was not computed
+    std::uint64_t bytes = 0;                    ///< of the elements in memory
+    std::string hash;                           ///< content_hash; empty where it was not computed
+    std::optional<std::uint64_t> file_bytes{};  ///< of the file; absent for a pipe
 };
 
 /// Milliseconds that each stage worked, on the wall clock; a stage that did not run is absent. Stages may
-/// work at the same time: together they can be more than the total.
+/// work at the same time: together they can be more than the total. `rest` is the time in which none worked,
+/// so that total - rest is the time in which at least one did.
 struct StageTimes {
+    std::optional<double> open;     ///< the inputs, with their headers, and the output
+    std::optional<double> prepare;  ///< device, level and parts are chosen
     std::optional<double> read;
     std::optional<double> host_to_device;
     std::optional<double> kernel;  ///< all repetitions and warm-ups together
     std::optional<double> device_to_host;
     std::optional<double> verify;
-    std::optional<double> hash;  ///< of the result; that of the inputs is part of reading
-    std::optional<double> write;
+    std::optional<double> hash;   ///< of the result; that of the inputs is part of reading
+    std::optional<double> write;  ///< until the output has its name
+    std::optional<double> rest;
     std::optional<double> total;
 };
 
 struct RunRecord {
-    std::string time;          ///< UTC at the start, "2026-01-01T00:00:00Z"
+    Origin origin;
     std::string command_line;  ///< quoted so that a shell takes it back
-    std::string version;
-    std::string host;
     std::string op;
     std::string level_requested;
     std::string level;         ///< as the level itself reports it; empty where none ran
@@ -83,6 +87,9 @@ struct RunRecord {
     std::optional<Scalar> alpha;    ///< absent for a transpose
     std::optional<Scalar> beta;
     Parameters settings;  ///< of the operation, by name: "axis" → "rows"
+    int repeat = 1;
+    int warmup = 0;
+    std::uint64_t seed = 0;  ///< of the randomized check
     std::vector<RecordedMatrix> inputs;
     std::optional<RecordedMatrix> output;
     /// A verified result of one element, where that is what the operation is for: see answer_of.
@@ -121,11 +128,14 @@ std::string answer_text(const nlohmann::ordered_json& answer);
 nlohmann::ordered_json to_json(const RecordedMatrix& matrix);
 nlohmann::ordered_json to_json(const Verification& verification);
 
-/// A record with time, host and version of now and here.
+/// One that is named and not opened yet.
+RecordedMatrix named_matrix(const formats::Reference& reference);
+
+/// A record of now and here.
 RunRecord start_record();
 
-/// The stage that bounds the run: the one that worked the longest. Null where none ran.
-const StageTime* bounding_stage(const std::vector<StageTime>& stages);
+/// Notes when the stages have worked until now.
+void record_stages(const Timeline& timeline, RunRecord& record);
 
 /// Middle sample (mean of the two middle ones); absent where there is none.
 std::optional<double> median(std::vector<double> samples);
@@ -138,8 +148,9 @@ nlohmann::ordered_json to_json(const RunRecord& record);
 /// The words of a command line as a POSIX shell takes them back.
 std::string shell_line(const std::vector<std::string>& words);
 
-/// The first line and a row of a CSV file of records (RFC 4180). The columns are fixed: nested names are
-/// joined by '.', inputs are numbered from 0 to 2, lists and `parameters` are JSON text.
+/// The first line and a row of a CSV file of records (RFC 4180, but lines end with LF). The columns are
+/// fixed: nested names are joined by '.', inputs are numbered from 0 to 2, lists and `parameters` are JSON
+/// text.
 std::string csv_header();
 std::string csv_row(const RunRecord& record);
 

@@ -1,6 +1,7 @@
 #include "lib/run.hpp"
 
 #include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,9 +17,9 @@
 #include "lib/explain.hpp"
 #include "lib/flow.hpp"
 #include "lib/plan.hpp"
+#include "lib/progress.hpp"
 #include "lib/roofline.hpp"
 #include "lib/run_log.hpp"
-#include "lib/stopwatch.hpp"
 #include "lib/version.hpp"
 
 namespace gpumat {
@@ -28,6 +29,11 @@ void record_request(const RunOptions& options, RunRecord& record) {
     record.op = name_of(*options.operation);
     record.level_requested = options.level;
     record.command_line = options.command_line;
+    record.repeat = options.repeat;
+    record.warmup = options.warmup;
+    record.seed = options.seed;
+    for (const auto& input : options.inputs)
+        if (input) record.inputs.push_back(named_matrix(*input));
 }
 
 void record_plan(const Plan& plan, RunRecord& record) {
@@ -41,6 +47,7 @@ void record_plan(const Plan& plan, RunRecord& record) {
     if (operation.extents == 3) record.k = problem.k;
     if (operation.setting("alpha") != nullptr) record.alpha = problem.alpha;
     if (operation.setting("beta") != nullptr) record.beta = problem.beta;
+    record.inputs.clear();
     for (const PlannedInput& input : plan.inputs) record.inputs.push_back(recorded_matrix(input.header()));
     record.kernel_bytes = problem.bytes();
     record.kernel_flops = problem.flops();
@@ -131,23 +138,11 @@ void record_bound(const Plan& plan, const FlowResult& done, RunRecord& record) {
     if (record.bound_ms && ms > 0) record.fraction_of_bound = *record.bound_ms / ms;
 }
 
-std::optional<double>* stage_of(StageTimes& times, std::string_view name) {
-    if (name == "read") return &times.read;
-    if (name == "host_to_device") return &times.host_to_device;
-    if (name == "kernel") return &times.kernel;
-    if (name == "device_to_host") return &times.device_to_host;
-    if (name == "verify") return &times.verify;
-    if (name == "hash") return &times.hash;
-    return &times.write;
-}
-
 void record_flow(const Plan& plan, const FlowResult& done, RunRecord& record) {
     record.level = done.level;
     record.parameters = done.details;
     record.kernel_samples_ms = done.samples_ms;
-    record.stages = done.stages;
     record.parts = plan.parts->count();
-    for (const StageTime& stage : done.stages) *stage_of(record.stages_ms, stage.name) = stage.busy_ms;
     if (plan.gpu) record.peak_device_bytes = plan.device_bytes + done.workspace_bytes;
     for (std::size_t i = 0; i < done.input_hashes.size(); ++i) record.inputs[i].hash = done.input_hashes[i];
     record.verification = done.verification;
@@ -164,19 +159,20 @@ void tell_verification(const Plan& plan, const RunRecord& record, const Tell& sa
     if (found.failed()) {
         tell(say, Severity::error,
              fmt::format("level '{}' failed verification ({}): {}", record.level, found.mode,
-                         describe_failure(found)));
+                         describe_failure(found, plan.result)));
     }
 }
 
-/// What each stage did when, in one line each.
+/// When the stages worked until now, and the memory that they took.
+void record_effort(const Timeline& timeline, RunRecord& record) {
+    record_stages(timeline, record);
+    record.peak_host_bytes = peak_memory_bytes();
+}
+
 void tell_timeline(const RunRecord& record, const Tell& say) {
-    for (const StageTime& stage : record.stages) {
-        tell(say, Severity::detail,
-             fmt::format("{:<14} {:9.1f} … {:9.1f} ms: busy {:9.1f}, waiting {:9.1f}", stage.name,
-                         stage.begin_ms, stage.end_ms, stage.busy_ms, stage.waiting_ms()));
-    }
-    if (const StageTime* const bounding = bounding_stage(record.stages))
-        tell(say, Severity::detail, "bounded by: " + bounding->name);
+    for (const std::string& line :
+         draw_timeline(record.stages, *record.stages_ms.rest, *record.stages_ms.total))
+        tell(say, Severity::detail, line);
 }
 
 /// Where an HDF5 result comes from, as attributes. No time: the same run gives the same file.
@@ -225,12 +221,17 @@ Outlet outlet_of(const RunOptions& options, const Plan& plan, const std::optiona
     return outlet;
 }
 
+/// The size of the file that the output has become; absent where it goes to standard output.
+std::optional<std::uint64_t> file_bytes(const std::optional<AtomicOutput>& output) {
+    struct stat status = {};
+    if (!output || fstat(output->descriptor(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+    return static_cast<std::uint64_t>(status.st_size);
+}
+
 /// Gives the output its name.
 void commit_output(const Plan& plan, const FlowResult& done, std::optional<AtomicOutput>& atomic,
                    RunRecord& record) {
-    const Stopwatch watch;
     if (atomic) atomic->commit();
-    record.stages_ms.write = record.stages_ms.write.value_or(0) + watch.elapsed_ms();
     record.output = RecordedMatrix{.path = plan.output.path,
                                    .dataset = plan.output.dataset,
                                    .format = std::string(plan.output_format->name),
@@ -238,7 +239,8 @@ void commit_output(const Plan& plan, const FlowResult& done, std::optional<Atomi
                                    .cols = plan.result.cols,
                                    .type = std::string(name_of(plan.result_type)),
                                    .bytes = dense_bytes(plan.result, plan.result_type, "the result"),
-                                   .hash = done.output_hash};
+                                   .hash = done.output_hash,
+                                   .file_bytes = file_bytes(atomic)};
 }
 
 /// What watches the plan's GPU; null on a CPU, or where there is no NVML.
@@ -281,25 +283,16 @@ void foretell(const RunOptions& options, const Plan& plan, const Tell& say, RunR
     tell(say, Severity::info, fmt::format("bound: {}; {}", to_string(bound), ceilings.basis));
 }
 
-}  // namespace
-
-int run(const RunOptions& options, const Catalog& catalog, RunRecord& record, const Tell& say) {
-    const Stopwatch watch;
-    record_request(options, record);
-    Plan plan = make_plan(options, catalog, say);
-    record_plan(plan, record);
-    if (options.log != nullptr) options.log->require_apart(input_files(plan));
-    if (options.dry_run) {
-        foretell(options, plan, say, record);
-        return 0;
-    }
-    explain_plan(plan, say, Severity::detail);
-
-    std::optional<AtomicOutput> atomic = open_output(options, plan, OutputPurpose::write, say);
+/// Reads, computes, verifies and writes what was planned.
+void carry_out(const RunOptions& options, const Catalog& catalog, Plan& plan, Progress& progress,
+               RunRecord& record, const Tell& say) {
+    Timeline& timeline = progress.timeline;
+    std::optional<AtomicOutput> atomic =
+        timeline.open([&] { return open_output(options, plan, OutputPurpose::write, say); });
     share_spare_memory(options, plan);
     const std::unique_ptr<GpuMonitor> monitor = open_run_monitor(plan, say);
     if (monitor) record.before = recorded_conditions(*monitor);
-    FlowResult done = flow(plan, options, catalog, outlet_of(options, plan, atomic, say), say);
+    FlowResult done = flow(plan, options, catalog, outlet_of(options, plan, atomic, say), progress, say);
     if (monitor) record.after = recorded_conditions(*monitor);
     record_flow(plan, done, record);
     record_bound(plan, done, record);
@@ -307,10 +300,38 @@ int run(const RunOptions& options, const Catalog& catalog, RunRecord& record, co
     tell_verification(plan, record, say);
     if (!record.verification.failed() && options.operation->answers)
         record.answer = answer_of(done.only_element);
-    if (done.written) commit_output(plan, done, atomic, record);
+    if (done.written) timeline.write([&] { commit_output(plan, done, atomic, record); });
+}
+
+void plan_and_carry_out(const RunOptions& options, const Catalog& catalog, Progress& progress,
+                        RunRecord& record, const Tell& say) {
+    const auto publish = [&] {
+        if (options.publish) options.publish(record);
+    };
+    record_request(options, record);
+    publish();
+    Plan plan = make_plan(options, catalog, progress.timeline, say);
+    record_plan(plan, record);
+    publish();
+    if (options.log != nullptr) options.log->require_apart(input_files(plan));
+    if (options.dry_run) return foretell(options, plan, say, record);
+    explain_plan(plan, say, Severity::detail);
+    carry_out(options, catalog, plan, progress, record, say);
+}
+
+}  // namespace
+
+int run(const RunOptions& options, const Catalog& catalog, RunRecord& record, const Tell& say) {
+    Progress own;
+    Progress& progress = options.progress != nullptr ? *options.progress : own;
+    try {
+        plan_and_carry_out(options, catalog, progress, record, say);
+    } catch (...) {
+        record_effort(progress.timeline, record);
+        throw;
+    }
+    record_effort(progress.timeline, record);
     tell_timeline(record, say);
-    record.stages_ms.total = watch.elapsed_ms();
-    record.peak_host_bytes = peak_memory_bytes();
     return record.verification.failed() ? static_cast<int>(ErrorCode::differs) : 0;
 }
 

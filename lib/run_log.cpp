@@ -85,6 +85,7 @@ RunLog::RunLog(const std::string& path, std::span<const std::string> matrices) :
 }
 
 void RunLog::require_apart(std::span<const std::string> files) {
+    const std::lock_guard lock(mutex_);
     struct stat log = {};
     if (!regular_ || fstat(file_.number(), &log) != 0) return;
     for (const std::string& file : files) {
@@ -97,11 +98,13 @@ void RunLog::require_apart(std::span<const std::string> files) {
 }
 
 void RunLog::append(const RunRecord& record) {
+    const std::lock_guard lock(mutex_);
     if (path_.empty()) return;
     write(path_.ends_with(".csv") ? csv_row(record) : to_json(record).dump() + "\n");
 }
 
 void RunLog::append_line(std::string line) {
+    const std::lock_guard lock(mutex_);
     if (!path_.empty()) write(line += '\n');
 }
 

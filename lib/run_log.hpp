@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mutex>
 #include <span>
 #include <string>
 
@@ -31,6 +32,7 @@ class RunLog {
   private:
     void write(const std::string& line);
 
+    std::mutex mutex_;  ///< who tells of a signal may append while the run goes on
     std::string path_;
     Descriptor file_;
     bool regular_ = false;

@@ -139,12 +139,16 @@ void read_side_by_side(formats::Reader& x, formats::Reader& y, const SideBySideO
         BlockBuffer(y, {0, 0}).read(of_y(Block::whole(whole)));
         return;
     }
+    const std::uint64_t element_bytes = size_of(x.header().type) + size_of(y.header().type);
+    if (options.progress != nullptr) options.progress->bytes_to_check = block_bytes(whole, element_bytes);
     const Shape step = block_shape(x, y, options);
     BlockBuffer of_x(x, step);
     BlockBuffer also_of_y(y, step);
     for_each_block(whole, step, [&](const Block& block) {
         const MatrixView x_view = of_x.read(block);
         take(block, x_view, also_of_y.read(of_y(block)));
+        if (options.progress != nullptr)
+            options.progress->bytes_checked += block_bytes(block.shape(), element_bytes);
     });
 }
 

@@ -6,6 +6,7 @@
 
 #include "formats/format.hpp"
 #include "lib/core/matrix.hpp"
+#include "lib/progress.hpp"
 
 namespace gpumat {
 
@@ -15,6 +16,7 @@ struct SideBySideOptions {
     Shape grain{1, 1};                ///< blocks of X must be whole multiples of this, but at the edges
     std::uint64_t element_bytes = 0;  ///< taken for each element of a block beside the two elements
     std::optional<std::uint64_t> memory_limit{};
+    Progress* progress = nullptr;  ///< hears of the bytes of both; may be null
 };
 
 /// Some elements of both: `block` of X, and the same elements of Y as they lie there.

@@ -8,12 +8,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include "lib/stopwatch.hpp"
 
 // What stages are made of: threads joined by bounded queues, and pools of buffers that they share. A stage
 // that fails stops all queues and pools, so that no other one waits for ever.
@@ -120,49 +117,6 @@ class Pool : public Stoppable {
     std::function<T()> make_;
     std::size_t made_ = 0;
     std::vector<std::unique_ptr<T>> free_;
-};
-
-/// How long a stage worked, and how long it waited for others between its first and its last piece of work.
-struct StageTime {
-    std::string name;
-    double begin_ms = 0;  ///< from the start of the run
-    double end_ms = 0;
-    double busy_ms = 0;
-
-    [[nodiscard]] double waiting_ms() const { return end_ms - begin_ms - busy_ms; }
-};
-
-/// Measures a stage. Used by one thread.
-class StageClock {
-  public:
-    StageClock(std::string name, const Stopwatch& run) : run_(run) { time_.name = std::move(name); }
-
-    template <class Work>
-    decltype(auto) operator()(const Work& work) {
-        const Busy busy(*this);
-        return work();
-    }
-
-    [[nodiscard]] const StageTime& time() const { return time_; }
-    [[nodiscard]] bool ran() const { return time_.end_ms > 0; }
-
-  private:
-    struct Busy {
-        explicit Busy(StageClock& clock) : clock_(clock), begin_ms_(clock.run_.elapsed_ms()) {
-            if (!clock.ran()) clock.time_.begin_ms = begin_ms_;
-        }
-        Busy(const Busy&) = delete;
-        Busy& operator=(const Busy&) = delete;
-        ~Busy() {
-            clock_.time_.end_ms = clock_.run_.elapsed_ms();
-            clock_.time_.busy_ms += clock_.time_.end_ms - begin_ms_;
-        }
-        StageClock& clock_;
-        double begin_ms_;
-    };
-
-    const Stopwatch& run_;
-    StageTime time_;
 };
 
 /// Threads that run stages. The first failure stops all that may be waited for.

@@ -57,8 +57,13 @@ Shape choose_block(const BlockSource& source, const formats::Writer& writer, std
 /// Two buffers that take turns.
 class BlockWriting {
   public:
-    BlockWriting(const BlockSource& source, formats::Writer& writer, const Shape& step, int threads)
-        : source_(source), writer_(writer), threads_(threads), hash_(source.shape, source.type) {
+    BlockWriting(const BlockSource& source, formats::Writer& writer, const Shape& step, int threads,
+                 Progress& progress)
+        : source_(source),
+          writer_(writer),
+          threads_(threads),
+          progress_(progress),
+          hash_(source.shape, source.type) {
         for (Buffer& buffer : buffers_) buffer = Buffer(dense_bytes(step, source.type, "a block"));
     }
 
@@ -75,6 +80,7 @@ class BlockWriting {
             hash_.take(block, view, threads_);
             writer_.write(block, view);
             write_ms_ += write_watch.elapsed_ms();
+            progress_.bytes_checked += block_bytes(block.shape(), size_of(source_.type));
         });
     }
 
@@ -90,6 +96,7 @@ class BlockWriting {
     const BlockSource& source_;
     formats::Writer& writer_;
     int threads_;
+    Progress& progress_;
     StreamedHash hash_;
     std::array<Buffer, kBuffers> buffers_;
     std::size_t turn_ = 0;
@@ -101,7 +108,7 @@ class BlockWriting {
 }  // namespace
 
 StoredCopy write_blocks(const BlockSource& source, Destination& destination, const formats::WriteOptions& how,
-                        std::optional<std::uint64_t> memory_limit, const Tell& say) {
+                        std::optional<std::uint64_t> memory_limit, Progress& progress, const Tell& say) {
     const formats::Format& format = destination.format();
     const std::uint64_t beside =
         source.bytes +
@@ -115,8 +122,9 @@ StoredCopy write_blocks(const BlockSource& source, Destination& destination, con
     auto writer = destination.create(source.shape, source.type, writing);
     for (const std::string& attribute : writer->left_out())
         tell(say, Severity::warning, "the result does not keep the attribute " + attribute);
+    progress.bytes_to_check = dense_bytes(source.shape, source.type, what);
     const Shape step = choose_block(source, *writer, blocks / kBuffers, what);
-    BlockWriting writing_blocks(source, *writer, step, how.threads);
+    BlockWriting writing_blocks(source, *writer, step, how.threads, progress);
     for_each_block(source.shape, step, [&](const Block& block) { writing_blocks.take(block); });
     writing_blocks.finish();
     const Stopwatch watch;

@@ -8,6 +8,7 @@
 
 #include "lib/destination.hpp"
 #include "lib/messages.hpp"
+#include "lib/progress.hpp"
 #include "lib/record.hpp"
 
 // Matrices that go from where they come from to a file, block by block: neither is ever whole in memory.
@@ -35,8 +36,8 @@ struct StoredCopy {
 
 /// Writes a matrix. Two blocks are in memory at a time, one of which is filled while the other is written.
 /// Throws what source and writer throw, and Error{memory} where the smallest blocks pass the limit. The
-/// destination is open, and is committed.
+/// destination is open, and is committed. `progress` hears what is written.
 StoredCopy write_blocks(const BlockSource& source, Destination& destination, const formats::WriteOptions& how,
-                        std::optional<std::uint64_t> memory_limit, const Tell& say);
+                        std::optional<std::uint64_t> memory_limit, Progress& progress, const Tell& say);
 
 }  // namespace gpumat

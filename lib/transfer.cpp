@@ -16,8 +16,18 @@ constexpr std::size_t kOnTheirWay = 3;
 
 }  // namespace
 
-Transfer::Transfer(Gpu& gpu, Pool<PinnedMemory>& buffers, std::size_t piece_bytes, int threads)
-    : gpu_(gpu), buffers_(buffers), piece_bytes_(piece_bytes), threads_(threads), stream_(gpu.new_stream()) {}
+Transfer::Transfer(Gpu& gpu, Pool<PinnedMemory>& buffers, std::size_t piece_bytes, int threads,
+                   StageClock& clock)
+    : gpu_(gpu),
+      buffers_(buffers),
+      piece_bytes_(piece_bytes),
+      threads_(threads),
+      clock_(clock),
+      stream_(gpu.new_stream()) {}
+
+std::shared_ptr<PinnedMemory> Transfer::free_buffer() const {
+    return clock_.pause([&] { return buffers_.get(); });
+}
 
 void Transfer::copy(std::byte* to, const std::byte* from, std::size_t bytes) const {
     constexpr std::int64_t kGrain = std::int64_t{1} << 20;
@@ -39,7 +49,7 @@ void Transfer::upload(void* device, const std::byte* host, std::size_t bytes) {
             gpu_.synchronize(on_their_way.front().sent);
             on_their_way.pop_front();
         }
-        Piece piece{buffers_.get(), gpu_.new_event()};
+        Piece piece{free_buffer(), gpu_.new_event()};
         auto* const pinned = static_cast<std::byte*>(piece.memory->data());
         copy(pinned, host + first, count);
         gpu_.upload_async(static_cast<std::byte*>(device) + first, pinned, count, stream_);
@@ -65,7 +75,7 @@ void Transfer::download_pieces(const void* device, std::size_t bytes, std::size_
         take(piece.first, piece.count, std::move(piece.memory));
     };
     for (std::size_t first = 0; first < bytes; first += piece_bytes) {
-        Piece piece{first, std::min(piece_bytes, bytes - first), buffers_.get(), gpu_.new_event()};
+        Piece piece{first, std::min(piece_bytes, bytes - first), free_buffer(), gpu_.new_event()};
         gpu_.download_async(piece.memory->data(), static_cast<const std::byte*>(device) + first, piece.count,
                             stream_);
         gpu_.record(piece.arrived, stream_);

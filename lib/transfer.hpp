@@ -6,6 +6,7 @@
 
 #include "kernels/gpu.hpp"
 #include "lib/stage.hpp"
+#include "lib/timeline.hpp"
 
 namespace gpumat {
 
@@ -13,8 +14,9 @@ namespace gpumat {
 /// out of one while the device copies another. One thread at a time; beside it the device may compute.
 class Transfer {
   public:
-    /// Through buffers of `piece_bytes` of this pool.
-    Transfer(Gpu& gpu, Pool<PinnedMemory>& buffers, std::size_t piece_bytes, int threads);
+    /// Through buffers of `piece_bytes` of this pool. The clock is that of the stage that copies: it pauses
+    /// while no buffer is free.
+    Transfer(Gpu& gpu, Pool<PinnedMemory>& buffers, std::size_t piece_bytes, int threads, StageClock& clock);
 
     void upload(void* device, const std::byte* host, std::size_t bytes);
     void download(std::byte* host, const void* device, std::size_t bytes);
@@ -27,12 +29,14 @@ class Transfer {
     void download_pieces(const void* device, std::size_t bytes, std::size_t piece_bytes, const Take& take);
 
   private:
+    [[nodiscard]] std::shared_ptr<PinnedMemory> free_buffer() const;
     void copy(std::byte* to, const std::byte* from, std::size_t bytes) const;
 
     Gpu& gpu_;
     Pool<PinnedMemory>& buffers_;
     std::size_t piece_bytes_;
     int threads_;
+    StageClock& clock_;
     OwnedStream stream_;
 };
 

@@ -89,7 +89,7 @@ class Tuner {
           bench_(bench),
           device_(device.kind),
           device_text_(device_text(device)),
-          date_(start_record().time.substr(0, std::string_view("2026-01-01").size())) {}
+          date_(origin_of_this_run().time.substr(0, std::string_view("2026-01-01").size())) {}
 
     /// The winner of every class; of none where no level takes the type.
     void tune(Type type, Tuning& tuning) {

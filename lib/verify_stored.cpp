@@ -41,13 +41,18 @@ void require_room(const std::vector<PlannedInput>& inputs, formats::Reader& resu
 
 /// All matrices in memory at once.
 Verification verify_whole(std::vector<PlannedInput>& inputs, formats::Reader& result,
-                          const StoredResult& asked, const Verifier& verifier, StoredVerification& record) {
+                          const StoredResult& asked, const Verifier& verifier, StoredVerification& record,
+                          Progress& progress) {
     const Problem& problem = record.problem;
     require_room(inputs, result, problem, verifier.bytes(problem, asked.how.mode), asked);
+    progress.bytes_to_check = record.result->bytes;
+    progress.bytes_to_read = record.result->bytes;
+    for (const RecordedMatrix& input : record.inputs) progress.bytes_to_read += input.bytes;
     const Stopwatch watch;
     const auto read = [&](formats::Reader& reader, RecordedMatrix& recorded) {
         Matrix matrix = formats::read_whole(reader, {});
         recorded.hash = content_hash(matrix.view(), asked.how.threads);
+        progress.bytes_read += recorded.bytes;
         return matrix;
     };
     std::vector<Matrix> matrices;
@@ -65,12 +70,14 @@ Verification verify_whole(std::vector<PlannedInput>& inputs, formats::Reader& re
 
 }  // namespace
 
-int verify_stored(const StoredResult& asked, const Catalog& catalog, StoredVerification& record) {
+int verify_stored(const StoredResult& asked, const Catalog& catalog, StoredVerification& record,
+                  Progress& progress) {
     const Stopwatch total;
     auto named = asked.inputs;
     named.emplace_back(asked.result);
     require_one_standard_input(named);
     std::vector<PlannedInput> inputs = open_inputs(*asked.operation, asked.inputs, asked.read);
+    record.inputs.clear();
     for (const PlannedInput& input : inputs) record.inputs.push_back(recorded_matrix(input.header()));
     record.problem = problem_of_inputs(*asked.operation, inputs, asked.inputs.size(), asked.settings);
     record.type = name_of(record.problem.type);
@@ -83,10 +90,10 @@ int verify_stored(const StoredResult& asked, const Catalog& catalog, StoredVerif
     // What no level computes has no result.
     (void)catalog.registry().choose(record.problem, {DeviceKind::cpu, asked.how.threads, nullptr});
     const Verifier& verifier = catalog.verifier(*asked.operation);
-    record.verification =
-        verifier.blockwise != nullptr
-            ? verifier.blockwise(*inputs.front().reader, *result, asked.how, asked.read.memory_limit)
-            : verify_whole(inputs, *result, asked, verifier, record);
+    record.verification = verifier.blockwise != nullptr
+                              ? verifier.blockwise(*inputs.front().reader, *result, asked.how,
+                                                   asked.read.memory_limit, progress)
+                              : verify_whole(inputs, *result, asked, verifier, record, progress);
     record.stages_ms.total = total.elapsed_ms();
     return record.verification.failed() ? static_cast<int>(ErrorCode::differs) : 0;
 }

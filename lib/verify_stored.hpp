@@ -7,6 +7,7 @@
 
 #include "lib/catalog.hpp"
 #include "lib/options.hpp"
+#include "lib/progress.hpp"
 #include "lib/record.hpp"
 
 namespace gpumat {
@@ -39,7 +40,8 @@ struct StoredVerification {
 /// it should be. Throws Error{input} where the inputs cannot be read or do not fit together, {not_comparable}
 /// where the result has another shape or type than they give, {unsupported} where there is no such operation
 /// for the type, {memory} where the limit is too small.
-int verify_stored(const StoredResult& asked, const Catalog& catalog, StoredVerification& record);
+int verify_stored(const StoredResult& asked, const Catalog& catalog, StoredVerification& record,
+                  Progress& progress);
 
 /// The object `gpumat.verify/1`.
 nlohmann::ordered_json to_json(const StoredVerification& record);

@@ -280,8 +280,9 @@ class Case(unittest.TestCase):
         """Starts the tool. `before`: a command that runs it, such as setpriv."""
         environment = {**os.environ, "GPUMAT_CACHE": "", **({} if gpu else {"CUDA_VISIBLE_DEVICES": ""}), **(env or {})}
         defaults = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
-        return subprocess.Popen([*before, self.tool, *arguments], cwd=self.folder, env=environment,
-                                preexec_fn=child_setup(file_bytes, ignore), **{**defaults, **pipes})
+        return subprocess.Popen([*before, self.tool, *arguments], env=environment,
+                                preexec_fn=child_setup(file_bytes, ignore),
+                                **{"cwd": self.folder, **defaults, **pipes})
 
     def run_tool(self, *arguments, stdin=b"", code=0, **options):
         """Runs the tool to its end and asserts its exit code (None: any)."""

@@ -55,7 +55,7 @@ class Wrong(BrokenCase):
             self.assertEqual(verification["mode"], mode)
         if operation == "multiply" and verification["worst_ratio"] is not None:  # null stands for infinite
             self.assertGreater(verification["worst_ratio"], 1)
-        worst = re.search(r"the worst is row (\d+), column (\d+): computed (.+), expected (.+), error / bound = \S+",
+        worst = re.search(r"the worst is row (\d+) of \d+, column (\d+) of \d+: computed (.+), expected (.+), error / bound = \S+",
                           result.err)
         self.assertIsNotNone(worst, str(result))
         self.assertNotEqual(worst[3], worst[4])

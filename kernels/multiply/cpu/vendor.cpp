@@ -49,7 +49,8 @@ struct OpenBlas {
     void* cgemm = nullptr;
     void* zgemm = nullptr;
     void (*set_threads)(int) = nullptr;
-    std::string core;  ///< the processor whose kernels it chose
+    std::string version;  ///< "OpenBLAS 0.3.21"
+    std::string core;     ///< the processor whose kernels it chose
     std::string why_not;
 };
 
@@ -72,6 +73,10 @@ OpenBlas load() {
     }
     if (auto* name = reinterpret_cast<const char* (*)()>(dlsym(library, "openblas_get_corename"))) {
         blas.core = name();
+    }
+    if (auto* config = reinterpret_cast<const char* (*)()>(dlsym(library, "openblas_get_config"))) {
+        const std::string text = config();  // with how it was built behind it
+        blas.version = text.substr(0, text.find(' ', text.find(' ') + 1));
     }
     return blas;
 }
@@ -131,8 +136,11 @@ Reasons vendor_unsupported(const Problem& problem, const Operands& operands, con
 }
 
 Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device& device) {
-    Launch launch{
-        .level = "vendor", .run = {}, .details = {{"library", kLibrary}, {"kernels for", open_blas().core}}};
+    Launch launch{.level = "vendor",
+                  .run = {},
+                  .details = {{"library", kLibrary},
+                              {"library version", open_blas().version},
+                              {"kernels for", open_blas().core}}};
     visit_multiply_type(problem.type, [&]<class T>(TypeTag<T>) {
         if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, std::complex<float>> ||
                       std::is_same_v<T, std::complex<double>>) {
