@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/core/error.hpp"
+#include "lib/core/helpers.hpp"
 #include "lib/core/parallel.hpp"
 #include "lib/hash.hpp"
 #include "lib/progress.hpp"
@@ -154,6 +155,7 @@ class Flow {
         for (const auto& pool : device_inputs_)
             if (pool) all.push_back(pool.get());
         if (outlet_.open && outlet_.has_child) open_writer();
+        const KeptThreads kept;
         Stages stages(std::move(all));
         if (outlet_.open) stages.start([this] { write(); });
         stages.start([this] { check(); });
