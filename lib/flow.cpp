@@ -26,9 +26,6 @@ constexpr std::size_t kPanelBytes = std::size_t{16} << 20;
 /// Rows of the result at a time: a check keeps some numbers of each.
 constexpr std::int64_t kPanelRows = 1 << 15;
 
-/// Pinned buffers: some are filled, one is on its way, some are verified and written.
-constexpr std::size_t kPinnedBuffers = 6;
-
 /// A block of a matrix in a buffer that others use again.
 struct Held {
     std::shared_ptr<Buffer> memory;
@@ -136,7 +133,7 @@ class Flow {
           how_{mode_of_parts(plan, options), options.tolerance, options.threads, options.seed},
           executor_(catalog, plan.device, how_),
           panel_rows_(rows_of_panels()),
-          piece_bytes_(std::max(kPanelBytes, bytes_of_panel())),
+          piece_bytes_(std::max(kPinnedBytes, bytes_of_panel())),
           results_(parts_.buffers().results,
                    [bytes = bytes_of_result(parts_.at(0))] { return Buffer(bytes); }),
           device_results_(
