@@ -16,6 +16,7 @@
 #include "lib/core/memory.hpp"
 #include "lib/core/parallel.hpp"
 #include "lib/device.hpp"
+#include "lib/device_choice.hpp"
 #include "lib/explain.hpp"
 #include "lib/plan.hpp"
 #include "lib/roofline.hpp"

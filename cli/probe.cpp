@@ -13,7 +13,7 @@
 #include "lib/atomic_output.hpp"
 #include "lib/core/error.hpp"
 #include "lib/device.hpp"
-#include "lib/plan.hpp"
+#include "lib/device_choice.hpp"
 #include "lib/plot.hpp"
 #include "lib/probe.hpp"
 

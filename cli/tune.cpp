@@ -131,12 +131,43 @@ TuningFile serve(TuneRequest& request, const Operation& operation, Context& cont
     return file;
 }
 
+nlohmann::ordered_json to_json(const OverheadFile& file) {
+    if (!file.overhead) return nullptr;
+    return {{"path", file.path},
+            {"start_ms", file.overhead->start_ms},
+            {"input_ms_per_gb", file.overhead->input_ms_per_gb},
+            {"result_ms_per_gb", file.overhead->result_ms_per_gb}};
+}
+
+void print_overhead(const OverheadFile& file) {
+    if (!file.overhead) return;
+    std::printf("beside computing: %s ms to start, %s ms for a GB of inputs, %s of results: %s\n",
+                four_digits(file.overhead->start_ms).c_str(),
+                four_digits(file.overhead->input_ms_per_gb).c_str(),
+                four_digits(file.overhead->result_ms_per_gb).c_str(), file.path.c_str());
+}
+
+/// The same as `serve` of what the device takes whatever the operation.
+OverheadFile serve_overhead(const TuneRequest& request, const Registry& registry) {
+    if (!request.show && !request.clear) tune_overhead(request.tune, registry);
+    OverheadFile file = open_overhead(request.tune, registry);
+    if (request.clear) {
+        remove_file(file.path);
+        file.overhead.reset();
+    } else if (!file.why_not.empty()) {
+        spdlog::warn("{} is ignored: {}", file.path, file.why_not);
+    }
+    return file;
+}
+
 void run(TuneRequest& request, Context& context) {
     std::vector<const Operation*> operations;
     for (const Operation* operation : context.registry().operations()) {
         if (request.operation.empty() ? operation->tunable != nullptr : request.operation == operation->name)
             operations.push_back(operation);
     }
+    request.tune.operation = operations.front();
+    const OverheadFile overhead = serve_overhead(request, context.registry());
     nlohmann::ordered_json tunings = nlohmann::ordered_json::array();
     for (const Operation* operation : operations) {
         const TuningFile file = serve(request, *operation, context);
@@ -146,8 +177,12 @@ void run(TuneRequest& request, Context& context) {
             print_table(file);
         }
     }
-    if (!context.style.json) return;
-    const nlohmann::ordered_json all = {{"schema", "gpumat.tunings/1"}, {"tunings", std::move(tunings)}};
+    if (!context.style.json) {
+        print_overhead(overhead);
+        return;
+    }
+    const nlohmann::ordered_json all = {
+        {"schema", "gpumat.tunings/1"}, {"tunings", std::move(tunings)}, {"overhead", to_json(overhead)}};
     std::puts(all.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
 }
 
@@ -176,9 +211,9 @@ void add_tune(CLI::App& app, Context& context) {
     add_style_options(*command, context.style);
     command->footer(
         "The fastest level of every class (tiny, small, medium, large, odd, tall, wide;\n"
-        "multiply: deep) is kept in $GPUMAT_CACHE, else $XDG_CACHE_HOME/gpumat, else\n"
-        "~/.cache/gpumat, one file for each operation and device. GPUMAT_CACHE= (empty)\n"
-        "makes every command ignore it.\n"
+        "multiply: deep), and what the device takes to start and to be fed, are kept in\n"
+        "$GPUMAT_CACHE, else $XDG_CACHE_HOME/gpumat, else ~/.cache/gpumat, one file for\n"
+        "each operation and device. GPUMAT_CACHE= (empty) makes every command ignore it.\n"
         "\nExamples:\n"
         "  gpumat tune\n"
         "  gpumat tune transpose --type f32 --size 12288\n"

@@ -97,10 +97,9 @@ class Event {
     std::unique_ptr<void, Releases<GpuRelease::event>> handle_;
 };
 
-/// One CUDA device. It starts when it is opened, beside the caller, who waits for it with the first call that
-/// needs it: all but `info`. Calls that name no stream use the device's own, `stream()`. All functions throw
-/// Error{device} naming the failed call; `allocate` and `allocate_pinned` throw Error{memory} where there is
-/// no room.
+/// One CUDA device. The first call that needs it, all but `info`, starts it and waits for that. Calls that
+/// name no stream use the device's own, `stream()`. All functions throw Error{device} naming the failed call;
+/// `allocate` and `allocate_pinned` throw Error{memory} where there is no room.
 class Gpu {
   public:
     /// Throws Error{unsupported} with the reason where there is no such device.
@@ -111,6 +110,9 @@ class Gpu {
     Gpu& operator=(const Gpu&) = delete;
 
     [[nodiscard]] virtual const GpuInfo& info() const = 0;
+
+    /// Starts the device beside the caller.
+    virtual void start() const = 0;
 
     /// Waits until the device has started, and makes it the one that the calling thread's levels run on. The
     /// other functions do so themselves.

@@ -79,12 +79,17 @@ cudaEvent_t cuda_event(const Event& event) {
 
 class CudaGpu final : public Gpu {
   public:
-    explicit CudaGpu(int index)
-        : info_(describe(index)),
-          started_(std::async(std::launch::async, [index] { start(index); }).share()) {}
+    explicit CudaGpu(int index) : info_(describe(index)) {}
+
+    void start() const override {
+        std::call_once(starting_, [this] {
+            started_ = std::async(std::launch::async, [index = info_.index] { make_context(index); }).share();
+        });
+    }
 
     void make_current() const override {
-        started_.get();
+        start();
+        std::shared_future(started_).get();
         GPUMAT_CUDA(cudaSetDevice(info_.index));
         std::call_once(made_, [this] { own_.emplace(); });
     }
@@ -217,7 +222,7 @@ class CudaGpu final : public Gpu {
     }
 
     /// The runtime's context takes 0.2 s and more.
-    static void start(int index) {
+    static void make_context(int index) {
         GPUMAT_CUDA(cudaSetDevice(index));
         GPUMAT_CUDA(cudaFree(nullptr));
     }
@@ -230,7 +235,8 @@ class CudaGpu final : public Gpu {
     };
 
     GpuInfo info_;
-    std::shared_future<void> started_;
+    mutable std::once_flag starting_;
+    mutable std::shared_future<void> started_;
     mutable std::once_flag made_;
     mutable std::optional<Own> own_;
 };

@@ -27,6 +27,13 @@ constexpr std::array kThrottleReasons = {
     ThrottleReason{0x80, "power brake"},
 };
 
+/// nvmlMemory_t, in bytes.
+struct Memory {
+    unsigned long long total;
+    unsigned long long free;
+    unsigned long long used;
+};
+
 struct Functions {
     Status (*init)() = nullptr;
     Status (*shutdown)() = nullptr;
@@ -36,6 +43,7 @@ struct Functions {
     Status (*clock_info)(DeviceHandle, int, unsigned*) = nullptr;
     Status (*driver_version)(char*, unsigned) = nullptr;
     Status (*temperature)(DeviceHandle, int, unsigned*) = nullptr;
+    Status (*memory_info)(DeviceHandle, Memory*) = nullptr;
     Status (*energy)(DeviceHandle, unsigned long long*) = nullptr;  ///< null in old libraries
 };
 
@@ -53,6 +61,7 @@ bool load_all(void* library, Functions& nvml) {
            load(library, "nvmlDeviceGetPowerUsage", nvml.power_usage) &&
            load(library, "nvmlDeviceGetClockInfo", nvml.clock_info) &&
            load(library, "nvmlDeviceGetTemperature", nvml.temperature) &&
+           load(library, "nvmlDeviceGetMemoryInfo", nvml.memory_info) &&
            load(library, "nvmlSystemGetDriverVersion", nvml.driver_version);
 }
 
@@ -92,6 +101,12 @@ class NvmlMonitor final : public GpuMonitor {
         unsigned degrees = 0;
         if (nvml_.temperature(device_, kChip, &degrees) != kSuccess) return std::nullopt;
         return static_cast<int>(degrees);
+    }
+
+    std::optional<std::uint64_t> free_memory() const override {
+        Memory memory{};
+        if (nvml_.memory_info(device_, &memory) != kSuccess) return std::nullopt;
+        return memory.free;
     }
 
     std::string driver_release() const override {

@@ -1,27 +1,9 @@
 #include "lib/auto_level.hpp"
 
 #include <algorithm>
-#include <optional>
-
-#include "lib/tuning_cache.hpp"
 
 namespace gpumat {
 namespace {
-
-std::optional<TunedLevel> tuned_level(const Problem& problem, const Device& device, const Tell& say) {
-    const Tunable* tunable = problem.operation->tunable;
-    if (tunable == nullptr) return std::nullopt;
-    const auto size_class = tunable->class_of(problem);
-    if (!size_class) return std::nullopt;
-    const auto path = tuning_path(*problem.operation, tuned_device_id(device));
-    if (!path) return std::nullopt;
-    std::string why_not;
-    const auto tuning = load_tuning(*path, *problem.operation, device, why_not);
-    if (!why_not.empty()) tell(say, Severity::detail, "ignored " + *path + ": " + why_not);
-    if (!tuning) return std::nullopt;
-    const TunedLevel* entry = tuning->find(tunable->element_kind(problem.type), *size_class);
-    return entry == nullptr ? std::nullopt : std::optional(*entry);
-}
 
 bool is_tunable(const Level& level, const std::string& parameter) {
     const auto found = std::ranges::find(level.parameters, parameter, &Parameter::name);
@@ -47,6 +29,21 @@ std::optional<Choice> choose_tuned(const Problem& problem, const Device& device,
 }
 
 }  // namespace
+
+std::optional<TunedLevel> tuned_level(const Problem& problem, const Device& device, const Tell& say) {
+    const Tunable* tunable = problem.operation->tunable;
+    if (tunable == nullptr) return std::nullopt;
+    const auto size_class = tunable->class_of(problem);
+    if (!size_class) return std::nullopt;
+    const auto path = tuning_path(*problem.operation, tuned_device_id(device));
+    if (!path) return std::nullopt;
+    std::string why_not;
+    const auto tuning = load_tuning(*path, *problem.operation, device, why_not);
+    if (!why_not.empty()) tell(say, Severity::detail, "ignored " + *path + ": " + why_not);
+    if (!tuning) return std::nullopt;
+    const TunedLevel* entry = tuning->find(tunable->element_kind(problem.type), *size_class);
+    return entry == nullptr ? std::nullopt : std::optional(*entry);
+}
 
 Choice choose_auto(const Problem& problem, const Device& device, const Registry& registry, const Tell& say) {
     if (auto choice = choose_tuned(problem, device, registry, say)) return *std::move(choice);

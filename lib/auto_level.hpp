@@ -1,7 +1,10 @@
 #pragma once
 
+#include <optional>
+
 #include "kernels/registry.hpp"
 #include "lib/messages.hpp"
+#include "lib/tuning_cache.hpp"
 
 namespace gpumat {
 
@@ -11,5 +14,8 @@ namespace gpumat {
 /// Throws Error{unsupported} with every level's reasons where none can.
 Choice choose_auto(const Problem& problem, const Device& device, const Registry& registry,
                    const Tell& say = {});
+
+/// What `gpumat tune` measured for the problem's class on this device.
+std::optional<TunedLevel> tuned_level(const Problem& problem, const Device& device, const Tell& say);
 
 }  // namespace gpumat

@@ -12,6 +12,7 @@
 #include "lib/bench_sampling.hpp"
 #include "lib/core/error.hpp"
 #include "lib/device.hpp"
+#include "lib/device_choice.hpp"
 #include "lib/executor.hpp"
 #include "lib/plan.hpp"
 #include "lib/stopwatch.hpp"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/core/error.hpp"
+#include "lib/core/helpers.hpp"
 #include "lib/core/parallel.hpp"
 #include "lib/hash.hpp"
 #include "lib/progress.hpp"
@@ -25,9 +26,6 @@ constexpr std::size_t kPanelBytes = std::size_t{16} << 20;
 
 /// Rows of the result at a time: a check keeps some numbers of each.
 constexpr std::int64_t kPanelRows = 1 << 15;
-
-/// Pinned buffers: some are filled, one is on its way, some are verified and written.
-constexpr std::size_t kPinnedBuffers = 6;
 
 /// A block of a matrix in a buffer that others use again.
 struct Held {
@@ -138,7 +136,7 @@ class Flow {
           how_{mode_of_parts(plan, options), options.tolerance, options.threads, options.seed},
           executor_(catalog, plan.device, how_),
           panel_rows_(rows_of_panels()),
-          piece_bytes_(std::max(kPanelBytes, bytes_of_panel())),
+          piece_bytes_(std::max(kPinnedBytes, bytes_of_panel())),
           results_(parts_.buffers().results,
                    [bytes = bytes_of_result(parts_.at(0))] { return Buffer(bytes); }),
           device_results_(
@@ -157,6 +155,7 @@ class Flow {
         for (const auto& pool : device_inputs_)
             if (pool) all.push_back(pool.get());
         if (outlet_.open && outlet_.has_child) open_writer();
+        const KeptThreads kept;
         Stages stages(std::move(all));
         if (outlet_.open) stages.start([this] { write(); });
         stages.start([this] { check(); });

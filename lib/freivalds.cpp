@@ -55,54 +55,76 @@ template <std::int64_t kRows>
     for (; i < rows; ++i) add_rows<1>(cols, values + i * kBlockCols, x, sums + i * kRounds);
 }
 
-/// Σ values(j)²·weights(j); both are padded with zeros to whole lanes.
-[[gnu::always_inline]] inline double add_squares(std::int64_t cols, const double* values,
-                                                 const double* weights) {
-    Lanes sum{};
+/// totals(i) += Σ values(i, j)²·weights(j), kRows rows at once, which share the loads of the weights; both
+/// are padded with zeros to whole lanes.
+template <std::int64_t kRows>
+[[gnu::always_inline]] inline void add_squares_of_rows(std::int64_t cols, const double* values,
+                                                       const double* weights, double* totals) {
+    std::array<Lanes, kRows> sums{};
     for (std::int64_t j = 0; j < cols; j += kLanes) {
-        Lanes value;
         Lanes weight;
-        std::memcpy(&value, values + j, sizeof value);
         std::memcpy(&weight, weights + j, sizeof weight);
-        sum += value * value * weight;
+        for (std::int64_t i = 0; i < kRows; ++i) {
+            Lanes value;
+            std::memcpy(&value, values + i * kBlockCols + j, sizeof value);
+            sums[static_cast<std::size_t>(i)] += value * value * weight;
+        }
     }
-    double total = 0;
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) total += sum[lane];
-    return total;
+    for (std::int64_t i = 0; i < kRows; ++i) {
+        double total = 0;
+        for (std::int64_t lane = 0; lane < kLanes; ++lane) total += sums[static_cast<std::size_t>(i)][lane];
+        totals[i] += total;
+    }
+}
+
+template <std::int64_t kRows>
+[[gnu::always_inline]] inline void add_squares(std::int64_t rows, std::int64_t cols, const double* values,
+                                               const double* weights, double* totals) {
+    std::int64_t i = 0;
+    for (; i + kRows <= rows; i += kRows)
+        add_squares_of_rows<kRows>(cols, values + i * kBlockCols, weights, totals + i);
+    for (; i < rows; ++i) add_squares_of_rows<1>(cols, values + i * kBlockCols, weights, totals + i);
 }
 
 // The same loops for any processor and for those with wider registers, chosen at run time.
 struct Loops {
     void (*add_block)(std::int64_t, std::int64_t, const double*, const double*, double*);
-    double (*add_squares)(std::int64_t, const double*, const double*);
+    void (*add_squares)(std::int64_t, std::int64_t, const double*, const double*, double*);
 };
 void add_block_portable(std::int64_t rows, std::int64_t cols, const double* values, const double* x,
                         double* sums) {
     add_block<1>(rows, cols, values, x, sums);
 }
-double add_squares_portable(std::int64_t cols, const double* values, const double* weights) {
-    return add_squares(cols, values, weights);
+void add_squares_portable(std::int64_t rows, std::int64_t cols, const double* values, const double* weights,
+                          double* totals) {
+    add_squares<1>(rows, cols, values, weights, totals);
 }
 #if defined(__x86_64__)
 [[gnu::target("avx2,fma")]] void add_block_avx2(std::int64_t rows, std::int64_t cols, const double* values,
                                                 const double* x, double* sums) {
     add_block<2>(rows, cols, values, x, sums);
 }
-[[gnu::target("avx2,fma")]] double add_squares_avx2(std::int64_t cols, const double* values,
-                                                    const double* weights) {
-    return add_squares(cols, values, weights);
+[[gnu::target("avx2,fma")]] void add_squares_avx2(std::int64_t rows, std::int64_t cols, const double* values,
+                                                  const double* weights, double* totals) {
+    add_squares<4>(rows, cols, values, weights, totals);
 }
 [[gnu::target("avx512f,avx512dq,avx512vl,fma")]] void add_block_avx512(std::int64_t rows, std::int64_t cols,
                                                                        const double* values, const double* x,
                                                                        double* sums) {
     add_block<4>(rows, cols, values, x, sums);
 }
+[[gnu::target("avx512f,avx512dq,avx512vl,fma")]] void add_squares_avx512(std::int64_t rows, std::int64_t cols,
+                                                                         const double* values,
+                                                                         const double* weights,
+                                                                         double* totals) {
+    add_squares<4>(rows, cols, values, weights, totals);
+}
 #endif
 Loops fastest_loops() {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
-        return {add_block_avx512, add_squares_avx2};
+        return {add_block_avx512, add_squares_avx512};
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return {add_block_avx2, add_squares_avx2};
 #endif
@@ -186,10 +208,8 @@ class BlockOfRows {
     }
 
     void square(std::int64_t cols) {
-        if (squares_ == Squares::none) return;
-        for (std::int64_t i = 0; i < rows_; ++i)
-            total_[static_cast<std::size_t>(i)] +=
-                loops_.add_squares(cols, block_.data() + i * kBlockCols, weights_.data());
+        if (squares_ != Squares::none)
+            loops_.add_squares(rows_, cols, block_.data(), weights_.data(), total_.data());
     }
 
     const RowsOf& matrix_;

@@ -1,11 +1,12 @@
 #include "lib/plan.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
+#include "kernels/nvml.hpp"
 #include "lib/auto_level.hpp"
 #include "lib/core/error.hpp"
+#include "lib/device_choice.hpp"
 #include "lib/executor.hpp"
 #include "lib/suggestion.hpp"
 #include "lib/verify.hpp"
@@ -34,18 +35,6 @@ std::string level_names(const Registry& registry, const Operation& operation, De
                                       "'; on a gpu: " + level_names(registry, operation, DeviceKind::gpu) +
                                       "; on a cpu: " + level_names(registry, operation, DeviceKind::cpu) +
                                       suggestion(level, known));
-}
-
-int gpu_index(const std::string& text) {
-    if (text == "gpu") return 0;
-    int index = -1;
-    const char* begin = text.data() + 4;
-    const char* end = text.data() + text.size();
-    if (text.starts_with("gpu:") && std::from_chars(begin, end, index).ptr == end && begin != end &&
-        index >= 0) {
-        return index;
-    }
-    throw Error(ErrorCode::usage, "--device is '" + text + "'; expected auto, cpu, gpu or gpu:N");
 }
 
 std::string describe(const PlannedInput& input) {
@@ -108,13 +97,25 @@ std::string describe_work(const Plan& plan) {
            std::string(name_of(plan.result_type)) + ")";
 }
 
+/// What other processes leave of the device's memory, without waiting for the device.
+std::uint64_t memory_left_by_others(const Gpu& gpu) {
+    constexpr std::uint64_t kContextBytes = std::uint64_t{1} << 30;
+    std::string why_not;
+    const auto monitor = GpuMonitor::open(gpu.info().uuid, why_not);
+    const auto free = monitor ? monitor->free_memory() : std::nullopt;
+    if (!free) return gpu.info().memory_bytes;
+    return *free - std::min(*free, kContextBytes);
+}
+
 /// The device's memory that may be taken: what the user allows, else what is free. A device is asked, and
 /// waited for, only where the problem may need more than half of it.
 std::uint64_t device_room(const RunOptions& options, const Plan& plan, std::uint64_t wanted) {
     if (options.device_memory_limit) return *options.device_memory_limit;
     if (options.memory_limit) return *options.memory_limit;
     const std::uint64_t all = plan.gpu->info().memory_bytes;
-    return wanted <= all / 2 ? all / 2 : plan.gpu->free_memory();
+    if (wanted > all / 2) return plan.gpu->free_memory();
+    // Where the CPU may take the run, it is worth knowing before that others fill the device.
+    return options.device == "auto" ? std::min(all / 2, memory_left_by_others(*plan.gpu)) : all / 2;
 }
 
 std::vector<std::optional<StoredAs>> stored_inputs(const RunOptions& options, const Plan& plan) {
@@ -163,7 +164,7 @@ void plan_parts(const RunOptions& options, const Catalog& catalog, Plan& plan) {
     if (!overwrites || plan.keeps_input) add_bytes(matrix_bytes, result_bytes);
     plan.host_bytes = matrix_bytes;
     add_bytes(plan.host_bytes, fixed_bytes);
-    if (plan.gpu) plan.device_bytes = plan.problem.in_place ? result_bytes : matrix_bytes;
+    plan.device_bytes = !plan.gpu ? 0 : plan.problem.in_place ? result_bytes : matrix_bytes;
 
     const std::uint64_t host_room = options.memory_limit ? *options.memory_limit : available_memory_bytes();
     const std::uint64_t device_most = plan.gpu ? device_room(options, plan, plan.device_bytes) : 0;
@@ -260,42 +261,30 @@ const Level* find_level(const Registry& registry, const Operation& operation, De
     refuse_level(registry, operation, level);
 }
 
-DeviceChoice choose_device(const std::string& text, const Operation& operation, const std::string& level,
-                           int threads, const Registry& registry) {
-    DeviceChoice choice;
-    choice.device = {DeviceKind::cpu, threads, nullptr};
-    const auto use_gpu = [&](int index) {
-        choice.gpu = Gpu::open(index);
-        choice.device.kind = DeviceKind::gpu;
-        choice.device.gpu = choice.gpu.get();
-    };
-    if (text == "cpu") return choice;
-    if (text != "auto") {
-        use_gpu(gpu_index(text));
-        return choice;
-    }
-    // A level that only one kind of device has decides the device; then, and only then, a missing GPU is
-    // an error.
-    const bool any = level == "auto";
-    const bool on_gpu = any || registry.find(operation, DeviceKind::gpu, level) != nullptr;
-    const bool on_cpu = any || registry.find(operation, DeviceKind::cpu, level) != nullptr;
-    if (!on_gpu) {
-        choice.reason = "on the cpu, because only the cpu has this level";
-        return choice;
-    }
-    const GpuList list = list_gpus();
-    if (!list.gpus.empty()) {
-        use_gpu(0);
-        return choice;
-    }
-    if (!on_cpu) {
-        throw Error(ErrorCode::unsupported,
-                    "level '" + level +
-                        "' cannot serve this problem: it runs on a gpu, and there is none: " + list.why_none);
-    }
-    choice.reason = "on the cpu, because there is no gpu: " + list.why_none;
-    return choice;
+namespace {
+
+/// Puts the device into the plan, and the parts in which the problem fits.
+void plan_on(DeviceChoice choice, const RunOptions& options, const Catalog& catalog, Plan& plan) {
+    plan.device = choice.device;
+    plan.gpu = std::move(choice.gpu);
+    plan.chosen_because = std::move(choice.reason);
+    plan_parts(options, catalog, plan);
 }
+
+void choose_device_and_parts(const RunOptions& options, const Catalog& catalog, const Tell& say, Plan& plan) {
+    const Registry& registry = catalog.registry();
+    try {
+        plan_on(choose_device_for_run(options, plan.problem, registry, say), options, catalog, plan);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::memory || !plan.gpu) throw;
+        auto cpu = cpu_instead(options, error.what(), registry);
+        if (!cpu) throw;
+        plan_on(*std::move(cpu), options, catalog, plan);
+        tell(say, Severity::info, plan.chosen_because);
+    }
+}
+
+}  // namespace
 
 Plan make_plan(const RunOptions& options, const Catalog& catalog, Timeline& timeline, const Tell& say) {
     const Registry& registry = catalog.registry();
@@ -309,12 +298,7 @@ Plan make_plan(const RunOptions& options, const Catalog& catalog, Timeline& time
     plan.result = options.operation->result(plan.problem);
     plan.result_type = result_type(plan.problem);
     plan_output(options, plan);
-    DeviceChoice choice =
-        choose_device(options.device, *options.operation, options.level, options.threads, registry);
-    plan.gpu = std::move(choice.gpu);
-    plan.device = choice.device;
-    plan.chosen_because = std::move(choice.reason);
-    plan_parts(options, catalog, plan);
+    choose_device_and_parts(options, catalog, say, plan);
     choose_level(options, registry, say, plan);
     return plan;
 }

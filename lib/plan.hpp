@@ -68,14 +68,4 @@ Problem problem_of_inputs(const Operation& operation, const std::vector<PlannedI
 const Level* find_level(const Registry& registry, const Operation& operation, DeviceKind device,
                         const std::string& level);
 
-/// The device that `text` ("auto", "cpu", "gpu", "gpu:1") and the level, which must exist or be "auto", ask
-/// for; see lib/README.md.
-struct DeviceChoice {
-    std::unique_ptr<Gpu> gpu;
-    Device device;
-    std::string reason;
-};
-DeviceChoice choose_device(const std::string& text, const Operation& operation, const std::string& level,
-                           int threads, const Registry& registry);
-
 }  // namespace gpumat

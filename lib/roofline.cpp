@@ -79,25 +79,25 @@ Ceilings cpu_ceilings(Type type, const Device& device, std::optional<std::uint64
     return ceilings;
 }
 
+}  // namespace
+
 Ceilings gpu_ceilings(Type type, const GpuInfo& gpu) {
+    const Type arithmetic = arithmetic_type(type);
     constexpr double kMega = 1e6;
     constexpr double kTransfersAClock = 2;
     Ceilings ceilings;
     ceilings.bytes_per_s = kTransfersAClock * gpu.memory_clock_mhz * kMega * gpu.memory_bus_bits / 8;
-    if (const auto a_clock = multiply_adds_per_clock(gpu.compute_capability, type))
+    if (const auto a_clock = multiply_adds_per_clock(gpu.compute_capability, arithmetic))
         ceilings.flops_per_s = 2.0 * *a_clock * gpu.multiprocessors * gpu.clock_mhz * kMega;
     ceilings.basis =
         fmt::format("by its clocks: memory {:.4g} GB/s, {} on CUDA cores at {} MHz",
-                    *ceilings.bytes_per_s / 1e9, rate_text(ceilings.flops_per_s, type), gpu.clock_mhz);
+                    *ceilings.bytes_per_s / 1e9, rate_text(ceilings.flops_per_s, arithmetic), gpu.clock_mhz);
     return ceilings;
 }
 
-}  // namespace
-
 Ceilings ceilings_of(Type type, const Device& device, std::optional<std::uint64_t> memory_limit) {
-    const Type arithmetic = arithmetic_type(type);
-    if (device.kind == DeviceKind::cpu) return cpu_ceilings(arithmetic, device, memory_limit);
-    return gpu_ceilings(arithmetic, device.gpu->info());
+    if (device.gpu != nullptr) return gpu_ceilings(type, device.gpu->info());
+    return cpu_ceilings(arithmetic_type(type), device, memory_limit);
 }
 
 std::optional<double> Roofline::bound_ms() const {

@@ -24,6 +24,9 @@ struct Ceilings {
 /// the memory's speed is not measured, and `basis` says so.
 Ceilings ceilings_of(Type type, const Device& device, std::optional<std::uint64_t> memory_limit);
 
+/// A GPU's alone.
+Ceilings gpu_ceilings(Type type, const GpuInfo& gpu);
+
 /// The least time that a problem can take under the ceilings, T = max(bytes / bandwidth, flops / rate). On a
 /// CPU the bytes are those that no cache holds, whatever ran before: none, where all may be in the caches. On
 /// a GPU it is the time where nothing is in a cache.

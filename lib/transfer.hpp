@@ -10,6 +10,10 @@
 
 namespace gpumat {
 
+/// Pinned buffers: some are filled, one is on its way, some are verified and written.
+inline constexpr std::size_t kPinnedBuffers = 6;
+inline constexpr std::size_t kPinnedBytes = std::size_t{16} << 20;
+
 /// Copies between pageable host memory and a device through a few pinned buffers: all threads copy into or
 /// out of one while the device copies another. One thread at a time; beside it the device may compute.
 class Transfer {

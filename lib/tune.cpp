@@ -7,9 +7,12 @@
 #include <utility>
 
 #include "lib/core/error.hpp"
+#include "lib/core/memory.hpp"
 #include "lib/device.hpp"
-#include "lib/plan.hpp"
+#include "lib/device_choice.hpp"
+#include "lib/measure_overhead.hpp"
 #include "lib/record.hpp"
+#include "lib/stopwatch.hpp"
 
 namespace gpumat {
 namespace {
@@ -217,16 +220,17 @@ DeviceChoice device_for(const TuneOptions& options, const Registry& registry) {
     return choose_device(options.device, *options.operation, "auto", options.threads, registry);
 }
 
+std::string require_folder(const std::optional<std::string>& path) {
+    if (path) return *path;
+    throw Error(ErrorCode::usage,
+                "there is no folder for the cache: GPUMAT_CACHE is empty, or neither it nor "
+                "XDG_CACHE_HOME nor HOME names one");
+}
+
 TuningFile open_tuning(const Operation& operation, const Device& device) {
     TuningFile file;
     const std::string device_id = tuned_device_id(device);
-    const auto path = tuning_path(operation, device_id);
-    if (!path) {
-        throw Error(ErrorCode::usage,
-                    "there is no folder for the cache: GPUMAT_CACHE is empty, or neither it nor "
-                    "XDG_CACHE_HOME nor HOME names one");
-    }
-    file.path = *path;
+    file.path = require_folder(tuning_path(operation, device_id));
     file.tuning = {.operation = &operation,
                    .device_id = device_id,
                    .device_name = recorded_device(device).name,
@@ -241,6 +245,25 @@ TuningFile open_tuning(const Operation& operation, const Device& device) {
 
 TuningFile open_tuning(const TuneOptions& options, const Registry& registry) {
     return open_tuning(*options.operation, device_for(options, registry).device);
+}
+
+OverheadFile open_overhead(const TuneOptions& options, const Registry& registry) {
+    const DeviceChoice choice = device_for(options, registry);
+    OverheadFile file;
+    file.path = require_folder(overhead_path(tuned_device_id(choice.device)));
+    file.overhead = load_overhead(file.path, choice.device, file.why_not);
+    return file;
+}
+
+void tune_overhead(const TuneOptions& options, const Registry& registry) {
+    const Stopwatch watch;
+    const DeviceChoice choice = device_for(options, registry);
+    const double found_ms = watch.elapsed_ms();
+    const std::string path = require_folder(overhead_path(tuned_device_id(choice.device)));
+    DeviceOverhead overhead = measure_overhead(choice.device, options.threads,
+                                               options.memory_limit.value_or(available_memory_bytes()) / 4);
+    overhead.start_ms += found_ms;
+    save_overhead(path, choice.device, overhead);
 }
 
 int run_tune(const TuneOptions& options, const Catalog& catalog, const TuneListener& listener,

@@ -53,6 +53,18 @@ struct TuningFile {
 /// not exist.
 TuningFile open_tuning(const TuneOptions& options, const Registry& registry);
 
+/// The same of what the device takes beside computing.
+struct OverheadFile {
+    std::string path;
+    std::optional<DeviceOverhead> overhead;
+    std::string why_not;
+};
+OverheadFile open_overhead(const TuneOptions& options, const Registry& registry);
+
+/// Measures what the device takes beside computing, and puts it into its file. Comes before all else that
+/// uses the device, whose start is measured. Throws what open_tuning does, and Error{output, device, memory}.
+void tune_overhead(const TuneOptions& options, const Registry& registry);
+
 /// Measures the levels on every class with the bench's machinery and puts the fastest of each into the
 /// cache file, which is replaced after each element kind; entries of other kinds and classes stay. Levels
 /// run with their default parameters first; the fastest then with every choice of its tunable parameters.

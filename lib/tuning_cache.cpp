@@ -15,6 +15,7 @@
 #include "lib/atomic_output.hpp"
 #include "lib/core/descriptor.hpp"
 #include "lib/core/error.hpp"
+#include "lib/device.hpp"
 #include "lib/host.hpp"
 #include "lib/version.hpp"
 
@@ -25,6 +26,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kSchema = "gpumat.tune/1";
+constexpr const char* kOverheadSchema = "gpumat.overhead/1";
 constexpr std::uintmax_t kMostBytes = 1 << 20;  // a file of ours is a small part of that
 
 /// What a file says that is not so; caught where files are read.
@@ -71,21 +73,37 @@ TunedLevel entry_of(const Json& json) {
     return entry;
 }
 
-Tuning tuning_of(const Json& json, const Operation& operation, const Device& device) {
-    require(json.at("schema").get<std::string>() == kSchema, "it is no " + std::string(kSchema));
+/// What was measured holds for this version, device and software alone.
+void require_same(const Json& json, const std::string& schema, const Device& device) {
+    require(json.at("schema").get<std::string>() == schema, "it is no " + schema);
     require(json.at("version").get<std::string>() == version(), "another version of gpumat wrote it");
+    require(json.at("device").at("id").get<std::string>() == tuned_device_id(device),
+            "it is for another device");
+    const auto software = json.at("software").get<std::string>();
+    require(software == tuned_software(device),
+            "it was measured with '" + software + "', and this is '" + tuned_software(device) + "'");
+}
+
+Tuning tuning_of(const Json& json, const Operation& operation, const Device& device) {
+    require_same(json, kSchema, device);
     require(json.at("op").get<std::string>() == name_of(operation), "it is for another operation");
-    Tuning tuning;
-    tuning.operation = &operation;
-    tuning.device_id = json.at("device").at("id").get<std::string>();
-    tuning.device_name = json.at("device").at("name").get<std::string>();
-    require(tuning.device_id == tuned_device_id(device), "it is for another device");
-    tuning.software = json.at("software").get<std::string>();
-    const std::string software = tuned_software(device);
-    require(tuning.software == software,
-            "it was measured with '" + tuning.software + "', and this is '" + software + "'");
+    Tuning tuning = {.operation = &operation,
+                     .device_id = tuned_device_id(device),
+                     .device_name = json.at("device").at("name").get<std::string>(),
+                     .software = tuned_software(device),
+                     .entries = {}};
     for (const Json& entry : json.at("entries")) tuning.put(entry_of(entry));
     return tuning;
+}
+
+DeviceOverhead overhead_of(const Json& json, const Device& device) {
+    require_same(json, kOverheadSchema, device);
+    const auto number = [&](const char* name) {
+        const double value = json.at(name).get<double>();
+        require(value >= 0, std::string(name) + " is no time");
+        return value;
+    };
+    return {number("start_ms"), number("input_ms_per_gb"), number("result_ms_per_gb")};
 }
 
 std::string read_text(const std::string& path) {
@@ -115,6 +133,45 @@ std::optional<fs::path> cache_folder() {
     const char* home = std::getenv("HOME");
     if (home != nullptr && fs::path(home).is_absolute()) return fs::path(home) / ".cache" / "gpumat";
     return std::nullopt;
+}
+
+std::optional<std::string> in_cache(const std::string& name) {
+    const std::optional<fs::path> folder = cache_folder();
+    return folder ? std::optional<std::string>(*folder / name) : std::nullopt;
+}
+
+/// What `parse` makes of a file; nothing where there is none, or none that can be used.
+template <class Parse>
+auto load_file(const std::string& path, std::string& why_not, const Parse& parse)
+    -> std::optional<decltype(parse(Json()))> {
+    why_not.clear();
+    std::error_code error;
+    if (!fs::exists(path, error) && !error) return std::nullopt;
+    try {
+        return parse(Json::parse(read_text(path)));
+    } catch (const Foreign& foreign) {
+        why_not = foreign.what();
+    } catch (const Json::exception&) {
+        why_not = "it is damaged";
+    } catch (const fs::filesystem_error&) {
+        why_not = "it cannot be read";
+    }
+    return std::nullopt;
+}
+
+void save_file(const std::string& path, const Json& json) {
+    const fs::path folder = fs::path(path).parent_path();
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error) {
+        throw Error(ErrorCode::output,
+                    "cannot make the folder " + folder.string() + " of the cache: " + error.message());
+    }
+    AtomicOutput output(path, OutputMode::replace);
+    const std::string text = json.dump(1) + '\n';
+    if (const int error_number = write_all(output.descriptor(), text); error_number != 0)
+        throw Error(ErrorCode::output, "cannot write " + path + ": " + std::strerror(error_number));
+    output.commit();
 }
 
 }  // namespace
@@ -157,41 +214,35 @@ std::string tuned_software(const Device& device) {
 }
 
 std::optional<std::string> tuning_path(const Operation& operation, const std::string& device_id) {
-    const std::optional<fs::path> folder = cache_folder();
-    if (!folder) return std::nullopt;
-    return *folder / ("tuning-" + std::string(name_of(operation)) + "-" + device_id + ".json");
+    return in_cache("tuning-" + std::string(name_of(operation)) + "-" + device_id + ".json");
+}
+
+std::optional<std::string> overhead_path(const std::string& device_id) {
+    return in_cache("overhead-" + device_id + ".json");
 }
 
 std::optional<Tuning> load_tuning(const std::string& path, const Operation& operation, const Device& device,
                                   std::string& why_not) {
-    why_not.clear();
-    std::error_code error;
-    if (!fs::exists(path, error) && !error) return std::nullopt;
-    try {
-        return tuning_of(Json::parse(read_text(path)), operation, device);
-    } catch (const Foreign& foreign) {
-        why_not = foreign.what();
-    } catch (const Json::exception&) {
-        why_not = "it is damaged";
-    } catch (const fs::filesystem_error&) {
-        why_not = "it cannot be read";
-    }
-    return std::nullopt;
+    return load_file(path, why_not, [&](const Json& json) { return tuning_of(json, operation, device); });
+}
+
+std::optional<DeviceOverhead> load_overhead(const std::string& path, const Device& device,
+                                            std::string& why_not) {
+    return load_file(path, why_not, [&](const Json& json) { return overhead_of(json, device); });
 }
 
 void save_tuning(const std::string& path, const Tuning& tuning) {
-    const fs::path folder = fs::path(path).parent_path();
-    std::error_code error;
-    fs::create_directories(folder, error);
-    if (error) {
-        throw Error(ErrorCode::output,
-                    "cannot make the folder " + folder.string() + " of the cache: " + error.message());
-    }
-    AtomicOutput output(path, OutputMode::replace);
-    const std::string text = to_json(tuning).dump(1) + '\n';
-    if (const int error_number = write_all(output.descriptor(), text); error_number != 0)
-        throw Error(ErrorCode::output, "cannot write " + path + ": " + std::strerror(error_number));
-    output.commit();
+    save_file(path, to_json(tuning));
+}
+
+void save_overhead(const std::string& path, const Device& device, const DeviceOverhead& overhead) {
+    save_file(path, {{"schema", kOverheadSchema},
+                     {"version", version()},
+                     {"device", {{"id", tuned_device_id(device)}, {"name", recorded_device(device).name}}},
+                     {"software", tuned_software(device)},
+                     {"start_ms", overhead.start_ms},
+                     {"input_ms_per_gb", overhead.input_ms_per_gb},
+                     {"result_ms_per_gb", overhead.result_ms_per_gb}});
 }
 
 Json to_json(const Tuning& tuning) {

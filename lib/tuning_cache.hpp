@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "kernels/operation.hpp"
+#include "lib/device_cost.hpp"
 
-// What `gpumat tune` measured, in a file for each operation and device. `auto` trusts the file with nothing
-// but speed: whatever it says, the level must exist and be able to serve the problem, and the parameters
-// must be tunable, so that a wrong file can make a run slow and never wrong.
+// What `gpumat tune` measured, in a file for each operation and device, and one for each device. `auto`
+// trusts the file with nothing but speed: whatever it says, the level must exist and be able to serve the
+// problem, and the parameters must be tunable, so that a wrong file can make a run slow and never wrong.
 
 namespace gpumat {
 
@@ -51,13 +52,21 @@ std::string tuned_software(const Device& device);
 /// ~/.cache/gpumat. Absent where GPUMAT_CACHE is set and empty, or no folder is known.
 std::optional<std::string> tuning_path(const Operation& operation, const std::string& device_id);
 
+/// The file of what a device takes beside computing, in the same folder.
+std::optional<std::string> overhead_path(const std::string& device_id);
+
 /// Reads the file. Absent where there is none, and where it is damaged, of another version of gpumat, or for
 /// another operation, device or software: `why_not` then says so. Never throws for what a file holds.
 std::optional<Tuning> load_tuning(const std::string& path, const Operation& operation, const Device& device,
                                   std::string& why_not);
 
+/// The same of a device's overhead.
+std::optional<DeviceOverhead> load_overhead(const std::string& path, const Device& device,
+                                            std::string& why_not);
+
 /// Replaces the file as a whole and makes its folder. Throws Error{output}.
 void save_tuning(const std::string& path, const Tuning& tuning);
+void save_overhead(const std::string& path, const Device& device, const DeviceOverhead& overhead);
 
 /// The object `gpumat.tune/1` that the file holds.
 nlohmann::ordered_json to_json(const Tuning& tuning);

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
-#include <vector>
+
+#include "lib/core/helpers.hpp"
 
 namespace gpumat {
 
@@ -39,11 +41,12 @@ void parallel_for(std::int64_t count, std::int64_t grain, int threads,
             next = pieces;
         }
     };
-    {
-        std::vector<std::jthread> others;
-        others.reserve(static_cast<std::size_t>(workers - 1));
-        for (int i = 1; i < workers; ++i) others.emplace_back(work);
+    if (workers == 1) {
         work();
+    } else if (const auto helpers = kept_helpers()) {
+        helpers->run(work, workers - 1);
+    } else {
+        Helpers().run(work, workers - 1);
     }
     if (failure) std::rethrow_exception(failure);
 }

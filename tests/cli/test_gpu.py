@@ -61,10 +61,15 @@ class Multiply(Case):
 
 @unittest.skipIf(WHY, f"no GPU: {WHY}")
 class Auto(Case):
-    def test_auto_takes_the_gpu(self):
+    def test_auto_takes_the_device_that_is_done_sooner(self):
         write_h5(self.path("in.h5"), random_values("f32", (50, 60)))
-        record = self.record("transpose", "in.h5", gpu=True)
+        self.assertEqual(self.record("transpose", "in.h5", gpu=True)["device"]["kind"], "cpu")
+        # Half a second and more on one thread of any processor.
+        write_h5(self.path("large.h5"), random_values("f32", (900, 900)))
+        record = self.record("multiply", "large.h5", "large.h5", "-l", "naive", "--threads", "1",
+                             env={"GPUMAT_CACHE": ""}, gpu=True)
         self.assertEqual(record["device"]["kind"], "gpu")
+        self.assertRegex(record["level_reason"], r"on the gpu, expected [\d.e+]+ ms for [\d.e+]+ ms on the cpu")
         self.assertRegex(record["device"]["compute_capability"], r"^\d+\.\d$")
         stages = record["stages_ms"]
         self.assertTrue(all(stages[name] is not None for name in ("host_to_device", "device_to_host")))

@@ -63,6 +63,11 @@ class Parts(Case):
             self.assertLess(record["peak_host_bytes"], 192 * MIB)  # far from the 512 MiB of both
             self.assertEqual([stage["name"] for stage in record["stages"]], ["read", "kernel", "verify", "hash", "write"])
 
+    def test_the_limit_is_kept_by_multiplies(self):
+        write_h5(self.path("in.h5"), random_values("f32", (4096, 1024)))  # 16 MiB, of which the product has 64
+        record = self.parts("multiply", "in.h5", "in.h5", "--transpose-b", "-o", "out.h5", "--memory-limit", "24MiB")
+        self.assertLess(record["peak_host_bytes"], 24 * MIB + 64 * MIB)
+
     def test_too_small_a_limit_names_the_least(self):
         write_h5(self.path("in.h5"), random_values("f64", (2000, 2000)))
         result = self.run_tool("transpose", "in.h5", "-o", "out.h5", "--memory-limit", "10KiB", code=6)

@@ -23,10 +23,10 @@ class Tune(Case):
         self.assertEqual(listed["schema"], "gpumat.tunings/1")
         return [entry for item in listed["tunings"] for entry in item["tuning"]["entries"]]
 
-    def transpose(self, shape, name="f32", **options):
+    def transpose(self, shape, name="f32", d="cpu", **options):
         matrix = random_values(name, shape)
         write_h5(self.path("in.h5"), matrix, name)
-        record = self.record("transpose", "in.h5", "-o", "out.h5", "--force", "-d", "cpu",
+        record = self.record("transpose", "in.h5", "-o", "out.h5", "--force", "-d", d,
                              **{"env": self.env, **options})
         self.assertTrue(same_bits(read_h5(self.path("out.h5"))[1], matrix.T.copy()))
         return record
@@ -60,6 +60,23 @@ class Tune(Case):
         self.tune("--clear")
         self.assertEqual((self.tuned("--show"), snapshot(self.path("cache"))), ([], {}))
 
+    def test_what_the_device_takes_beside_computing(self):
+        self.assertIsNone(self.tune("--show", "--json").json()["overhead"])
+        measured = self.tune("transpose", "-t", "u8", "-s", "100", "--json").json()["overhead"]
+        self.assertLess(measured["start_ms"], 1000)
+        self.assertEqual(measured["input_ms_per_gb"], 0)  # a CPU reads where it computes
+        self.assertGreater(measured["result_ms_per_gb"], 0)
+        self.assertEqual(self.tune("--show", "--json").json()["overhead"], measured)
+        self.assertIn("beside computing", self.tune("--show").out)
+        # It decides only where a run is not over before a GPU would have started.
+        self.assertRegex(self.transpose((200, 260), d="auto")["level_reason"], "before a gpu would have started")
+        with open(measured["path"], "w", encoding="ascii") as file:
+            file.write("{}")
+        self.assertIn("damaged", self.tune("--show").err)
+        self.transpose((200, 260))
+        self.tune("--clear")
+        self.assertIsNone(self.tune("--show", "--json").json()["overhead"])
+
     def test_where_the_cache_lies(self):
         words = ["transpose", "-t", "u8", "-s", "100"]
         unset = {name: value for name, value in os.environ.items() if name != "GPUMAT_CACHE"}
@@ -67,8 +84,9 @@ class Tune(Case):
             env = {**unset, "XDG_CACHE_HOME": "relative", name: self.path(name)}
             with_env = ["env", "-u", "GPUMAT_CACHE"]
             self.tune(*words, env=env, before=with_env)
-            (file,) = os.listdir(self.path(f"{name}/{folder}"))
-            self.assertRegex(file, r"^tuning-transpose-cpu-[0-9a-f]{8}-\d+-threads\.json$")
+            device, operation = sorted(os.listdir(self.path(f"{name}/{folder}")))
+            self.assertRegex(device, r"^overhead-cpu-[0-9a-f]{8}-\d+-threads\.json$")
+            self.assertRegex(operation, r"^tuning-transpose-cpu-[0-9a-f]{8}-\d+-threads\.json$")
 
     def test_refusals(self):
         self.assert_says(self.tune(env={"GPUMAT_CACHE": ""}, code=2), "GPUMAT_CACHE")
@@ -81,7 +99,7 @@ class Tune(Case):
 
     def test_a_damaged_cache_is_ignored_and_replaced(self):
         self.tune("transpose", "-t", "f32", "-s", "300")
-        (file,) = os.listdir(self.path("cache"))
+        _, file = sorted(os.listdir(self.path("cache")))
         path = self.path(f"cache/{file}")
         for content in (b"", b"\xff\x00", b"[" * 10000, b'{"schema": "gpumat.tune/1"}'):
             with open(path, "wb") as stream:
@@ -96,7 +114,7 @@ class Tune(Case):
 
     def test_a_level_that_cannot_serve_is_passed_over(self):
         self.tune("transpose", "-t", "f32", "-s", "300")
-        (file,) = os.listdir(self.path("cache"))
+        _, file = sorted(os.listdir(self.path("cache")))
         with open(self.path(f"cache/{file}"), encoding="utf-8") as stream:
             stored = json.load(stream)
         for level in ("tma", "none", "1"):

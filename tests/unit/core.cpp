@@ -1,9 +1,17 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <limits>
+#include <thread>
 
 #include "lib/core/convert.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/helpers.hpp"
 #include "lib/core/parallel.hpp"
 #include "tests/catch.hpp"
 
@@ -75,13 +83,72 @@ TEST_CASE("sizes are checked in wide arithmetic") {
     CHECK_THROWS_AS(dense_bytes({-1, 2}, Type::i8, "x"), Error);
 }
 
-TEST_CASE("parallel_for covers every index once and passes failures on") {
+namespace {
+
+void require_every_index_once() {
     std::vector<int> seen(1001, 0);
     parallel_for(1001, 7, 4, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) ++seen[static_cast<std::size_t>(i)];
     });
     CHECK(seen == std::vector<int>(1001, 1));
+}
+
+/// The threads of this process.
+std::size_t threads_now() {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+}  // namespace
+
+TEST_CASE("parallel_for covers every index once and passes failures on") {
+    require_every_index_once();
     CHECK_THROWS_AS(
         parallel_for(10, 1, 3, [](std::int64_t, std::int64_t) { throw Error(ErrorCode::input, "x"); }),
         Error);
+}
+
+TEST_CASE("threads that are kept serve one call after the other, and end with the last who keeps them") {
+    const std::size_t before = threads_now();
+    {
+        const KeptThreads kept;
+        const KeptThreads once_more;
+        for (int i = 0; i < 1000; ++i) require_every_index_once();
+        CHECK_THROWS_AS(
+            parallel_for(10, 1, 3, [](std::int64_t, std::int64_t) { throw Error(ErrorCode::input, "x"); }),
+            Error);
+        require_every_index_once();
+        CHECK(threads_now() == before + 3);
+    }
+    CHECK(threads_now() == before);
+}
+
+TEST_CASE("threads that are kept serve several calls at once, and calls within calls") {
+    const KeptThreads kept;
+    std::atomic<std::int64_t> sum{0};
+    const auto add = [&](std::int64_t begin, std::int64_t end) {
+        parallel_for(end - begin, 1, 3, [&, begin](std::int64_t from, std::int64_t to) {
+            for (std::int64_t i = begin + from; i < begin + to; ++i) sum += i;
+        });
+    };
+    {
+        std::vector<std::jthread> callers;
+        for (int i = 0; i < 4; ++i) callers.emplace_back([&] { parallel_for(1000, 9, 4, add); });
+    }
+    CHECK(sum == 4 * 1000 * 999 / 2);
+}
+
+TEST_CASE("a forked child has no kept threads to wait for") {
+    const KeptThreads kept;
+    require_every_index_once();
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(20);  // where it waits for ever
+        std::atomic<int> count{0};
+        parallel_for(100, 1, 4, [&](std::int64_t, std::int64_t) { ++count; });
+        _exit(count == 100 ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
 }
