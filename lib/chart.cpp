@@ -34,10 +34,12 @@ std::string script_begin(const std::string& title, const Canvas& canvas, std::si
            "set grid back linecolor rgb '#A0A0A0' linewidth 0.5\nset border 3\nset tics nomirror\n";
 }
 
-/// The names of places on an axis.
+/// The names of places on an axis: of as many as there is room for.
 std::string tics(const std::vector<std::string>& names) {
+    constexpr std::size_t kMost = 40;
+    const std::size_t step = (names.size() + kMost - 1) / kMost;
     std::string list;
-    for (std::size_t i = 0; i < names.size(); ++i)
+    for (std::size_t i = 0; i < names.size(); i += step)
         list += (i > 0 ? ", " : "") + gnuplot_label(short_name(names[i])) + fmt::format(" {}", i);
     return "(" + list + ")";
 }
@@ -47,7 +49,8 @@ template <class Row>
 std::string row_tics(const std::vector<Row>& rows) {
     std::vector<std::string> names;
     for (auto row = rows.rbegin(); row != rows.rend(); ++row) names.push_back(row->name);
-    return "set ytics " + tics(names) + fmt::format("\nset yrange [-0.7:{}]\n", rows.size() - 0.3);
+    return "set grid noytics\nset ytics scale 0 " + tics(names) +
+           fmt::format("\nset yrange [-0.7:{}]\n", rows.size() - 0.3);
 }
 
 int number_of(const std::string& colour) {
@@ -117,21 +120,23 @@ std::string_view plot_colour(std::size_t series) {
 
 std::string script_of(const Chart& chart, const Canvas& canvas) {
     constexpr std::size_t kHeight = 600;
-    constexpr std::size_t kHeightInPage = 440;
-    constexpr std::size_t kKeyLine = 19;
-    const std::size_t in_page = std::max(kHeightInPage, 40 + kKeyLine * chart.series.size());
+    constexpr std::size_t kHeightInPage = 420;
+    constexpr std::size_t kKeyLine = 20;  // of two or three names
+    const std::size_t in_page = kHeightInPage + kKeyLine * ((chart.series.size() + 1) / 2);
     std::string script = script_begin(chart.title, canvas, canvas.titled ? kHeight : in_page);
     std::string plots;
     for (std::size_t i = 0; i < chart.series.size(); ++i) {
         script += data_of(chart.series[i], i);
         plots += (i > 0 ? ", \\\n     " : "") + plotted(chart.series[i], i);
     }
-    script +=
-        "set xlabel " + gnuplot_text(chart.x_label) + "\nset ylabel " + gnuplot_text(chart.y_label) + "\n";
+    script += "set xlabel " + gnuplot_text(chart.x_label) + " offset 0,0.4\nset ylabel " +
+              gnuplot_text(chart.y_label) + "\n";
     if (chart.log_x) script += "set logscale x 2\n";
     script += chart.log_y ? "set logscale y 10\n" : "set yrange [0:*]\n";
     if (!chart.places.empty()) script += "set xtics rotate by -30 " + tics(chart.places) + "\n";
-    return script + "set key outside right top\nplot " + plots + "\n";
+    script += canvas.titled ? "set key outside right top\n"
+                            : "set key bmargin center horizontal Left reverse maxcols 3 samplen 2 height 1\n";
+    return script + "plot " + plots + "\n";
 }
 
 std::string script_of(const Bars& bars, const Canvas& canvas) {
@@ -168,12 +173,12 @@ std::string script_of(const Bars& bars, const Canvas& canvas) {
     return script + "\n";
 }
 
-std::string script_of(const Timeline& timeline, const Canvas& canvas) {
+std::string script_of(const StageChart& timeline, const Canvas& canvas) {
     std::string spans;
     std::string busy;
     std::string texts;
     for (std::size_t i = 0; i < timeline.rows.size(); ++i) {
-        const TimelineRow& row = timeline.rows[i];
+        const StageRow& row = timeline.rows[i];
         if (row.spans.empty()) continue;
         const std::size_t place = timeline.rows.size() - 1 - i;
         const int colour = number_of(row.colour);

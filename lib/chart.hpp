@@ -55,7 +55,7 @@ struct Bars {
 };
 
 /// A row of a timeline: from its beginnings to its ends, and how much of that it was at work.
-struct TimelineRow {
+struct StageRow {
     std::string name;
     std::vector<Range> spans;
     double busy = 0;  ///< drawn from the beginning of the first span on
@@ -63,10 +63,10 @@ struct TimelineRow {
     std::string text;
 };
 
-struct Timeline {
+struct StageChart {
     std::string title;
     std::string x_label;
-    std::vector<TimelineRow> rows;
+    std::vector<StageRow> rows;
 };
 
 /// Where a drawing goes.
@@ -88,7 +88,7 @@ std::string_view plot_colour(std::size_t series);
 // The gnuplot scripts.
 std::string script_of(const Chart& chart, const Canvas& canvas);
 std::string script_of(const Bars& bars, const Canvas& canvas);
-std::string script_of(const Timeline& timeline, const Canvas& canvas);
+std::string script_of(const StageChart& timeline, const Canvas& canvas);
 
 /// Draws it with gnuplot into the file `output`, an SVG or PNG by the ending of `path`. Throws Error{output}
 /// with gnuplot's message.

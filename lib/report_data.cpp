@@ -28,7 +28,14 @@ constexpr std::array kFacts = {"/version",
                                "/device/clock_mhz",
                                "/device/memory_clock_mhz",
                                "/device/cache_bytes",
-                               "/cache"};
+                               "/cache",
+                               "/build/commit",
+                               "/build/type",
+                               "/build/compiler",
+                               "/build/cuda",
+                               "/build/hdf5",
+                               "/processor/name",
+                               "/processor/affinity"};
 
 std::string text_at(const LoggedJson& object, const char* name) {
     const auto found = object.find(name);
@@ -216,6 +223,7 @@ class Collector {
             run.verified = text_at(verification, "verdict") + " (" + text_at(verification, "mode") + ")";
         run.kernel_ms = positive_at(object_at(json, "kernel_ms"), "median");
         run.total_ms = positive_at(object_at(json, "stages_ms"), "total");
+        run.recorded_rest_ms = number_at(object_at(json, "stages_ms"), "rest");
         for (const LoggedJson& stage : json.value("stages", LoggedJson::array())) {
             run.stages.push_back(
                 {text_at(stage, "name"),
@@ -224,7 +232,8 @@ class Collector {
         }
         run.exit_code = static_cast<int>(integer_at(json, "exit_code"));
         if (run.exit_code != 0)
-            data_.failures.push_back({run.source, run.command_line, run.error, run.exit_code});
+            data_.failures.push_back(
+                {run.source, run.command_line, run.error, run.exit_code, text_at(json, "working_folder")});
         if (run.exit_code == 0 && !json.value("dry_run", false)) measure_run(record, run, size);
         data_.runs.push_back(std::move(run));
     }
@@ -341,7 +350,7 @@ std::vector<Range> LoggedRun::rest() const {
 }
 
 std::optional<double> LoggedRun::rest_ms() const {
-    if (!total_ms || stages.empty()) return std::nullopt;
+    if (recorded_rest_ms || !total_ms || stages.empty()) return recorded_rest_ms;
     double sum = 0;
     for (const Range& gap : rest()) sum += gap.high - gap.low;
     return sum;

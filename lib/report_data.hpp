@@ -18,6 +18,7 @@ struct Failure {
     std::string command_line;
     std::string what;
     std::optional<int> exit_code;  ///< of a run
+    std::string folder{};          ///< where it ran; empty where that is not recorded
 };
 
 /// A median and its 95 % interval, of a kernel or of whole runs.
@@ -63,13 +64,13 @@ struct RunStage {
 /// A record of a run.
 struct LoggedRun {
     std::string source, time, op, level, type, size, verified, error, command_line;
-    std::optional<double> kernel_ms, total_ms;
+    std::optional<double> kernel_ms, total_ms, recorded_rest_ms;
     std::vector<RunStage> stages;
     int exit_code = 0;
 
     /// The times of the run in which no stage was.
     [[nodiscard]] std::vector<Range> rest() const;
-    /// Their sum; absent where the record has no stages.
+    /// What the record calls the rest, else their sum; absent where the record has no stages.
     [[nodiscard]] std::optional<double> rest_ms() const;
 };
 

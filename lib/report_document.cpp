@@ -20,20 +20,25 @@ constexpr std::size_t kMostLadders = 40;
 constexpr std::size_t kMostTimelines = 6;
 constexpr std::size_t kSweepSizes = 4;  ///< as many problems are a curve, fewer are ladders
 
-// Of the same lightness about, so that they can be seen on white and on black.
-constexpr std::array kLevelColours = {"#2B7EC9", "#D77343", "#17843F", "#A758A1", "#B38D00",
-                                      "#007F85", "#7B69C6", "#DA6B6E", "#657900", "#2286A7",
-                                      "#718CE8", "#09816B", "#9460B7", "#C8800D"};
+// Neither light nor dark, so that they can be seen on white and on black.
+constexpr std::array kLevelColours = {"#0D7DD4", "#C4530F", "#009342", "#AD51A7", "#95760D", "#138B90",
+                                      "#7B65D1", "#C74A51", "#718509", "#4B74D8", "#158E77", "#975AC0",
+                                      "#6A96FE", "#E17F08", "#00B785", "#DE6EB2", "#A99F07", "#0FADC9",
+                                      "#355BBD", "#915006", "#007654", "#9E3378", "#6D6603", "#0E6F81"};
 constexpr const char* kGrey = "#8A9099";  // of copies, vendor's libraries and what is no level
 
 /// One colour a level, whatever it is shown in.
 class LevelColours {
   public:
     explicit LevelColours(const LogData& data) {
+        std::set<std::string> baselines;
         for (const Measured& one : data.measured) {
+            if (one.baseline) baselines.insert(one.level);
             if (!one.baseline && one.what == "kernel") learn(one.level);
         }
-        for (const RooflinePoint& point : data.probed) learn(point.level);
+        for (const RooflinePoint& point : data.probed) {
+            if (!baselines.contains(point.level)) learn(point.level);
+        }
     }
 
     [[nodiscard]] std::string of(const std::string& level) const {
@@ -94,8 +99,9 @@ ReportSection failures_section(const Report& report) {
     const auto& failures = report.now.failures;
     for (const Failure& failure : std::span(failures).first(std::min(failures.size(), kMostFailures))) {
         const std::string code = failure.exit_code ? fmt::format(", exit {}", *failure.exit_code) : "";
+        const std::string folder = failure.folder.empty() ? "" : ", in " + failure.folder;
         section.blocks.emplace_back(
-            ReportText{failure.source + code + ": " + or_dash(failure.what), Mark::bad});
+            ReportText{failure.source + code + folder + ": " + or_dash(failure.what), Mark::bad});
         if (!failure.command_line.empty()) section.blocks.emplace_back(ReportCommand{failure.command_line});
     }
     if (failures.size() > kMostFailures)
@@ -124,7 +130,8 @@ Mark mark_of(Change change) {
 }
 
 ReportTable only_table(const Comparison& comparison) {
-    ReportTable table = {"Measured on one side only", {"where", "what", "operation", "level", "problem"}, {}};
+    ReportTable table = {
+        "Measured on one side only", {"where", "what", "operation", "level", "problem"}, {}, true};
     const auto add = [&](const char* where, const std::vector<const Measured*>& only) {
         for (const Measured* one : only)
             table.rows.push_back({{{where}, {one->what}, {one->op}, {one->label}, {problem_of(*one)}}});
@@ -149,7 +156,9 @@ ReportSection comparison_section(const Report& report, const LevelColours& colou
                                "side the interval is wider than 1 %, or there are too few samples for one.",
                                comparison.threshold * 100)});
     ReportTable table = {
-        "", {"", "what", "operation", "level", "problem", "before, ms", "now, ms", "now / before"}, {}};
+        "",
+        {"verdict", "what", "operation", "level", "problem", "before, ms", "now, ms", "now / before"},
+        {}};
     for (const ComparedRow& row : comparison.rows) {
         table.rows.push_back({{{std::string(name_of(row.change))},
                                {row.now->what},
@@ -196,9 +205,14 @@ ReportSection environment_section(const Report& report) {
 
 using MeasuredGroup = std::vector<const Measured*>;
 
+bool is_square(const Extents& size) {
+    return size.m == size.n && (size.k == 0 || size.k == size.n);
+}
+
+/// Sizes of squares have an order; other shapes are places of their own.
 bool same_place(const Measured& x, const Measured& y) {
-    return x.op == y.op && x.type == y.type && x.device == y.device && x.threads == y.threads &&
-           x.cache == y.cache;
+    return is_square(x.size) == is_square(y.size) && x.op == y.op && x.type == y.type &&
+           x.device == y.device && x.threads == y.threads && x.cache == y.cache;
 }
 
 /// Kernels that were timed, grouped by `same`, in their order.
@@ -236,10 +250,6 @@ ReportFigure ladder_figure(const MeasuredGroup& group, const LevelColours& colou
                              .text = doubted(four_digits(*one->rate()), one->settled())});
     }
     return {first.op + " " + problem_of(first) + place_of(first), std::move(bars)};
-}
-
-bool is_square(const Extents& size) {
-    return size.m == size.n && (size.k == 0 || size.k == size.n);
 }
 
 Chart sweep_chart(const MeasuredGroup& group, const std::vector<Extents>& sizes,
@@ -333,17 +343,21 @@ std::vector<Ceiling> ceilings_of_device(const LogData& data, const std::string& 
     return ceilings;
 }
 
-/// Slopes of memories up to the highest arithmetic, and levels of arithmetic from the steepest slope on.
-void add_roof(const std::vector<Ceiling>& ceilings, double from, double to, Chart& chart) {
+/// Slopes of memories up to the highest arithmetic, or the fastest level where that is not known, and levels
+/// of arithmetic from the steepest slope on.
+void add_roof(const std::vector<Ceiling>& ceilings, double from, double to, double fastest, Chart& chart) {
     double steepest = 0;
     double highest = 0;
-    for (const Ceiling& one : ceilings)
-        (one.bytes ? steepest : highest) = std::max(one.bytes ? steepest : highest, one.rate);
+    for (const Ceiling& one : ceilings) {
+        double& most = one.bytes ? steepest : highest;
+        most = std::max(most, one.rate);
+    }
+    if (highest == 0) highest = fastest;
     int dash = 0;
     for (const Ceiling& one : ceilings) {
         Series line = {.name = one.name, .points = {}, .colour = kGrey, .dash = ++dash};
         const double first = one.bytes || steepest == 0 ? from : std::max(from, one.rate / steepest);
-        const double last = one.bytes && highest > 0 ? std::min(to, highest / one.rate) : to;
+        const double last = one.bytes ? std::min(to, highest / one.rate) : to;
         if (first >= last) continue;
         for (const double x : {first, last}) line.points.emplace_back(x, one.bytes ? x * one.rate : one.rate);
         chart.series.push_back(std::move(line));
@@ -360,11 +374,13 @@ Chart roofline_chart(const std::vector<RooflinePoint>& points, const std::vector
                    .series = {}};
     double from = 1e300;
     double to = 0;
+    double fastest = 0;
     for (const RooflinePoint& point : points) {
+        fastest = std::max(fastest, point.work / point.ms / 1e6 * 2);
         from = std::min(from, point.work / point.bytes / 2);
         to = std::max(to, point.work / point.bytes * 2);
     }
-    add_roof(ceilings, from, to, chart);
+    add_roof(ceilings, from, to, fastest, chart);
     std::vector<std::string> ops;
     for (const RooflinePoint& point : points) {
         if (std::ranges::find(ops, point.op) == ops.end()) ops.push_back(point.op);
@@ -396,9 +412,10 @@ void add_roofline_section(const LogData& data, const LevelColours& colours, Repo
         std::vector<RooflinePoint> here;
         std::ranges::copy_if(points, std::back_inserter(here),
                              [&](const RooflinePoint& point) { return point.device == device; });
+        const std::vector<Ceiling> ceilings = ceilings_of_device(data, device);
+        if (here.size() < 2 && ceilings.empty()) continue;  // a point alone says nothing
         section.blocks.emplace_back(
-            ReportFigure{"every level on " + or_dash(device),
-                         roofline_chart(here, ceilings_of_device(data, device), colours)});
+            ReportFigure{"every level on " + or_dash(device), roofline_chart(here, ceilings, colours)});
     }
     if (!section.blocks.empty()) document.sections.push_back(std::move(section));
 }
@@ -450,7 +467,7 @@ void add_measurements(const LogData& data, const LevelColours& colours, ReportDo
 // ---- Runs -------------------------------------------------------------------------------------------------
 
 ReportFigure timeline_figure(const LoggedRun& run) {
-    Timeline timeline = {.title = "", .x_label = "ms", .rows = {}};
+    StageChart timeline = {.title = "", .x_label = "ms", .rows = {}};
     for (const RunStage& stage : run.stages) {
         timeline.rows.push_back({.name = stage.name,
                                  .spans = {stage.span},
@@ -480,7 +497,7 @@ void add_timelines(const std::vector<LoggedRun>& runs, ReportSection& section) {
     section.blocks.emplace_back(ReportText{
         fmt::format("Timelines of {} of {}, those that failed and the longest first. Pale: from a stage's "
                     "beginning to its "
-                    "end. Dark, and the number: how long it worked in that time. Rest: when no stage was.",
+                    "end. Dark, and the number: how long it worked in that time. Rest: when none worked.",
                     shown, plural(staged.size(), "run"))});
     for (const LoggedRun* run : std::span(staged).first(shown))
         section.blocks.emplace_back(timeline_figure(*run));

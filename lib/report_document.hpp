@@ -29,11 +29,12 @@ struct ReportTable {
     std::string title;
     std::vector<std::string> columns;
     std::vector<ReportRow> rows;
+    bool folded = false;  ///< shown when it is asked for
 };
 
 struct ReportFigure {
     std::string caption;
-    std::variant<Bars, Chart, Timeline> drawing;
+    std::variant<Bars, Chart, StageChart> drawing;
 };
 
 struct ReportCommand {

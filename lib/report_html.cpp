@@ -11,7 +11,7 @@
 namespace gpumat {
 namespace {
 
-constexpr std::size_t kOpenTableRows = 60;  ///< longer tables are folded
+constexpr std::size_t kOpenTableRows = 200;  ///< longer tables are folded
 
 constexpr std::string_view kStyle = R"css(
 :root { color-scheme: light dark; --page: #ffffff; --ink: #1b1f24; --soft: #5a6472; --line: #d4d9df;
@@ -22,13 +22,12 @@ constexpr std::string_view kStyle = R"css(
 body { margin: 0 auto; padding: 1rem; max-width: 76rem; background: var(--page); color: var(--ink);
   font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .5rem; }
-nav a { color: inherit; margin-right: 1rem; }
+nav a { color: inherit; margin-right: 1rem; display: inline-block; }
 p { margin: .4rem 0; max-width: 60rem; } .bad { color: var(--bad); } .good { color: var(--good); }
 pre { margin: .2rem 0 1rem; padding: .5rem .7rem; background: var(--code); border-radius: 4px; white-space: pre-wrap;
   user-select: all; cursor: copy; }
 .wide { overflow-x: auto; margin: .5rem 0; }
 table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
-caption { text-align: left; font-weight: 600; }
 th, td { padding: .25rem .6rem; text-align: left; border-bottom: 1px solid var(--line); white-space: nowrap;
   max-width: 32rem; overflow-x: auto; }
 td.number { text-align: right; }
@@ -138,8 +137,8 @@ std::string inlined_svg(const std::string& svg, const std::string& title, std::s
         line = svg.substr(begin, end - begin);
         begin = end + 1;
         if (const std::size_t tip = line.find("<title>"); tip != std::string::npos) line = "\t<g>";
-        replace_all(line, "'black'", "'currentColor'");
-        replace_all(line, "\"black\"", "\"currentColor\"");
+        for (const char* const black : {"'black'", "\"black\"", "'rgb(  0,   0,   0)'"})
+            replace_all(line, black, "'currentColor'");
         if (line.empty()) continue;
         // Most of gnuplot's groups are empty.
         const std::size_t last = body.rfind('\n', body.size() - 2) + 1;
@@ -218,13 +217,12 @@ class HtmlWriter {
         std::string head;
         for (const std::string& column : table.columns)
             head += "<th scope=\"col\"><button>" + html_text(column) + "</button></th>";
-        const std::string whole =
-            "<div class=\"wide\"><table>" +
-            (table.title.empty() ? "" : "<caption>" + html_text(table.title) + "</caption>") + "<thead><tr>" +
-            head + "</tr></thead>\n<tbody>\n" + rows + "</tbody></table></div>\n";
-        if (table.rows.size() <= kOpenTableRows) return whole;
-        return "<details><summary>" + std::to_string(table.rows.size()) + " rows</summary>\n" + whole +
-               "</details>\n";
+        const std::string whole = "<div class=\"wide\"><table><thead><tr>" + head +
+                                  "</tr></thead>\n<tbody>\n" + rows + "</tbody></table></div>\n";
+        if (!table.folded && table.rows.size() <= kOpenTableRows) return whole;
+        const std::string title = table.title.empty() ? "" : html_text(table.title) + ": ";
+        return "<details><summary>" + title + std::to_string(table.rows.size()) + " rows</summary>\n" +
+               whole + "</details>\n";
     }
 
     std::string html(const ReportFigure& figure) {

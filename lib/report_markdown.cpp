@@ -86,9 +86,9 @@ std::string bars_as_text(const Bars& bars) {
     return text + bars.x_label;
 }
 
-std::string timeline_as_text(const Timeline& timeline) {
+std::string timeline_as_text(const StageChart& timeline) {
     std::string text;
-    for (const TimelineRow& row : timeline.rows) {
+    for (const StageRow& row : timeline.rows) {
         text += printable(row.name) + ": " + row.text + " ms";
         for (const Range& span : row.spans)
             text += fmt::format(", {} to {}", four_digits(span.low), four_digits(span.high));
@@ -100,7 +100,7 @@ std::string timeline_as_text(const Timeline& timeline) {
 /// Of curves, the numbers are in the tables.
 std::string markdown(const ReportFigure& figure) {
     const auto* bars = std::get_if<Bars>(&figure.drawing);
-    const auto* timeline = std::get_if<Timeline>(&figure.drawing);
+    const auto* timeline = std::get_if<StageChart>(&figure.drawing);
     if (bars == nullptr && timeline == nullptr) return "";
     return "**" + markdown_text(figure.caption) + "**\n\n" +
            fenced(bars != nullptr ? bars_as_text(*bars) : timeline_as_text(*timeline));
