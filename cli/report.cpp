@@ -62,7 +62,7 @@ std::optional<AtomicOutput> open_page(const ReportOptions& options) {
 void write_page(const Report& report, const std::string& path, AtomicOutput& output) {
     const ReportDocument document = document_of(report);
     const std::string text = path.ends_with(".html") ? html_of(document, path) : markdown_of(document);
-    if (const int failed = write_all(output.descriptor(), text); failed != 0)
+    if (const int failed = gpumat::write_all(output.descriptor(), text); failed != 0)
         throw Error(ErrorCode::output, "cannot write " + path + ": " +
                                            std::error_code(failed, std::generic_category()).message());
     output.commit();

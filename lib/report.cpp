@@ -72,7 +72,7 @@ ReportJson values_json(const FactValues& values) {
     return list;
 }
 
-ReportJson comparison_json(const std::optional<Comparison>& comparison) {
+ReportJson comparison_json(const std::optional<LogComparison>& comparison) {
     if (!comparison) return {};
     ReportJson json = {{"threshold", comparison->threshold}};
     for (const Change change : {Change::slower, Change::faster, Change::same, Change::unknown})

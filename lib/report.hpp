@@ -21,8 +21,8 @@ struct LogText {
 struct Report {
     std::vector<std::string> names, names_before;
     LogData now, before;
-    std::vector<std::string> cut;          ///< where records are whose end is missing
-    std::optional<Comparison> comparison;  ///< of rows of `now` and `before`: a copy would point elsewhere
+    std::vector<std::string> cut;             ///< where records are whose end is missing
+    std::optional<LogComparison> comparison;  ///< of rows of `now` and `before`: a copy would point elsewhere
 
     Report() = default;
     Report(Report&&) = default;

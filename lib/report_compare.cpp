@@ -58,17 +58,17 @@ std::string_view name_of(Change change) {
     }
 }
 
-std::size_t Comparison::count(Change change) const {
+std::size_t LogComparison::count(Change change) const {
     return static_cast<std::size_t>(std::ranges::count(rows, change, &ComparedRow::change));
 }
 
-Comparison compare_logs(const LogData& now, const LogData& before, double threshold) {
+LogComparison compare_logs(const LogData& now, const LogData& before, double threshold) {
     const bool with_device = has_several_devices(now) || has_several_devices(before);
     std::map<ComparedKey, const Measured*> known;
     for (const Measured& one : before.measured) {
         if (one.median_ms) known[key_of(one, with_device)] = &one;
     }
-    Comparison comparison = {.threshold = threshold, .rows = {}};
+    LogComparison comparison = {.threshold = threshold, .rows = {}};
     for (const Measured& one : now.measured) {
         if (!one.median_ms) continue;
         const auto found = known.find(key_of(one, with_device));

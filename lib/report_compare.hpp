@@ -20,7 +20,7 @@ struct ComparedRow {
     Change change = Change::unknown;
 };
 
-struct Comparison {
+struct LogComparison {
     double threshold = 0;
     std::vector<ComparedRow> rows;          ///< the slower ones first
     std::vector<const Measured*> only_now;  ///< measurements that the other logs do not have
@@ -32,6 +32,6 @@ struct Comparison {
 /// Slower or faster is what has intervals that are apart and medians that are further apart than the
 /// threshold (0.05: 5 %). Unknown is what did not settle, on either side. Device and threads must be the same
 /// where there are several on one side. Throws Error{input} where the logs have nothing in common.
-Comparison compare_logs(const LogData& now, const LogData& before, double threshold);
+LogComparison compare_logs(const LogData& now, const LogData& before, double threshold);
 
 }  // namespace gpumat

@@ -164,7 +164,7 @@ class Collector {
             parameters[name] = value.get<std::string>();
         Measured one = {.what = "kernel", .op = text_at(row, "op"), .level = text_at(row, "level")};
         one.baseline = row.value("baseline", false);
-        one.label = label_of(one.level, one.level == "auto" ? Parameters{} : parameters) +
+        one.label = gpumat::label_of(one.level, one.level == "auto" ? Parameters{} : parameters) +
                     (row.value("in_place", false) ? " in place" : "") +
                     (one.baseline ? "" : settings_of(record.json));
         one.type = text_at(row, "type");

@@ -129,7 +129,7 @@ Mark mark_of(Change change) {
     return change == Change::unknown ? Mark::doubtful : Mark::none;
 }
 
-ReportTable only_table(const Comparison& comparison) {
+ReportTable only_table(const LogComparison& comparison) {
     ReportTable table = {
         "Measured on one side only", {"where", "what", "operation", "level", "problem"}, {}, true};
     const auto add = [&](const char* where, const std::vector<const Measured*>& only) {
@@ -142,7 +142,7 @@ ReportTable only_table(const Comparison& comparison) {
 }
 
 ReportSection comparison_section(const Report& report, const LevelColours& colours) {
-    const Comparison& comparison = *report.comparison;
+    const LogComparison& comparison = *report.comparison;
     ReportSection section = {"Comparison", {}};
     section.blocks.emplace_back(
         ReportText{fmt::format("{} SLOWER, {} FASTER, {} SAME, {} UNKNOWN, against {}.",
@@ -254,7 +254,7 @@ ReportFigure ladder_figure(const MeasuredGroup& group, const LevelColours& colou
 
 Chart sweep_chart(const MeasuredGroup& group, const std::vector<Extents>& sizes,
                   const LevelColours& colours) {
-    constexpr double kWide = 8;  // a range of sizes for which a logarithmic axis is better
+    constexpr double kWide = 16;  // a range of sizes for which a logarithmic axis is better
     const bool squares = std::ranges::all_of(sizes, is_square);
     const auto [least, most] = std::ranges::minmax(sizes, {}, &Extents::n);
     Chart chart = {.title = "",
