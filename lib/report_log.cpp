@@ -21,7 +21,9 @@ class Objects {
 
     /// Goes to the next object or other thing; false at the end.
     bool find() {
-        while (begin_ < text_.size() && std::string_view(" \t\r\n").find(text_[begin_]) != text_.npos) step();
+        while (begin_ < text_.size() &&
+               std::string_view(" \t\r\n").find(text_[begin_]) != std::string_view::npos)
+            step();
         return begin_ < text_.size();
     }
 

@@ -19,7 +19,7 @@ std::string markdown_text(std::string_view text) {
     constexpr std::string_view kSpecial = "\\`*[]<>|#~&!$";
     std::string escaped;
     for (const char c : printable(text)) {
-        if (kSpecial.find(c) != kSpecial.npos) escaped += '\\';
+        if (kSpecial.find(c) != std::string_view::npos) escaped += '\\';
         escaped += c;
     }
     return escaped;
@@ -28,7 +28,7 @@ std::string markdown_text(std::string_view text) {
 /// Lines as they are, between fences that are longer than any in them.
 std::string fenced(const std::string& text) {
     std::size_t longest = 2;
-    for (std::size_t begin = 0; (begin = text.find('`', begin)) != text.npos;) {
+    for (std::size_t begin = 0; (begin = text.find('`', begin)) != std::string::npos;) {
         const std::size_t end = std::min(text.find_first_not_of('`', begin), text.size());
         longest = std::max(longest, end - begin);
         begin = end;

@@ -311,7 +311,8 @@ class Html(ReportCase):
         self.assertIn("copy, read and written", page.texts)
         self.assertIn("transpose no.h5 --log runs.jsonl", "".join(page.texts))
         report = self.report("runs.jsonl", "bench.json", "probe.json")
-        rows = json.load(open(self.path("bench.json"), encoding="utf-8"))["rows"]
+        with open(self.path("bench.json"), encoding="utf-8") as file:
+            rows = json.load(file)["rows"]
         medians = {one["level"]: one["median_ms"] for one in report["measurements"] if one["cache"]}
         self.assertEqual(set(medians), {one["level"] for one in rows})
         for one in rows:
