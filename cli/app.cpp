@@ -20,13 +20,13 @@
 #include "cli/common_options.hpp"
 #include "cli/context.hpp"
 #include "cli/help.hpp"
-#include "cli/printable.hpp"
 #include "cli/progress.hpp"
 #include "cli/settings.hpp"
 #include "cli/text.hpp"
 #include "cli/version.hpp"
 #include "formats/registry.hpp"
 #include "lib/core/error.hpp"
+#include "lib/printable.hpp"
 #include "lib/signal_cleanup.hpp"
 #include "lib/suggestion.hpp"
 
@@ -70,12 +70,19 @@ struct Command {
     void (*add)(CLI::App& app, Context& context);
 };
 constexpr std::array kCommands = {
-    Command{"verify", true, add_verify},     Command{"compare", true, add_compare},
-    Command{"generate", true, add_generate}, Command{"convert", true, add_convert},
-    Command{"batch", false, add_batch},      Command{"bench", false, add_bench},
-    Command{"tune", false, add_tune},        Command{"probe", false, add_probe},
-    Command{"levels", false, add_levels},    Command{"info", true, add_info},
-    Command{"devices", false, add_devices},  Command{"completion", false, add_completion},
+    Command{"verify", true, add_verify},
+    Command{"compare", true, add_compare},
+    Command{"generate", true, add_generate},
+    Command{"convert", true, add_convert},
+    Command{"batch", false, add_batch},
+    Command{"bench", false, add_bench},
+    Command{"tune", false, add_tune},
+    Command{"probe", false, add_probe},
+    Command{"levels", false, add_levels},
+    Command{"info", true, add_info},
+    Command{"devices", false, add_devices},
+    Command{"report", false, add_report},
+    Command{"completion", false, add_completion},
     Command{"manpage", false, add_manpage},
 };
 

@@ -15,11 +15,11 @@
 #include "cli/common_options.hpp"
 #include "cli/context.hpp"
 #include "cli/last_words.hpp"
-#include "cli/printable.hpp"
 #include "cli/progress.hpp"
 #include "cli/run_options.hpp"
 #include "formats/registry.hpp"
 #include "lib/atomic_output.hpp"
+#include "lib/printable.hpp"
 #include "lib/record.hpp"
 
 namespace gpumat::cli {

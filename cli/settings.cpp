@@ -10,8 +10,8 @@
 #include <optional>
 #include <string_view>
 
-#include "cli/printable.hpp"
 #include "lib/core/error.hpp"
+#include "lib/printable.hpp"
 #include "lib/suggestion.hpp"
 
 namespace gpumat::cli {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "cli/printable.hpp"
 #include "cli/text.hpp"
+#include "lib/printable.hpp"
 
 namespace gpumat::cli {
 Table::Table(std::vector<std::string> header) {
