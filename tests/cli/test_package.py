@@ -115,6 +115,33 @@ class Installation(InstalledCase):
         self.assertIn(b"missing.h5", failed.stderr)
 
 
+class Commit(Case):
+    def found(self):
+        run("cmake", f"-DSOURCE_DIR={self.path('source')}", f"-DOUTPUT={self.path('commit.hpp')}", "-P",
+            os.path.join(ROOT, "cmake", "commit.cmake"))
+        with open(self.path("commit.hpp"), encoding="utf-8") as file:
+            return re.fullmatch('#define GPUMAT_COMMIT "(.*)"\n', file.read()).group(1)
+
+    def test_of_the_sources_alone(self):
+        os.mkdir(self.path("source"))
+        self.assertEqual(self.found(), "unknown")
+        run("git", "init", "-q", cwd=self.folder)  # a repository around them is not theirs
+        self.assertEqual(self.found(), "unknown")
+
+    def test_with_changes(self):
+        git = ("git", "-C", self.path("source"), "-c", "user.name=a", "-c", "user.email=a@b")
+        run("git", "init", "-q", self.path("source"))
+        for text in ("one", "two"):
+            with open(self.path("source/file"), "w", encoding="utf-8") as file:
+                file.write(text)
+            if text == "one":
+                run(*git, "add", "file")
+                run(*git, "commit", "-qm", "one")
+                commit = run(*git, "rev-parse", "HEAD")[:12]
+                self.assertEqual(self.found(), commit)
+        self.assertEqual(self.found(), commit + "-dirty")
+
+
 @unittest.skipUnless(shutil.which("dpkg-shlibdeps") and shutil.which("dpkg-deb"), "no tools for Debian packages")
 class Package(InstalledCase):
     def test_debian_packages(self):
