@@ -253,6 +253,7 @@ int run_words(const std::vector<std::string>& words, const Catalog& catalog, con
     app.formatter(std::make_shared<HelpFormatter>());  // also of the commands, which are added below
     begin_group(app, kGeneralGroup);
     add_general_options(app);
+    begin_group(app, "Options");  // of a command's options until it says otherwise
     Context context = {catalog, words, {}, 0, !only.empty()};
     add_commands(app, context, only);
     std::vector<const char*> arguments;

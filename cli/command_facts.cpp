@@ -37,11 +37,11 @@ std::string joined(const std::vector<std::string>& words, const std::string& bet
 std::string value_name(const CLI::Option& option, const std::vector<std::string>& choices) {
     if (option.get_type_size() == 0 || option.get_expected_max() == 0) return "";
     const std::string type_name = option.get_type_name();
-    const std::string type = type_name.substr(0, type_name.find(':'));
+    std::string type = type_name.substr(0, type_name.find(':'));
     if (type == "INT" || type == "UINT") return "N";
     if (type == "FLOAT") return "X";
     if (type != "TEXT") return type;
-    const std::string choice = joined(choices, "|");
+    std::string choice = joined(choices, "|");
     if (!choice.empty() && choice.size() <= kLongestChoice) return choice;
     const auto& names = option.get_lnames();
     return in_capitals(names.empty() ? option.get_name(true) : names.front());

@@ -15,7 +15,7 @@ std::string row(const std::string& name, const std::string& help) {
 std::string name_of_option(const OptionFacts& option) {
     if (option.positional) return option.names.front() + (option.many ? " ..." : "");
     std::string text = option.names.front().starts_with("--") ? "    " : "";
-    for (const std::string& name : option.names) text += (text.find('-') == text.npos ? "" : ", ") + name;
+    text += CLI::detail::join(option.names, ", ");
     return option.value.empty() ? text : text + " " + option.value;
 }
 

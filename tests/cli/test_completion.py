@@ -114,17 +114,22 @@ class Fish(ShellCase):
         subprocess.run(["fish", "--no-execute", "/dev/stdin"], input=tool("completion", "fish"), text=True, check=True)
 
 
-# Completes a line in a zsh of its own, as its terminal would, and prints what is offered.
+# Completes a line in a zsh of its own, as its terminal would, and writes down what is offered. Files say how far it came:
+# what is read from the terminal is what was typed, too.
 ZSH = r"""
 zmodload zsh/zpty
+await() {
+    local seen
+    for ((i = 0; i < 600; ++i)); do [[ -e $1 ]] && return; zpty -rt shell seen; sleep 0.05; done
+}
 zpty shell zsh -f -i
 zpty -w shell "PS1=; PROMPT_EOL_MARK=; fpath=($PWD \$fpath); PATH=$PWD/bin:\$PATH; autoload -Uz compinit; compinit -u -D -d $PWD/dump"
 zpty -w shell "zstyle ':completion:*' list-grouped no; zstyle ':completion:*' verbose no; LISTMAX=10000; COLUMNS=200; LINES=200"
 zpty -w shell "show() { compadd() { local -a kept; builtin compadd -O kept \"\$@\"; print -rl -- \"[\${(@)^kept}]\" >> $PWD/offered; builtin compadd \"\$@\" }; _main_complete }"
-zpty -w shell "zle -C show list-choices show; bindkey '^T' show; print begin"
-zpty -r shell seen '*begin*'
+zpty -w shell "zle -C show list-choices show; bindkey '^T' show; print > $PWD/ready"
+await ready
 zpty -n -w shell "$1"$'\x14\x15'"print > $PWD/finished"$'\n'
-for ((i = 0; i < 300; ++i)); do [[ -e finished ]] && break; sleep 0.1; done
+await finished
 zpty -d shell
 """
 
@@ -138,8 +143,9 @@ class Zsh(ShellCase):
         with open(self.path("_gpumat"), "w", encoding="utf-8") as file:
             file.write(tool("completion", "zsh"))
         open(self.path("offered"), "w", encoding="utf-8").close()
-        if os.path.exists(self.path("finished")):
-            os.remove(self.path("finished"))
+        for name in ("ready", "finished"):
+            if os.path.exists(self.path(name)):
+                os.remove(self.path(name))
         subprocess.run(["zsh", "-fc", ZSH, "zsh", " ".join(words)], cwd=self.folder, check=True, timeout=60)
         with open(self.path("offered"), encoding="utf-8") as file:
             return set(re.findall(r"^\[(.+)\]$", file.read(), re.MULTILINE))

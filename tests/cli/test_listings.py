@@ -52,6 +52,14 @@ class Top(Case):
             self.assertIn(word, text)
         self.assertEqual([line for line in text.splitlines() if len(line) > 80 or line != line.rstrip()], [])
 
+    def test_every_listed_command_has_help_in_80_columns(self):
+        listed = re.findall(r"^  ([a-z]+) ", self.run_tool("--help").out.split("Commands:")[1].split("General:")[0], re.MULTILINE)
+        self.assertLessEqual(set(COMMANDS), set(listed))
+        for command in listed:
+            with self.subTest(command):
+                text = self.run_tool(command, "--help").out
+                self.assertEqual([line for line in text.splitlines() if len(line) > 80 or line != line.rstrip()], [])
+
     def test_version(self):
         """The first line is the version; the others say what it is built of."""
         first, *lines = self.run_tool("--version").out.splitlines()

@@ -115,6 +115,33 @@ class Installation(InstalledCase):
         self.assertIn(b"missing.h5", failed.stderr)
 
 
+class Commit(Case):
+    def found(self):
+        run("cmake", f"-DSOURCE_DIR={self.path('source')}", f"-DOUTPUT={self.path('commit.hpp')}", "-P",
+            os.path.join(ROOT, "cmake", "commit.cmake"))
+        with open(self.path("commit.hpp"), encoding="utf-8") as file:
+            return re.fullmatch('#define GPUMAT_COMMIT "(.*)"\n', file.read()).group(1)
+
+    def test_of_the_sources_alone(self):
+        os.mkdir(self.path("source"))
+        self.assertEqual(self.found(), "unknown")
+        run("git", "init", "-q", cwd=self.folder)  # a repository around them is not theirs
+        self.assertEqual(self.found(), "unknown")
+
+    def test_with_changes(self):
+        git = ("git", "-C", self.path("source"), "-c", "user.name=a", "-c", "user.email=a@b")
+        run("git", "init", "-q", self.path("source"))
+        for text in ("one", "two"):
+            with open(self.path("source/file"), "w", encoding="utf-8") as file:
+                file.write(text)
+            if text == "one":
+                run(*git, "add", "file")
+                run(*git, "commit", "-qm", "one")
+                commit = run(*git, "rev-parse", "HEAD")[:12]
+                self.assertEqual(self.found(), commit)
+        self.assertEqual(self.found(), commit + "-dirty")
+
+
 @unittest.skipUnless(shutil.which("dpkg-shlibdeps") and shutil.which("dpkg-deb"), "no tools for Debian packages")
 class Package(InstalledCase):
     def test_debian_packages(self):
@@ -122,8 +149,8 @@ class Package(InstalledCase):
         packages = {name.split("_")[0]: self.path(f"packages/{name}") for name in os.listdir(self.path("packages"))
                     if name.endswith(".deb")}
         self.assertEqual(set(packages), {"gpumat", "libgpumat-dev"})
-        self.check_fields(packages)
         run("dpkg-deb", "-x", packages["gpumat"], self.path("root"))
+        self.check_fields(packages)
         self.assertEqual(os.listdir(self.path("root")), ["usr"])
         folder = "vendor-completions" if os.path.exists("/etc/debian_version") else "site-functions"
         self.check_tool(self.path("root/usr"), folder)
@@ -134,13 +161,21 @@ class Package(InstalledCase):
         self.assertTrue(any(name.endswith("cmake/gpumat/gpumatConfig.cmake") for name in library))
 
     def check_fields(self, packages):
-        """What the tool is linked with, as the package that has it says of itself."""
+        """The packages of the libraries that the tool is linked with, as dpkg knows them, are what it depends on."""
         fields = {name: run("dpkg-deb", "-f", packages["gpumat"], name).strip() for name in ("Depends", "Version", "Recommends")}
         with open(os.path.join(ROOT, "CMakeLists.txt"), encoding="utf-8") as file:
             self.assertEqual(fields["Version"], re.search(r"project\(gpumat VERSION (\S+)", file.read()).group(1))
         self.assertIn("openblas", fields["Recommends"])
-        for library in ("libc6", "libstdc++6", "libhdf5", "libspdlog"):
-            self.assertIn(library, fields["Depends"])
+        depends = {word.split()[0] for word in fields["Depends"].split(",")}
+        needed = set(re.findall(r"NEEDED +(\S+)", run("objdump", "-p", self.path("root/usr/bin/gpumat"))))
+        self.assertIn("libc.so.6", needed)
+        for name, path in re.findall(r"(\S+) => (\S+)", run("ldd", self.path("root/usr/bin/gpumat"))):
+            if name in needed and name != "libm.so.6":  # in the package of libc
+                owners = run("dpkg", "-S", f"*/{os.path.basename(os.path.realpath(path))}")
+                names = {line.split(":")[0] for line in owners.splitlines()}
+                provided = [run("dpkg-query", "-W", "-f", "${Provides}", package) for package in sorted(names)]
+                names |= {word.split()[0] for text in provided for word in text.split(",") if word.strip()}
+                self.assertTrue(depends & names, f"{name} of {names}, not in {depends}")
         self.assertIn("libhdf5-dev", run("dpkg-deb", "-f", packages["libgpumat-dev"], "Depends"))
 
 
