@@ -131,7 +131,7 @@ TuningFile serve(TuneRequest& request, const Operation& operation, Context& cont
     return file;
 }
 
-nlohmann::ordered_json to_json(const OverheadFile& file) {
+nlohmann::ordered_json overhead_json(const OverheadFile& file) {
     if (!file.overhead) return nullptr;
     return {{"path", file.path},
             {"start_ms", file.overhead->start_ms},
@@ -181,8 +181,9 @@ void run(TuneRequest& request, Context& context) {
         print_overhead(overhead);
         return;
     }
-    const nlohmann::ordered_json all = {
-        {"schema", "gpumat.tunings/1"}, {"tunings", std::move(tunings)}, {"overhead", to_json(overhead)}};
+    const nlohmann::ordered_json all = {{"schema", "gpumat.tunings/1"},
+                                        {"tunings", std::move(tunings)},
+                                        {"overhead", overhead_json(overhead)}};
     std::puts(all.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
 }
 
