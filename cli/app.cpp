@@ -19,10 +19,10 @@
 
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
-#include "cli/printable.hpp"
 #include "cli/suggestion.hpp"
 #include "formats/registry.hpp"
 #include "lib/core/error.hpp"
+#include "lib/printable.hpp"
 #include "lib/signal_cleanup.hpp"
 #include "lib/version.hpp"
 

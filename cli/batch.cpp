@@ -1,14 +1,9 @@
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <memory>
-#include <sstream>
 
 #include "cli/batch_run.hpp"
 #include "cli/common_options.hpp"
 #include "cli/context.hpp"
+#include "cli/text_file.hpp"
 #include "lib/core/error.hpp"
 
 namespace gpumat::cli {
@@ -19,17 +14,8 @@ struct BatchRequest {
     BatchOptions options;
 };
 
-std::string text_of_jobs(const std::string& path) {
-    if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream text;
-    if (file) text << file.rdbuf();
-    if (!file) throw Error(ErrorCode::input, path + ": cannot be read: " + std::strerror(errno));
-    return text.str();
-}
-
 void run_batch_file(const BatchRequest& request, Context& context) {
-    const std::vector<Job> jobs = jobs_of_text(text_of_jobs(request.file), context.catalog);
+    const std::vector<Job> jobs = jobs_of_text(text_of_file(request.file), context.catalog);
     const std::string shown = request.file == "-" ? "standard input" : request.file;
     if (jobs.empty()) throw Error(ErrorCode::input, shown + ": holds no jobs; expected one a line");
     context.exit_code = run_batch(jobs, request.options, shown + ":", context);

@@ -14,7 +14,7 @@
 
 #include "cli/common_options.hpp"
 #include "cli/context.hpp"
-#include "cli/printable.hpp"
+#include "lib/printable.hpp"
 #include "cli/run_options.hpp"
 #include "formats/registry.hpp"
 #include "lib/atomic_output.hpp"

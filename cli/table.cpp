@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "cli/printable.hpp"
+#include "lib/printable.hpp"
 
 namespace gpumat::cli {
 namespace {

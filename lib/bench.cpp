@@ -69,12 +69,18 @@ void append(std::string& text, const std::string& more) {
     text += (text.empty() ? "" : "; ") + more;
 }
 
+/// A level's time, to measure gains over.
+struct Standing {
+    double ms = 0;
+    bool settled = false;
+};
+
 /// What the rows of one problem are measured against, filled as they come.
 struct Standings {
     std::optional<double> yardstick_ms;
     std::optional<double> vendor_ms;
-    std::optional<double> first_ms;
-    std::optional<double> previous_ms;
+    std::optional<Standing> first;
+    std::optional<Standing> previous;
 };
 
 /// Runs the rows of a bench on one device.
@@ -226,6 +232,16 @@ class Bench {
         if (const auto interval = median_interval(row.samples_ms)) {
             row.low_ms = interval->low;
             row.high_ms = interval->high;
+            row.settled = interval->spread() <= kSettledSpread;
+            if (!*row.settled)
+                append(row.note,
+                       fmt::format("did not settle: the 95 % interval ends {:.1f} % from the median",
+                                   100 * interval->spread()));
+        } else {
+            row.settled = false;
+            if (row.samples_ms.size() > 1)
+                append(row.note, fmt::format("did not settle: {} samples are too few for an interval",
+                                             row.samples_ms.size()));
         }
         row.effective_bandwidth_gbps = problem.bytes() / *row.median_ms / 1e6;
         if (problem.flops() > 0) row.gflops = problem.flops() / *row.median_ms / 1e6;
@@ -238,10 +254,17 @@ class Bench {
         if (row.baseline) {
             if (row.role == Role::vendor) standings.vendor_ms = ms;
         } else {
-            if (standings.previous_ms) row.gain_over_previous = *standings.previous_ms / ms;
-            if (standings.first_ms) row.gain_over_first = *standings.first_ms / ms;
-            standings.previous_ms = ms;
-            if (!standings.first_ms) standings.first_ms = ms;
+            const bool settled = row.settled.value_or(false);
+            if (const auto& previous = standings.previous) {
+                row.gain_over_previous = previous->ms / ms;
+                row.gain_over_previous_settled = settled && previous->settled;
+            }
+            if (const auto& first = standings.first) {
+                row.gain_over_first = first->ms / ms;
+                row.gain_over_first_settled = settled && first->settled;
+            }
+            standings.previous = {ms, settled};
+            if (!standings.first) standings.first = standings.previous;
         }
         if (standings.yardstick_ms) row.share = *standings.yardstick_ms / ms;
         if (standings.vendor_ms) row.share_of_vendor = *standings.vendor_ms / ms;
@@ -278,6 +301,7 @@ BenchHead head_of(const BenchOptions& options, const DeviceChoice& choice, const
                       .device_reason = choice.reason,
                       .driver_release = "",
                       .cache_bytes = memory.cache_bytes(),
+                      .settings = problem_of(entrants.back(), problems.front()).choices,
                       .in_place = problem_of(entrants.back(), problems.front()).in_place,
                       .hot = options.hot,
                       .time_limit_s = options.time_limit_s};

@@ -49,6 +49,7 @@ struct BenchHead {
     std::string device_reason;   ///< why this device, where `auto` took it
     std::string driver_release;  ///< "580.95.05"; empty where unknown
     std::uint64_t cache_bytes = 0;
+    Parameters settings;    ///< of the operation, as its levels are measured: "op" → "norm"
     bool in_place = false;  ///< the levels; never the baselines
     bool hot = false;
     double time_limit_s = 0;
@@ -81,6 +82,9 @@ struct BenchRow {
     std::optional<double> share_of_vendor;           ///< of the vendor's library on the same problem
     std::optional<double> gain_over_previous;        ///< over the level before it in this bench
     std::optional<double> gain_over_first;
+    std::optional<bool> settled;                     ///< the interval ends within 1 % of the median
+    std::optional<bool> gain_over_previous_settled;  ///< this row, and what the gain is over
+    std::optional<bool> gain_over_first_settled;
     std::optional<int> clock_mhz;  ///< GPU, at the end of sampling
     std::optional<double> power_w;
 

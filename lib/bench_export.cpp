@@ -27,10 +27,10 @@ Json verdict(const BenchRow& row) {
 
 Json to_json(const BenchHead& head) {
     const RecordedDevice& device = head.device;
-    Json json = {{"kind", device.kind}, {"name", device.name}};
-    if (device.kind == "cpu") {
-        json["threads"] = device.threads;
-    } else {
+    Json json = {{"kind", device.kind},
+                 {"name", device.name},
+                 {"threads", device.threads > 0 ? Json(device.threads) : Json()}};
+    if (device.kind != "cpu") {
         json["compute_capability"] = device.compute_capability;
         json["driver"] = device.driver;
         json["driver_release"] = text_or_null(head.driver_release);
@@ -78,6 +78,25 @@ std::string csv_text(const Json& value) {
     return text;
 }
 
+/// A row with what it shares with the others of its bench, named as in the JSON: nested names joined by '.'.
+Json csv_members(const BenchHead& head, const BenchRow& row) {
+    const RecordedDevice& device = head.device;
+    Json members = {{"time", head.time},
+                    {"version", head.version},
+                    {"host", head.host},
+                    {"cache", head.hot ? "hot" : "cold"},
+                    {"device.kind", device.kind},
+                    {"device.name", device.name},
+                    {"device.threads", device.threads > 0 ? Json(device.threads) : Json()}};
+    members.update(to_json(row));
+    return members;
+}
+
+/// "~" marks a gain that is not known well.
+std::string gain_text(const std::optional<double>& gain, const std::optional<bool>& settled) {
+    return (gain && !settled.value_or(false) ? "~" : "") + or_dash(gain, "{:.2f}x");
+}
+
 std::string markdown_line(const std::vector<std::string>& cells) {
     std::string line = "|";
     for (const std::string& cell : cells) {
@@ -119,6 +138,9 @@ Json to_json(const BenchRow& row) {
             {"share_of_vendor", or_null(row.share_of_vendor)},
             {"gain_over_previous", or_null(row.gain_over_previous)},
             {"gain_over_first", or_null(row.gain_over_first)},
+            {"settled", or_null(row.settled)},
+            {"gain_over_previous_settled", or_null(row.gain_over_previous_settled)},
+            {"gain_over_first_settled", or_null(row.gain_over_first_settled)},
             {"verification", row.ran_at_all() ? Json(row.verification.mode) : Json()},
             {"verdict", verdict(row)},
             {"reason", text_or_null(row.reason)},
@@ -139,6 +161,7 @@ std::string json_begin(const BenchHead& head) {
                  {"host", head.host},
                  {"op", name_of(*head.operation)},
                  {"in_place", head.in_place},
+                 {"settings", head.settings.empty() ? Json::object() : Json(head.settings)},
                  {"cache", head.hot ? "hot" : "cold"},
                  {"time_limit_s", head.time_limit_s},
                  {"device", to_json(head)}};
@@ -155,18 +178,19 @@ const char* json_end() {
     return "\n]}\n";
 }
 
-std::string csv_begin(const BenchHead&) {
-    std::string line = "time,device";
-    const Json members = to_json(BenchRow{});
-    for (const auto& [key, value] : members.items()) line += "," + key;
+std::string csv_begin(const BenchHead& head) {
+    std::string line;
+    const Json members = csv_members(head, BenchRow{});
+    for (const auto& [key, value] : members.items()) line += (line.empty() ? "" : ",") + key;
     return line + "\n";
 }
 
 std::string csv_row(const BenchHead& head, const BenchRow& row) {
-    std::string line = csv_field(head.time) + "," + csv_field(head.device.name);
-    const Json members = to_json(row);
-    for (const auto& [key, value] : members.items()) line += "," + csv_field(csv_text(value));
-    return line + "\n";
+    std::string line;
+    const Json members = csv_members(head, row);
+    for (const auto& [key, value] : members.items()) line += csv_field(csv_text(value)) + ",";
+    line.back() = '\n';
+    return line;
 }
 
 std::vector<std::string> table_header(const Operation& operation) {
@@ -189,8 +213,8 @@ std::vector<std::string> table_cells(const BenchRow& row) {
             spread_of(row),
             speed ? four_digits(*speed) : "-",
             or_dash(row.share, "{:.3f}"),
-            or_dash(row.gain_over_previous, "{:.2f}x"),
-            or_dash(row.gain_over_first, "{:.2f}x"),
+            gain_text(row.gain_over_previous, row.gain_over_previous_settled),
+            gain_text(row.gain_over_first, row.gain_over_first_settled),
             verified(row)};
 }
 

@@ -21,14 +21,14 @@ std::string json_row(const BenchRow& row, bool first);
 const char* json_end();
 
 /// CSV: the names of the JSON object's members, then a line for each row. Lists are separated by ';'.
-/// Time and device come first, so that lines of several benches can be put together.
+/// Time, version, host, cache and device come first, so that lines of several benches can be put together.
 std::string csv_begin(const BenchHead& head);
 std::string csv_row(const BenchHead& head, const BenchRow& row);
 
 /// As many digits as a measurement deserves, without an exponent: "0.01234", "12.34", "12345".
 std::string four_digits(double value);
 
-/// The published table: problem, level, time, rate, shares, gains, verified.
+/// The published table: problem, level, time, rate, shares, gains ("~2.00x": not known well), verified.
 std::vector<std::string> table_header(const Operation& operation);
 std::vector<std::string> table_cells(const BenchRow& row);
 

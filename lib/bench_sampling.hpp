@@ -24,9 +24,12 @@ struct MedianInterval {
 /// the smallest and the largest reach 95 %.
 std::optional<MedianInterval> median_interval(std::vector<double> samples);
 
+/// A median is settled where the interval ends within this fraction of it.
+inline constexpr double kSettledSpread = 0.01;
+
 struct SamplingLimits {
     double time_limit_s = 2;
-    double spread = 0.01;        ///< enough when the median is known this well
+    double spread = kSettledSpread;
     std::int64_t most = 10'000;  ///< samples
 };
 

@@ -145,8 +145,8 @@ std::string csv_line(const std::vector<std::pair<std::string, Json>>& columns, b
     for (const auto& [name, value] : columns) {
         line += (names ? csv_field(name) : csv_field(value)) + ',';
     }
-    line.back() = '\r';
-    return line + '\n';
+    line.back() = '\n';
+    return line;
 }
 
 std::vector<std::pair<std::string, Json>> csv_columns(const RunRecord& record) {

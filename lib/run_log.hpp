@@ -8,7 +8,7 @@
 
 namespace gpumat {
 
-/// The log to which the records of runs are appended: CSV where its name ends in ".csv" (RFC 4180; a header
+/// The log to which the records of runs are appended: CSV where its name ends in ".csv" (a header
 /// first where the file is empty), else lines of JSON; "-" is standard output, as JSON.
 class RunLog {
   public:

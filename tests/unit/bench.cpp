@@ -585,6 +585,17 @@ TEST_CASE("one problem is drawn as bars, several as curves, with the copy marked
     CHECK(bars.find("boxxyerror") != std::string::npos);
     CHECK(bars.find("set arrow from 4,graph 0 to 4,graph 1") != std::string::npos);  // the faster copy
     CHECK(bars.find("absent") == std::string::npos);
+    CHECK(bars.find("xerrorbars") == std::string::npos);  // no row has an interval
+
+    std::vector<BenchRow> known = {rows[2]};
+    known[0].low_ms = 0.8;
+    known[0].high_ms = 1.25;
+    CHECK(plot_script(head, known, "x.svg", "x.svg").find("$whiskers << END\n1 0 0.8 1.25\nEND") !=
+          std::string::npos);
+    known.push_back(known[0]);
+    known[1].size = large;
+    CHECK(plot_script(head, known, "x.svg", "x.svg")
+              .find("$series0 << END\n512 1 0.8 1.25\n1024 1 0.8 1.25\nEND") != std::string::npos);
 
     rows.push_back(measured_row("tiled", 2, large));
     const std::string curves = plot_script(head, rows, "x.png", "x.png");

@@ -1,4 +1,4 @@
-#include "cli/printable.hpp"
+#include "lib/printable.hpp"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace gpumat::cli {
+namespace gpumat {
 namespace {
 
 /// The first character of a text; `bytes` is 0 where that is no UTF-8.
@@ -61,4 +61,4 @@ std::string printable(std::string_view text) {
     return shown;
 }
 
-}  // namespace gpumat::cli
+}  // namespace gpumat

@@ -3,11 +3,11 @@
 #include <string>
 #include <string_view>
 
-namespace gpumat::cli {
+namespace gpumat {
 
 /// Text that a terminal shows as it is, and in one line. Names come from files, and may hold anything:
 /// control characters and bytes that are no UTF-8 become "\n", "\t" and "\x1b", characters that steer a
 /// terminal or turn the direction of text "\u{202e}".
 std::string printable(std::string_view text);
 
-}  // namespace gpumat::cli
+}  // namespace gpumat
