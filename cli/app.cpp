@@ -54,7 +54,7 @@ constexpr std::array kCommands = {
     Command{"batch", false, add_batch},      Command{"bench", false, add_bench},
     Command{"tune", false, add_tune},        Command{"probe", false, add_probe},
     Command{"levels", false, add_levels},    Command{"info", true, add_info},
-    Command{"devices", false, add_devices},
+    Command{"devices", false, add_devices},  Command{"report", false, add_report},
 };
 
 /// Opens standard streams that are closed, the wrong way round: using them stays an error, and no file of

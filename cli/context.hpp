@@ -55,6 +55,7 @@ void add_batch(CLI::App& app, Context& context);
 void add_bench(CLI::App& app, Context& context);
 void add_tune(CLI::App& app, Context& context);
 void add_probe(CLI::App& app, Context& context);
+void add_report(CLI::App& app, Context& context);
 void add_levels(CLI::App& app, Context& context);
 void add_info(CLI::App& app, Context& context);
 void add_devices(CLI::App& app, Context& context);

@@ -49,7 +49,7 @@ def without(document, path):
     (0, "convert a.h5 -o out.mtx"), (3, "convert no.h5 -o out.mtx"), (0, "info a.h5 n.mtx"), (0, "info --stats a.h5 n.mtx c.h5"),
     (0, "levels"), (0, "levels transpose --size 64 --device cpu"), (0, "devices"),
     (0, "bench transpose --size 64 --device cpu --time-limit 0.01"), (0, "bench multiply --size 64 --device cpu --time-limit 0.01"),
-    (1, "batch jobs.txt"),
+    (1, "batch jobs.txt"), (0, "report new.json --against old.json"), (3, "report cut.jsonl"),
 ]])
 class Outputs(Case):
     def setUp(self):
@@ -64,6 +64,16 @@ class Outputs(Case):
         with open(self.path("jobs.txt"), "w", encoding="ascii") as file:
             file.write("compare a.h5 b.h5\ntranspose a.h5\ntranspose no.h5\nfrobnicate\nverify transpose a.h5 at.h5\n"
                        "generate --shape 2x2 -o g.h5\nconvert a.h5 -o g.mtx\ninfo a.h5\n")
+
+        rows = [{"op": "transpose", "level": level, "type": "f32", "m": 9, "n": 9, "median_ms": 2.0, "low_ms": 1.99, "high_ms": 2.01}
+                for level in ("both", "only")]
+        failed = {"schema": "gpumat.run/1", "op": "transpose", "version": "0.1.0", "error": "no", "exit_code": 3}
+        for name, documents in (("new.json", [{"schema": "gpumat.bench/1", "cache": "hot", "rows": rows}, failed]),
+                                ("old.json", [{"schema": "gpumat.bench/1", "cache": "hot", "rows": [rows[0], {**rows[1], "m": 8}]}])):
+            with open(self.path(name), "w", encoding="ascii") as file:
+                file.write("\n".join(map(json.dumps, documents)))
+        with open(self.path("cut.jsonl"), "w", encoding="ascii") as file:
+            file.write(json.dumps(failed) + "\n" + json.dumps(failed)[:20])
 
     def check_document(self, document):
         schema = schema_of(document)

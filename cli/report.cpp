@@ -1,0 +1,131 @@
+#include "lib/report.hpp"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "cli/common_options.hpp"
+#include "cli/context.hpp"
+#include "cli/text_file.hpp"
+#include "lib/atomic_output.hpp"
+#include "lib/core/descriptor.hpp"
+#include "lib/core/error.hpp"
+#include "lib/gnuplot.hpp"
+
+namespace gpumat::cli {
+namespace {
+
+struct ReportOptions {
+    std::vector<std::string> logs;
+    std::vector<std::string> against;
+    std::string output;
+    std::string threshold = "5%";
+    std::string fail_on;
+    bool force = false;
+};
+
+double parse_threshold(const std::string& text) {
+    double percent = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, percent);
+    if (error != std::errc{} || std::string(rest, end) != "%" || !std::isfinite(percent) || percent < 0)
+        throw Error(ErrorCode::usage, "--threshold is '" + text + "'; expected a percentage, such as 5%");
+    return percent / 100;
+}
+
+std::vector<LogText> read_texts(const std::vector<std::string>& paths) {
+    std::vector<LogText> texts;
+    for (const std::string& path : paths)
+        texts.push_back({path == "-" ? "standard input" : path, text_of_file(path)});
+    return texts;
+}
+
+/// Opens the output, and finds what stands in its way, before anything is read.
+std::optional<AtomicOutput> open_page(const ReportOptions& options) {
+    if (options.output.empty()) return std::nullopt;
+    const bool html = options.output.ends_with(".html");
+    if (!html && !options.output.ends_with(".md"))
+        throw Error(ErrorCode::usage,
+                    "--output is '" + options.output + "'; expected a name in .html or .md");
+    if (html) require_gnuplot(options.output, "a report in .md needs none");
+    std::vector<std::string> inputs = options.logs;
+    inputs.insert(inputs.end(), options.against.begin(), options.against.end());
+    return std::optional<AtomicOutput>(std::in_place, options.output,
+                                       options.force ? OutputMode::replace : OutputMode::create, inputs);
+}
+
+void write_page(const Report& report, const std::string& path, AtomicOutput& output) {
+    const ReportDocument document = document_of(report);
+    const std::string text = path.ends_with(".html") ? html_of(document, path) : markdown_of(document);
+    if (const int failed = gpumat::write_all(output.descriptor(), text); failed != 0)
+        throw Error(ErrorCode::output, "cannot write " + path + ": " +
+                                           std::error_code(failed, std::generic_category()).message());
+    output.commit();
+    spdlog::info("wrote {}", path);
+}
+
+/// 1 where something is slower and that is to fail, 3 where a record has no end.
+int exit_code_of(const Report& report, const ReportOptions& options) {
+    if (!options.fail_on.empty() && report.has_slower()) return static_cast<int>(ErrorCode::differs);
+    return report.cut.empty() ? 0 : static_cast<int>(ErrorCode::input);
+}
+
+void serve_report(const ReportOptions& options, Context& context) {
+    if (options.output.empty() && !context.style.json)
+        throw Error(ErrorCode::usage, "nothing to make: give --output FILE.html or FILE.md, or --json");
+    if (!options.fail_on.empty() && options.against.empty())
+        throw Error(ErrorCode::usage, "--fail-on slower needs --against: older logs to be slower than");
+    const double threshold = parse_threshold(options.threshold);
+    auto output = open_page(options);
+    const Report report =
+        make_report(read_texts(options.logs), read_texts(options.against), threshold, context.registry());
+    for (const std::string& source : report.cut)
+        spdlog::error("{}: the record has no end; the report is made without it", source);
+    context.exit_code = exit_code_of(report, options);
+    if (output) write_page(report, options.output, *output);
+    if (context.style.json) {
+        const auto json = to_json(report, context.exit_code);
+        std::puts(json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+    }
+    if (context.exit_code == static_cast<int>(ErrorCode::differs))
+        spdlog::error("{} of {} measurements are slower", report.comparison->count(Change::slower),
+                      report.comparison->rows.size());
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, Context& context) {
+    CLI::App* command = app.add_subcommand("report", "make one page of run records and bench results");
+    auto options = std::make_shared<ReportOptions>();
+    command
+        ->add_option(
+            "logs", options->logs,
+            "logs of --log, and what --json of bench, verify and probe printed; '-' is standard input")
+        ->required()
+        ->type_name("LOG");
+    command->add_option("-o,--output", options->output, "the page: FILE.html or FILE.md");
+    command->add_flag("--force", options->force, "replace an existing page");
+    command->add_option("--against", options->against, "older logs to compare with")->type_name("OLD");
+    command->add_option("--threshold", options->threshold, "a smaller change of a median counts as the same")
+        ->capture_default_str();
+    command->add_option("--fail-on", options->fail_on, "slower: exit code 1 where something is slower")
+        ->check(CLI::IsMember({"slower"}));
+    add_style_options(*command, context.style);
+    command->footer(
+        "Examples:\n"
+        "  gpumat report runs.jsonl -o report.html\n"
+        "  gpumat bench transpose --json > new.json\n"
+        "  gpumat report new.json -o report.html --against old.json --fail-on slower\n\n"
+        "Slower is what has 95 % intervals that are apart and medians that differ by more than the\n"
+        "threshold. Unknown is what has one sample, or an interval that is wider than 1 %.\n\n"
+        "Exit codes: 1 with --fail-on, 3 where a log or a record is none, 4 where the page cannot be\n"
+        "written or gnuplot is missing (a page in .md needs none).");
+    command->callback([options, &context] { serve_report(*options, context); });
+}
+
+}  // namespace gpumat::cli
