@@ -14,10 +14,10 @@
 
 #include "cli/common_options.hpp"
 #include "cli/context.hpp"
-#include "lib/printable.hpp"
 #include "cli/run_options.hpp"
 #include "formats/registry.hpp"
 #include "lib/atomic_output.hpp"
+#include "lib/printable.hpp"
 #include "lib/record.hpp"
 
 namespace gpumat::cli {

@@ -138,8 +138,9 @@ nlohmann::ordered_json to_json(const RunRecord& record);
 /// The words of a command line as a POSIX shell takes them back.
 std::string shell_line(const std::vector<std::string>& words);
 
-/// The first line and a row of a CSV file of records (RFC 4180, but lines end in LF). The columns are fixed: nested names are
-/// joined by '.', inputs are numbered from 0 to 2, lists and `parameters` are JSON text.
+/// The first line and a row of a CSV file of records (RFC 4180, but lines end with LF). The columns are
+/// fixed: nested names are joined by '.', inputs are numbered from 0 to 2, lists and `parameters` are JSON
+/// text.
 std::string csv_header();
 std::string csv_row(const RunRecord& record);
 
