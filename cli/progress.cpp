@@ -28,12 +28,13 @@ void clear_shown_line() {
     if (std::exchange(line_shown, false)) std::fputs(kClearLine, stderr);
 }
 
-class MessageSink final : public spdlog::sinks::stderr_color_sink_st {
+using ColouredSink = spdlog::sinks::stderr_color_sink_st;
+class MessageSink final : public ColouredSink {
   public:
     void log(const spdlog::details::log_msg& message) override {
         const std::lock_guard lock(line_mutex);
         clear_shown_line();
-        stderr_color_sink_st::log(message);
+        ColouredSink::log(message);
     }
 };
 

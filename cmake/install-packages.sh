@@ -36,6 +36,7 @@ for purpose in "$@"; do
         if ! any_python_has "h5py, scipy.io, numpy" >/dev/null 2>&1; then missing+=(python3-h5py python3-scipy); fi
         if ! any_python_has jsonschema >/dev/null 2>&1; then missing+=(python3-jsonschema); fi
         need strace command_there strace  # puts errors into system calls
+        need gnuplot-nox command_there gnuplot  # draws plots and reports
         ;;
     fuzz)
         need clang command_there clang++

@@ -7,6 +7,7 @@
 #include "lib/core/memory.hpp"
 #include "lib/core/parallel.hpp"
 #include "lib/stopwatch.hpp"
+#include "lib/timeline.hpp"
 #include "lib/transfer.hpp"
 
 namespace gpumat {
@@ -44,7 +45,9 @@ DeviceOverhead of_gpu(Gpu& gpu, std::size_t bytes, int threads) {
     Pool<PinnedMemory> pinned(kPinnedBuffers, [&] { return gpu.allocate_pinned(kPinnedBytes); });
     const Stopwatch watch;
     const DeviceMemory memory = gpu.allocate(bytes);
-    Transfer transfer(gpu, pinned, kPinnedBytes, threads);
+    Timeline timeline;  // nobody reads it
+    Transfer transfer(gpu, pinned, kPinnedBytes, threads, timeline.host_to_device);
+    const StageClock::Work copying(timeline.host_to_device);
     const auto upload = [&] { transfer.upload(memory.data(), host.data(), bytes); };
     upload();
     DeviceOverhead found = {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/origin.hpp"
 #include "lib/record.hpp"
 
 namespace gpumat {
@@ -137,10 +138,10 @@ std::vector<ComparedFact> compared_facts(const Report& report) {
 }
 
 nlohmann::ordered_json to_json(const Report& report, int exit_code) {
-    const RunRecord now = start_record();
+    const Origin now = origin_of_this_run();
     ReportJson json = {{"schema", "gpumat.report/1"},
                        {"time", now.time},
-                       {"version", now.version},
+                       {"version", now.build.version},
                        {"host", now.host},
                        {"logs", report.names},
                        {"against", report.names_before},

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
 #include <set>
 #include <span>
+#include <string_view>
+#include <tuple>
 
 #include "lib/bench_export.hpp"
 #include "lib/core/type.hpp"
+#include "lib/origin.hpp"
 #include "lib/record.hpp"
 #include "lib/report.hpp"
 #include "lib/version.hpp"
@@ -16,7 +20,8 @@ namespace gpumat {
 namespace {
 
 constexpr std::size_t kMostFailures = 200;
-constexpr std::size_t kMostLadders = 40;
+constexpr std::size_t kMostFigures = 40;
+constexpr std::size_t kMostSeries = 80;  ///< of one figure
 constexpr std::size_t kMostTimelines = 6;
 constexpr std::size_t kSweepSizes = 4;  ///< as many problems are a curve, fewer are ladders
 
@@ -42,18 +47,17 @@ class LevelColours {
     }
 
     [[nodiscard]] std::string of(const std::string& level) const {
-        const auto found = std::ranges::find(levels_, level);
-        if (found == levels_.end()) return kGrey;
-        return kLevelColours[static_cast<std::size_t>(found - levels_.begin()) % kLevelColours.size()];
+        const auto found = places_.find(level);
+        return found == places_.end() ? kGrey : kLevelColours[found->second % kLevelColours.size()];
     }
     [[nodiscard]] std::string of(const Measured& one) const { return one.baseline ? kGrey : of(one.level); }
 
   private:
     void learn(const std::string& level) {
-        if (!level.empty() && std::ranges::find(levels_, level) == levels_.end()) levels_.push_back(level);
+        if (!level.empty()) places_.try_emplace(level, places_.size());
     }
 
-    std::vector<std::string> levels_;
+    std::map<std::string, std::size_t> places_;
 };
 
 std::string or_dash(const std::string& text) {
@@ -209,30 +213,42 @@ bool is_square(const Extents& size) {
     return size.m == size.n && (size.k == 0 || size.k == size.n);
 }
 
-/// Sizes of squares have an order; other shapes are places of their own.
-bool same_place(const Measured& x, const Measured& y) {
-    return is_square(x.size) == is_square(y.size) && x.op == y.op && x.type == y.type &&
-           x.device == y.device && x.threads == y.threads && x.cache == y.cache;
+std::tuple<std::int64_t, std::int64_t, std::int64_t> key_of_size(const Extents& size) {
+    return {size.m, size.n, size.k};
 }
 
-/// Kernels that were timed, grouped by `same`, in their order.
-template <class Same>
-std::vector<MeasuredGroup> groups_of(const MeasuredGroup& all, const Same& same) {
+/// What measurements of one chart share. Sizes of squares have an order; other shapes are places of their
+/// own.
+auto key_of_place(const Measured& one) {
+    return std::tuple(is_square(one.size), one.op, one.type, one.device, one.threads, one.cache);
+}
+
+/// Those with the same key together, in their order.
+template <class KeyOf>
+std::vector<MeasuredGroup> groups_of(const MeasuredGroup& all, const KeyOf& key_of) {
     std::vector<MeasuredGroup> groups;
+    std::map<decltype(key_of(*all.front())), std::size_t> places;
     for (const Measured* one : all) {
-        auto group = std::ranges::find_if(groups, [&](const auto& other) { return same(*other[0], *one); });
-        if (group == groups.end()) group = groups.insert(group, MeasuredGroup{});
-        group->push_back(one);
+        const auto [place, is_new] = places.try_emplace(key_of(*one), groups.size());
+        if (is_new) groups.emplace_back();
+        groups[place->second].push_back(one);
     }
     return groups;
 }
 
 std::vector<Extents> sizes_of(const MeasuredGroup& group) {
     std::vector<Extents> sizes;
+    std::set<decltype(key_of_size(Extents{}))> known;
     for (const Measured* one : group) {
-        if (std::ranges::find(sizes, one->size) == sizes.end()) sizes.push_back(one->size);
+        if (known.insert(key_of_size(one->size)).second) sizes.push_back(one->size);
     }
     return sizes;
+}
+
+std::size_t labels_in(const MeasuredGroup& group) {
+    std::set<std::string_view> labels;
+    for (const Measured* one : group) labels.insert(one->label);
+    return labels.size();
 }
 
 std::string rate_label(const Measured& one) {
@@ -291,27 +307,29 @@ void add_sections_of_rates(const LogData& data, const LevelColours& colours, Rep
     ladders.blocks.emplace_back(ReportText{
         "Whiskers are the 95 % intervals of the medians; ~ marks what did not settle within 1 %."});
     std::size_t left_out = 0;
-    for (const MeasuredGroup& group : groups_of(timed, same_place)) {
+    for (const MeasuredGroup& group : groups_of(timed, key_of_place)) {
         const std::vector<Extents> sizes = sizes_of(group);
-        if (sizes.size() >= kSweepSizes) {
-            const Measured& first = *group.front();
-            sweeps.blocks.emplace_back(ReportFigure{first.op + " " + first.type + place_of(first),
-                                                    sweep_chart(group, sizes, colours)});
-            continue;
-        }
-        const auto same_size = [](const Measured& x, const Measured& y) { return x.size == y.size; };
-        for (const MeasuredGroup& ladder : groups_of(group, same_size)) {
-            if (ladder.size() < 2) continue;
-            if (ladders.blocks.size() <= kMostLadders) {
-                ladders.blocks.emplace_back(ladder_figure(ladder, colours));
-            } else {
+        const bool is_sweep = sizes.size() >= kSweepSizes;
+        const auto size_of_one = [](const Measured& one) { return key_of_size(one.size); };
+        for (const MeasuredGroup& part :
+             is_sweep ? std::vector<MeasuredGroup>{group} : groups_of(group, size_of_one)) {
+            const std::size_t labels = labels_in(part);
+            if (labels < 2 && !is_sweep) continue;
+            if (labels > kMostSeries || ladders.blocks.size() + sweeps.blocks.size() > kMostFigures) {
                 ++left_out;
+            } else if (is_sweep) {
+                const Measured& first = *part.front();
+                sweeps.blocks.emplace_back(ReportFigure{first.op + " " + first.type + place_of(first),
+                                                        sweep_chart(part, sizes, colours)});
+            } else {
+                ladders.blocks.emplace_back(ladder_figure(part, colours));
             }
         }
     }
     if (left_out > 0)
         ladders.blocks.emplace_back(
-            ReportText{plural(left_out, "more ladder") + " are in the table of measurements only."});
+            ReportText{"Too many or too large to be drawn, and in the table of measurements: " +
+                       plural(left_out, "chart") + "."});
     if (ladders.blocks.size() > 1) document.sections.push_back(std::move(ladders));
     if (!sweeps.blocks.empty()) document.sections.push_back(std::move(sweeps));
 }
@@ -401,17 +419,21 @@ Chart roofline_chart(const std::vector<RooflinePoint>& points, const std::vector
 }
 
 void add_roofline_section(const LogData& data, const LevelColours& colours, ReportDocument& document) {
-    std::vector<RooflinePoint> points = data.probed;
+    std::map<std::string, std::vector<RooflinePoint>> points;
+    for (const RooflinePoint& point : data.probed) points[point.device].push_back(point);
     for (const Measured& one : data.measured) {
-        if (auto point = point_of(one)) points.push_back(std::move(*point));
+        if (auto point = point_of(one)) points[one.device].push_back(std::move(*point));
     }
-    std::set<std::string> devices;
-    for (const RooflinePoint& point : points) devices.insert(point.device);
     ReportSection section = {"Roofline", {}};
-    for (const std::string& device : devices) {
-        std::vector<RooflinePoint> here;
-        std::ranges::copy_if(points, std::back_inserter(here),
-                             [&](const RooflinePoint& point) { return point.device == device; });
+    for (const auto& [device, here] : points) {
+        std::set<std::string> levels;
+        for (const RooflinePoint& point : here) levels.insert(point.op + " " + point.level);
+        if (section.blocks.size() == kMostFigures) break;
+        if (levels.size() > kMostSeries) {
+            section.blocks.emplace_back(ReportText{plural(levels.size(), "level") + " on " + or_dash(device) +
+                                                   " are too many to be drawn."});
+            continue;
+        }
         const std::vector<Ceiling> ceilings = ceilings_of_device(data, device);
         if (here.size() < 2 && ceilings.empty()) continue;  // a point alone says nothing
         section.blocks.emplace_back(
@@ -487,7 +509,7 @@ ReportFigure timeline_figure(const LoggedRun& run) {
 void add_timelines(const std::vector<LoggedRun>& runs, ReportSection& section) {
     std::vector<const LoggedRun*> staged;
     for (const LoggedRun& run : runs) {
-        if (!run.stages.empty() && run.total_ms) staged.push_back(&run);
+        if (!run.stages.empty() && run.stages.size() <= kMostSeries && run.total_ms) staged.push_back(&run);
     }
     std::ranges::stable_sort(staged, [](const LoggedRun* x, const LoggedRun* y) {
         return std::pair(x->exit_code == 0, -*x->total_ms) < std::pair(y->exit_code == 0, -*y->total_ms);
@@ -535,7 +557,7 @@ ReportDocument document_of(const Report& report) {
     const LevelColours colours(report.now);
     ReportDocument document = {"gpumat report", {}};
     const std::string made = fmt::format("Of {}, made by gpumat {} at {}.", fmt::join(report.names, ", "),
-                                         version(), start_record().time);
+                                         version(), origin_of_this_run().time);
     document.sections.push_back({"", {ReportText{made}}});
     document.sections.push_back(failures_section(report));
     if (report.comparison) document.sections.push_back(comparison_section(report, colours));

@@ -217,8 +217,8 @@ class HtmlWriter {
         std::string head;
         for (const std::string& column : table.columns)
             head += "<th scope=\"col\"><button>" + html_text(column) + "</button></th>";
-        const std::string whole = "<div class=\"wide\"><table><thead><tr>" + head +
-                                  "</tr></thead>\n<tbody>\n" + rows + "</tbody></table></div>\n";
+        std::string whole = "<div class=\"wide\"><table><thead><tr>" + head + "</tr></thead>\n<tbody>\n" +
+                            rows + "</tbody></table></div>\n";
         if (!table.folded && table.rows.size() <= kOpenTableRows) return whole;
         const std::string title = table.title.empty() ? "" : html_text(table.title) + ": ";
         return "<details><summary>" + title + std::to_string(table.rows.size()) + " rows</summary>\n" +

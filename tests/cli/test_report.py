@@ -220,6 +220,13 @@ class Contents(ReportCase):
         self.assertEqual(report["failures"][0]["source"], f"log:{json.dumps(bench(row('tiled', around(1.0))), indent=2).count(chr(10)) + 3}")
         self.assertEqual(len(report["measurements"]), 1)
 
+    def test_what_is_too_much_to_draw_is_in_the_table(self):
+        self.write("bench.json", bench(*[row(f"level{i}", around(1.0)) for i in range(3000)]))
+        text = self.markdown("bench.json")
+        self.assertIn("1 chart", text)
+        self.assertNotIn("█", text)
+        self.assertEqual(sum(line.startswith("| kernel") for line in text.splitlines()), 3000)
+
     def test_standard_input(self):
         report = self.report("-", stdin=json.dumps(run()).encode())
         self.assertEqual(report["logs"], ["standard input"])
