@@ -107,11 +107,14 @@ void add_report(CLI::App& app, Context& context) {
             "logs", options->logs,
             "logs of --log, and what --json of bench, verify and probe printed; '-' is standard input")
         ->required()
-        ->type_name("LOG");
-    command->add_option("-o,--output", options->output, "the page: FILE.html or FILE.md");
+        ->type_name(kFile);
+    begin_group(*command, "Output");
+    command->add_option("-o,--output", options->output, "the page: FILE.html or FILE.md")->type_name(kFile);
     command->add_flag("--force", options->force, "replace an existing page");
-    command->add_option("--against", options->against, "older logs to compare with")->type_name("OLD");
+    begin_group(*command, "Comparison");
+    command->add_option("--against", options->against, "older logs to compare with")->type_name(kFile);
     command->add_option("--threshold", options->threshold, "a smaller change of a median counts as the same")
+        ->type_name("PERCENT")
         ->capture_default_str();
     command->add_option("--fail-on", options->fail_on, "slower: exit code 1 where something is slower")
         ->check(CLI::IsMember({"slower"}));
@@ -121,10 +124,11 @@ void add_report(CLI::App& app, Context& context) {
         "  gpumat report runs.jsonl -o report.html\n"
         "  gpumat bench transpose --json > new.json\n"
         "  gpumat report new.json -o report.html --against old.json --fail-on slower\n\n"
-        "Slower is what has 95 % intervals that are apart and medians that differ by more than the\n"
-        "threshold. Unknown is what has one sample, or an interval that is wider than 1 %.\n\n"
-        "Exit codes: 1 with --fail-on, 3 where a log or a record is none, 4 where the page cannot be\n"
-        "written or gnuplot is missing (a page in .md needs none).");
+        "Slower is what has 95 % intervals that are apart and medians that differ by\n"
+        "more than the threshold. Unknown is what has one sample, or an interval that\n"
+        "is wider than 1 %.\n\n"
+        "Exit codes: 1 with --fail-on, 3 where a log or a record is none, 4 where the\n"
+        "page cannot be written or gnuplot is missing (a page in .md needs none).");
     command->callback([options, &context] { serve_report(*options, context); });
 }
 

@@ -61,7 +61,7 @@ class Parts(Case):
             record = self.parts("transpose", "in.h5", "-o", "out.h5", "--force", *storage, "--memory-limit", "48MiB")
             self.assertLess(record["peak_host_bytes"], 48 * MIB + 256 * MIB)
             self.assertLess(record["peak_host_bytes"], 192 * MIB)  # far from the 512 MiB of both
-            self.assertEqual([stage["name"] for stage in record["stages"]], ["read", "kernel", "verify", "hash", "write"])
+            self.assertEqual([stage["name"] for stage in record["stages"]], ["open", "prepare", "read", "kernel", "verify", "hash", "write"])
 
     def test_the_limit_is_kept_by_multiplies(self):
         write_h5(self.path("in.h5"), random_values("f32", (4096, 1024)))  # 16 MiB, of which the product has 64
