@@ -18,6 +18,8 @@
 namespace gpumat {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 std::string random_id() {
     std::array<std::uint64_t, 2> bits{};
     if (getrandom(bits.data(), sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) return "";
@@ -79,7 +81,6 @@ Origin origin_of_this_run() {
 }
 
 void add_origin(const Origin& origin, nlohmann::ordered_json& json) {
-    using Json = nlohmann::ordered_json;
     const auto text = [](const std::string& value) { return value.empty() ? Json() : Json(value); };
     const auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
     json["run_id"] = origin.run_id;

@@ -33,7 +33,8 @@ int verify(const gpumat::Catalog& catalog, const std::string& from, const std::s
     asked.inputs = {gpumat::formats::parse_reference(from)};
     asked.result = gpumat::formats::parse_reference(to);
     gpumat::StoredVerification found;
-    const int differs = gpumat::verify_stored(asked, catalog, found);
+    gpumat::Progress progress;  // another thread could watch it
+    const int differs = gpumat::verify_stored(asked, catalog, found, progress);
     std::printf("stored result: %s\n", found.verification.verdict.c_str());
     return differs;
 }

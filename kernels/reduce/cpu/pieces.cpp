@@ -70,8 +70,9 @@ struct Work {
     using Part = typename PartOf<T>::Type;
     static constexpr int kLanes = kBytes / static_cast<int>(sizeof(Number));
     using Run = typename R::template Run<Vector<Number, kLanes>, Vector<CountLane<Number>, kLanes>>;
-    static_assert(sizeof(Total) <= sizeof(AnyTotal) &&
-                  alignof(Total) <= alignof(AnyTotal));  // NOLINT: may be one type
+    // NOLINTNEXTLINE(misc-redundant-expression): may be one type
+    static_assert(sizeof(Total) <= sizeof(AnyTotal));
+    static_assert(alignof(Total) <= alignof(AnyTotal));  // NOLINT(misc-redundant-expression)
     static_assert(sizeof(Run) == kLanes * sizeof(ScalarRun<R>), "a run of vectors is a run in each lane");
 
     static GPUMAT_INLINE auto load_elements(const T* from) {
