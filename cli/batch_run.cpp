@@ -314,10 +314,10 @@ class Batch {
 
     void end(const Outcome& outcome) {
         JobProgress& progress = progress_[outcome.job];
-        const bool others = running_ > 1;
         --running_;
         runs_alone_ = false;
-        if (outcome.exit_code == static_cast<int>(ErrorCode::memory) && others && !progress.alone) {
+        // It had a part of the memory.
+        if (outcome.exit_code == static_cast<int>(ErrorCode::memory) && at_once_ > 1 && !progress.alone) {
             progress.alone = true;
             make_ready(outcome.job);
             return;
@@ -487,7 +487,12 @@ void add_several_inputs(CLI::App& command, SeveralInputs& inputs, const std::str
 
 bool run_several(SeveralInputs& inputs, const std::optional<std::string>& output, const std::string& log,
                  Context& context) {
-    if (context.is_job || (inputs.names.size() == 1 && !(output && is_template(*output)))) return false;
+    std::error_code ignored;
+    const bool many = inputs.names.size() > 1 || inputs.batch.timeout_s > 0 || inputs.batch.resume;
+    const bool fills =
+        output && (is_template(*output) || (std::filesystem::path(*output).extension().empty() &&
+                                            std::filesystem::is_directory(*output, ignored)));
+    if (context.is_job || !(many || fills)) return false;
     if (!output) {
         throw Error(ErrorCode::usage,
                     "there are " + std::to_string(inputs.names.size()) +

@@ -31,7 +31,7 @@ struct SeveralInputs {
 void add_several_inputs(CLI::App& command, SeveralInputs& inputs, const std::string& name,
                         const std::string& help);
 
-/// Where there are several inputs or a template, runs the command line for each of them, sets the exit code
+/// Where there are several inputs, a template, a folder as output, a time-out or a batch to resume, runs the command line for each of them, sets the exit code
 /// and returns true. Throws Error{usage} for options that need several.
 bool run_several(SeveralInputs& inputs, const std::optional<std::string>& output, const std::string& log,
                  Context& context);

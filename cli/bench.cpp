@@ -205,7 +205,7 @@ void add_rows_options(CLI::App& command, BenchOptions& bench, const Registry& re
             CLI::Option* option = command.add_option_function<std::vector<std::string>>(
                 "--" + name,
                 [&bench, name](const std::vector<std::string>& values) { bench.parameters[name] = values; },
-                name + "s to try, for the levels that have one");
+                "values of --" + name + " to try, for the levels that have one");
             option->delimiter(',')->allow_extra_args(false);
             suggest_values(*option, parameter_choices(registry, nullptr, name));
         }

@@ -209,7 +209,7 @@ void AtomicOutput::commit() {
     }
     const NamingFiles naming;
     const int error_number = give_name();
-    if (error_number == EEXIST) fail("it appeared while this run went on; --force replaces it");
+    if (error_number == EEXIST) fail("it appeared while this run went on");
     if (error_number != 0) fail(reason(error_number));
     committed_ = true;
     name_.forget();

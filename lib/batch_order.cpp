@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <map>
 
+#include "lib/paths.hpp"
+
 namespace gpumat {
 namespace {
 
@@ -15,7 +17,10 @@ struct FileUse {
 /// One name for every path to a file, whether it exists or not.
 std::string one_name(const std::string& path) {
     std::error_code failed;
-    const std::filesystem::path found = std::filesystem::weakly_canonical(path, failed);
+    // A relative path of which nothing exists would stay as it is.
+    const std::filesystem::path whole = std::filesystem::absolute(follow_links(path), failed);
+    if (failed) return path;
+    const std::filesystem::path found = std::filesystem::weakly_canonical(whole, failed);
     return failed ? path : found.string();
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -16,6 +17,14 @@ constexpr const char* kStandardOutput = "standard output";
 
 }  // namespace
 
+OutputMode output_mode(const std::string& path, bool names_dataset, const formats::Format& format,
+                       bool force) {
+    if (names_dataset && formats::exists_as(path, format)) return OutputMode::extend;
+    std::error_code ignored;
+    const bool is_new = !std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+    return force && !(names_dataset && is_new) ? OutputMode::replace : OutputMode::create;
+}
+
 Destination::Destination(DestinationRequest request)
     : request_(std::move(request)),
       format_(&formats::format_for_writing(request_.output.path, request_.format)),
@@ -25,12 +34,6 @@ Destination::Destination(DestinationRequest request)
                                           " file holds one matrix and has no datasets");
     }
     if (!names_dataset_ && format_->has_datasets) request_.output.dataset = request_.default_dataset;
-}
-
-/// A dataset named in an HDF5 file is added to what the file holds; everything else makes a new file.
-OutputMode Destination::mode() const {
-    if (names_dataset_ && formats::exists_as(request_.output.path, *format_)) return OutputMode::extend;
-    return request_.force ? OutputMode::replace : OutputMode::create;
 }
 
 formats::WriteTarget Destination::target() const {
@@ -45,7 +48,9 @@ formats::WriteTarget Destination::target() const {
 void Destination::open(std::span<const std::string> inputs, const Shape& shape, Type type,
                        const formats::WriteOptions& how, OutputPurpose purpose, const Tell& say) {
     if (!is_standard_output()) {
-        file_.emplace(request_.output.path, mode(), inputs, purpose);
+        file_.emplace(request_.output.path,
+                      output_mode(request_.output.path, names_dataset_, *format_, request_.force), inputs,
+                      purpose);
         for (const std::string& what : file_->not_kept())
             tell(say, Severity::warning, request_.output.path + ": " + what);
     }

@@ -20,6 +20,12 @@ struct DestinationRequest {
     std::optional<std::uint64_t> memory_limit{};  ///< for what is held back from standard output
 };
 
+/// A dataset named in a file of the format is added to what it holds; everything else makes a new file. Where
+/// a dataset is named and there is no file, none that appears meanwhile is replaced, whatever `force` says:
+/// it may hold the dataset of another process.
+OutputMode output_mode(const std::string& path, bool names_dataset, const formats::Format& format,
+                       bool force);
+
 /// Where a matrix is written: a file that readers see whole or not at all, a dataset added to a file, or
 /// standard output. What is written out of order cannot go through a pipe; it is held back, in memory within
 /// the limit, else in a temporary file without a name, and copied out by commit().
@@ -48,7 +54,6 @@ class Destination {
 
   private:
     [[nodiscard]] formats::WriteTarget target() const;
-    [[nodiscard]] OutputMode mode() const;
 
     DestinationRequest request_;
     const formats::Format* format_;

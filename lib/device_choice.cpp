@@ -41,12 +41,15 @@ DeviceChoice started(DeviceChoice gpu) {
     return gpu;
 }
 
-/// Whether a level of that kind of device, the one asked for or any, has the parameters asked for.
-bool offers(const RunOptions& options, DeviceKind kind, const Registry& registry) {
+/// Whether a level of that kind of device, the one asked for or any, takes the type and has the parameters
+/// asked for.
+bool offers(const RunOptions& options, DeviceKind kind, Type type, const Registry& registry) {
     std::vector<const Level*> levels = registry.levels(*options.operation, kind);
     if (options.level != "auto") levels = {registry.find(*options.operation, kind, options.level)};
     return std::ranges::any_of(levels, [&](const Level* level) {
-        return level != nullptr && std::ranges::all_of(options.parameters, [&](const auto& asked) {
+        return level != nullptr &&
+               (level->needs.types.empty() || std::ranges::count(level->needs.types, type) > 0) &&
+               std::ranges::all_of(options.parameters, [&](const auto& asked) {
                    return std::ranges::count(level->parameters, asked.first, &Parameter::name) > 0;
                });
     });
@@ -86,9 +89,9 @@ DeviceChoice choose_device(const std::string& text, const Operation& operation, 
 
 DeviceChoice choose_device_for_run(const RunOptions& options, const Problem& problem,
                                    const Registry& registry, const Tell& say) {
-    if (options.device != "auto" || !offers(options, DeviceKind::cpu, registry))
+    if (options.device != "auto" || !offers(options, DeviceKind::cpu, problem.type, registry))
         return choose_device(options.device, *options.operation, options.level, options.threads, registry);
-    if (!offers(options, DeviceKind::gpu, registry)) return the_cpu(options.threads, kOnlyCpu);
+    if (!offers(options, DeviceKind::gpu, problem.type, registry)) return the_cpu(options.threads, kOnlyCpu);
 
     DeviceChoice cpu = the_cpu(options.threads);
     const double cpu_ms = expected_on(cpu.device, options, problem, registry, say);
@@ -108,9 +111,9 @@ DeviceChoice choose_device_for_run(const RunOptions& options, const Problem& pro
     return started(std::move(gpu));
 }
 
-std::optional<DeviceChoice> cpu_instead(const RunOptions& options, const std::string& no_room,
+std::optional<DeviceChoice> cpu_instead(const RunOptions& options, Type type, const std::string& no_room,
                                         const Registry& registry) {
-    if (options.device != "auto" || !offers(options, DeviceKind::cpu, registry)) return std::nullopt;
+    if (options.device != "auto" || !offers(options, DeviceKind::cpu, type, registry)) return std::nullopt;
     return the_cpu(options.threads, "on the cpu, because the gpu has no room: " + no_room);
 }
 

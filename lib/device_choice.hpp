@@ -28,7 +28,7 @@ DeviceChoice choose_device_for_run(const RunOptions& options, const Problem& pro
 
 /// The CPU in place of a GPU that `choose_device_for_run` took, and that has no room; nothing where the GPU
 /// was named, or only GPUs have the level.
-std::optional<DeviceChoice> cpu_instead(const RunOptions& options, const std::string& no_room,
+std::optional<DeviceChoice> cpu_instead(const RunOptions& options, Type type, const std::string& no_room,
                                         const Registry& registry);
 
 }  // namespace gpumat

@@ -64,6 +64,7 @@ std::string fill_template(const std::string& name, const std::string& input) {
 std::vector<std::string> outputs_of(const std::string& output, const std::vector<std::string>& inputs) {
     std::error_code ignored;
     const bool folder = !is_template(output) && std::filesystem::is_directory(output, ignored);
+    if (inputs.size() == 1 && !folder && !is_template(output)) return {output};
     if (!folder && !is_template(output)) {
         throw Error(
             ErrorCode::usage,

@@ -277,7 +277,7 @@ void choose_device_and_parts(const RunOptions& options, const Catalog& catalog, 
         plan_on(choose_device_for_run(options, plan.problem, registry, say), options, catalog, plan);
     } catch (const Error& error) {
         if (error.code() != ErrorCode::memory || !plan.gpu) throw;
-        auto cpu = cpu_instead(options, error.what(), registry);
+        auto cpu = cpu_instead(options, plan.problem.type, error.what(), registry);
         if (!cpu) throw;
         plan_on(*std::move(cpu), options, catalog, plan);
         tell(say, Severity::info, plan.chosen_because);

@@ -100,6 +100,13 @@ std::string settings_of(const LoggedJson& record) {
     return text;
 }
 
+/// A job of a batch has its text.
+std::string command_line_of(const LoggedJson& record) {
+    std::string line = text_at(record, "command_line");
+    if (line.empty() && record.contains("job")) line = "gpumat " + text_at(record["job"], "text");
+    return line;
+}
+
 std::string fact_text(const LoggedJson& value) {
     return value.is_string() ? value.get<std::string>() : value.dump();
 }
@@ -117,6 +124,8 @@ class Collector {
             take_probes(record.json);
         } else if (record.json.contains("exit_code") && record.json.contains("op")) {
             take_run(record);
+        } else if (integer_at(record.json, "exit_code") != 0) {
+            note_failure(record.source, record.json);
         }
     }
 
@@ -205,6 +214,14 @@ class Collector {
              .exit_code = {}});
     }
 
+    void note_failure(const std::string& source, const LoggedJson& json) {
+        std::string what = text_at(json, "error");
+        if (what.empty()) what = text_at(json, "verdict");
+        data_.failures.push_back({source, command_line_of(json), what,
+                                  static_cast<int>(integer_at(json, "exit_code")),
+                                  text_at(json, "working_folder")});
+    }
+
     void take_run(const LogRecord& record) {
         const LoggedJson& json = record.json;
         const LoggedJson& verification = object_at(json, "verification");
@@ -214,9 +231,7 @@ class Collector {
                          .level = text_at(json, "level"),
                          .type = text_at(json, "type"),
                          .error = text_at(json, "error"),
-                         .command_line = text_at(json, "command_line")};
-        if (run.command_line.empty() && json.contains("job"))
-            run.command_line = "gpumat " + text_at(json["job"], "text");
+                         .command_line = command_line_of(json)};
         const Extents size = size_of_run(json);
         if (size.m > 0 || size.n > 0) run.size = to_string(size);
         if (verification.contains("verdict"))
@@ -231,9 +246,7 @@ class Collector {
                  number_at(stage, "busy_ms").value_or(0)});
         }
         run.exit_code = static_cast<int>(integer_at(json, "exit_code"));
-        if (run.exit_code != 0)
-            data_.failures.push_back(
-                {run.source, run.command_line, run.error, run.exit_code, text_at(json, "working_folder")});
+        if (run.exit_code != 0) note_failure(record.source, json);
         if (run.exit_code == 0 && !json.value("dry_run", false)) measure_run(record, run, size);
         data_.runs.push_back(std::move(run));
     }

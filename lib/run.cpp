@@ -13,6 +13,7 @@
 
 #include "lib/atomic_output.hpp"
 #include "lib/core/error.hpp"
+#include "lib/destination.hpp"
 #include "lib/device.hpp"
 #include "lib/explain.hpp"
 #include "lib/flow.hpp"
@@ -55,13 +56,6 @@ void record_plan(const Plan& plan, RunRecord& record) {
     record.settings = problem.choices;
 }
 
-/// A dataset named in an HDF5 file is added to what the file holds; everything else makes a new file.
-OutputMode output_mode(const RunOptions& options, const Plan& plan) {
-    if (plan.names_dataset && formats::exists_as(plan.output.path, *plan.output_format))
-        return OutputMode::extend;
-    return options.force ? OutputMode::replace : OutputMode::create;
-}
-
 bool writes_file(const Plan& plan) {
     return plan.output_format != nullptr && plan.output.path != "-";
 }
@@ -92,8 +86,10 @@ formats::WriteTarget write_target(const RunOptions& options, const Plan& plan,
 std::optional<AtomicOutput> open_output(const RunOptions& options, const Plan& plan, OutputPurpose purpose,
                                         const Tell& say) {
     if (!writes_file(plan)) return std::nullopt;
-    std::optional<AtomicOutput> output(std::in_place, plan.output.path, output_mode(options, plan),
-                                       input_files(plan), purpose);
+    std::optional<AtomicOutput> output(
+        std::in_place, plan.output.path,
+        output_mode(plan.output.path, plan.names_dataset, *plan.output_format, options.force),
+        input_files(plan), purpose);
     for (const std::string& what : output->not_kept())
         tell(say, Severity::warning, plan.output.path + ": " + what);
     if (plan.output_format->require_writable != nullptr) {

@@ -77,9 +77,9 @@ extern "C" void answer_signal(int signal_number) {
     remove_files_and_die(signal_number);
 }
 
-/// Whoever should have said the last words did not in time.
-extern "C" void lose_patience(int) {
-    remove_files_and_die(notice_signal);
+/// Whoever should have said the last words did not in time; or the alarm is somebody else's.
+extern "C" void lose_patience(int signal_number) {
+    remove_files_and_die(notice_signal != 0 ? notice_signal.load() : signal_number);
 }
 
 }  // namespace

@@ -16,11 +16,13 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <string_view>
 
 #include "lib/core/descriptor.hpp"
+#include "lib/core/forking.hpp"
 #include "lib/core/memory.hpp"
 
 namespace gpumat::formats::hdf5 {
@@ -197,10 +199,12 @@ Child::Child(const std::string& path, std::string shown, ErrorCode code,
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
+    std::unique_lock alone(forking);
     pthread_sigmask(SIG_SETMASK, &all, &before);  // until the child has no handlers any more
     const pid_t parent = getpid();
     number_ = fork();
     if (number_ == 0) {
+        alone.unlock();
         conversation_ = Conversation(Descriptor());  // so that the child sees when the parent's end is closed
         run_child(to_parent.number(), std::move(of_child), parent, bounds, note, before, task);
     }

@@ -138,6 +138,21 @@ class Order(BatchCase):
         self.check_transposed("out/a.h5", 0)
         self.assertEqual(snapshot(self.path("in")), before)
 
+    def test_one_file_by_several_names(self):
+        self.make_inputs(2)
+        os.symlink("out", self.path("link"))
+        for other in ("./out/a.mtx", "link/a.mtx", self.path("out/a.mtx")):
+            self.write_jobs("convert in/0.h5 --force -o out/a.mtx", f"convert in/1.h5 --force -o {other}")
+            result = self.run_tool("batch", "jobs.txt", code=2)
+            self.assert_says(result, "which another job writes too")
+            os.remove(self.path("out/a.mtx"))
+        for _ in range(5):
+            self.write_jobs("convert in/0.h5 --force -o out/a.h5:/x", f"convert in/1.h5 --force -o {self.path('out/a.h5')}:/y")
+            self.run_tool("batch", "jobs.txt", "--jobs", "2")
+            for dataset, matrix in (("x", self.matrices[0]), ("y", self.matrices[1])):
+                np.testing.assert_array_equal(read_h5(self.path("out/a.h5"), dataset)[1], matrix)
+            os.remove(self.path("out/a.h5"))
+
     def test_a_failed_input_fails_what_reads_it(self):
         self.make_inputs(1)
         write_h5(self.path("out/old.h5"), self.matrices[0])
@@ -175,6 +190,12 @@ class Templates(BatchCase):
         self.make_inputs(1)
         self.run_tool("transpose", "in/0.h5", "-o", "out/{/.}_t.h5")
         self.check_transposed("out/0_t.h5", 0)
+        self.run_tool("transpose", "in/0.h5", "-o", "out")
+        self.check_transposed("out/0.h5", 0)
+        arguments = ("transpose", "in/0.h5", "-o", "out/b.h5", "--log", "log.jsonl", "--resume")
+        self.run_tool(*arguments)
+        self.assert_says(self.run_tool(*arguments), "1 done before")
+        self.check_transposed("out/b.h5", 0)
 
     def test_refusals(self):
         self.make_inputs(2)

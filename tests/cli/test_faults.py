@@ -89,9 +89,9 @@ class FaultCase(Case):
         with open(self.path("out.mtx"), "w", encoding="ascii") as file:
             file.write("the old content\n")
 
-    def start_slowly(self, output, lacks):
+    def start_slowly(self, output, lacks, force=False):
         """A run that has opened its output and waits for the rest of its input."""
-        force = ["--force"] if os.path.exists(self.path(output)) else []
+        force = ["--force"] if force or os.path.exists(self.path(output)) else []
         process = self.start("transpose", "-", "-o", output, *force, env=lacking(*lacks))
         process.stdin.write(SLOW_ONES[0])
         process.stdin.flush()
@@ -229,6 +229,17 @@ class LimitedFileSystems(FaultCase):
                 with open(self.path("new.mtx"), encoding="ascii") as file:
                     self.assertEqual(file.read(), "somebody else's")
                 self.assertEqual(set(os.listdir(self.folder)), self.names | {"new.mtx"})
+
+    def test_a_file_that_appears_keeps_its_datasets(self):
+        """Whatever --force says, where a dataset was to be added to a file that was not there."""
+        for way in self.ways:
+            with self.subTest(way=way):
+                self.restore()
+                with self.start_slowly("new.h5:/x", way, force=True) as process:
+                    write_h5(self.path("new.h5"), self.old, dataset="theirs")
+                    _, err = process.communicate(SLOW_ONES[1], timeout=60)
+                self.assertEqual(process.returncode, 4, err)
+                self.assertEqual(self.datasets("new.h5"), ["theirs"])
 
 
 class Kills(FaultCase):

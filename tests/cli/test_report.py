@@ -220,6 +220,15 @@ class Contents(ReportCase):
         self.assertEqual(report["failures"][0]["source"], f"log:{json.dumps(bench(row('tiled', around(1.0))), indent=2).count(chr(10)) + 3}")
         self.assertEqual(len(report["measurements"]), 1)
 
+    def test_comparisons_and_batches_fail_too(self):
+        self.write("compare.json", {"schema": "gpumat.compare/1", "verdict": "different", "error": None, "exit_code": 1,
+                                    "job": {"line": 2, "text": "compare a.h5 b.h5"}})
+        self.write("batch.json", {"schema": "gpumat.batch/1", "exit_code": 3})
+        failures = self.report("compare.json", "batch.json")["failures"]
+        self.assertEqual([(one["command_line"], one["exit_code"]) for one in failures],
+                         [("gpumat compare a.h5 b.h5", 1), (None, 3)])
+        self.assertNotIn("None: no run failed", self.markdown("compare.json"))
+
     def test_what_is_too_much_to_draw_is_in_the_table(self):
         self.write("bench.json", bench(*[row(f"level{i}", around(1.0)) for i in range(3000)]))
         text = self.markdown("bench.json")

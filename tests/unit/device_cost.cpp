@@ -193,14 +193,14 @@ TEST_CASE("a run is put on the device that has what it asks for") {
     CHECK(reason("interchanged").find("only the cpu has this level") != std::string::npos);
     CHECK(reason("auto", {{"vector", "plain"}}).find("only the cpu") != std::string::npos);
 
-    const auto cpu = cpu_instead(options, "it is full", registry);
+    const auto cpu = cpu_instead(options, Type::f32, "it is full", registry);
     REQUIRE(cpu);
     CHECK(cpu->device.kind == DeviceKind::cpu);
     CHECK(cpu->reason == "on the cpu, because the gpu has no room: it is full");
     options.device = "gpu";
-    CHECK_FALSE(cpu_instead(options, "it is full", registry));
+    CHECK_FALSE(cpu_instead(options, Type::f32, "it is full", registry));
     options.device = "auto";
     options.parameters.clear();
     options.level = "register-blocked";  // only GPUs have it
-    CHECK_FALSE(cpu_instead(options, "it is full", registry));
+    CHECK_FALSE(cpu_instead(options, Type::f32, "it is full", registry));
 }

@@ -15,6 +15,7 @@
 
 #include "kernels/multiply/arithmetic.hpp"
 #include "kernels/multiply/cpu/levels.hpp"
+#include "lib/core/forking.hpp"
 
 namespace gpumat::multiply::cpu {
 namespace {
@@ -115,6 +116,7 @@ void multiply(const Problem& p, const Operands& operands, int threads) {
     const OpenBlas& blas = open_blas();
     const auto alpha = scalar_as<T>(p.alpha);
     const auto beta = scalar_as<T>(p.beta);
+    const std::shared_lock no_fork(forking);
     blas.set_threads(threads);
     gemm_of<T>(blas)(kRowMajor, p.transpose_a ? kTransposed : kAsStored,
                      p.transpose_b ? kTransposed : kAsStored, static_cast<int>(p.m), static_cast<int>(p.n),
