@@ -487,11 +487,8 @@ void add_several_inputs(CLI::App& command, SeveralInputs& inputs, const std::str
 
 bool run_several(SeveralInputs& inputs, const std::optional<std::string>& output, const std::string& log,
                  Context& context) {
-    std::error_code ignored;
     const bool many = inputs.names.size() > 1 || inputs.batch.timeout_s > 0 || inputs.batch.resume;
-    const bool fills =
-        output && (is_template(*output) || (std::filesystem::path(*output).extension().empty() &&
-                                            std::filesystem::is_directory(*output, ignored)));
+    const bool fills = output && is_template(*output);
     if (context.is_job || !(many || fills)) return false;
     if (!output) {
         throw Error(ErrorCode::usage,

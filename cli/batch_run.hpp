@@ -31,8 +31,8 @@ struct SeveralInputs {
 void add_several_inputs(CLI::App& command, SeveralInputs& inputs, const std::string& name,
                         const std::string& help);
 
-/// Where there are several inputs, a template, a folder as output, a time-out or a batch to resume, runs the command line for each of them, sets the exit code
-/// and returns true. Throws Error{usage} for options that need several.
+/// Where there are several inputs, a template, a time-out or a batch to resume, runs the command line for
+/// each of them, sets the exit code and returns true. Throws Error{usage} for options that need several.
 bool run_several(SeveralInputs& inputs, const std::optional<std::string>& output, const std::string& log,
                  Context& context);
 
