@@ -15,6 +15,8 @@ LastWords::LastWords(bool wanted, std::function<void(int)> say) : say_(std::move
     try {
         notice_.emplace();
         listening_ = std::thread([this] { listen(); });
+        // A process is forked soon: no lock of memory or a sanitizer may be held by a thread that starts.
+        listens_.wait();
     } catch (const std::exception&) {
         notice_.reset();
     }
@@ -27,6 +29,7 @@ LastWords::~LastWords() {
 }
 
 void LastWords::listen() {
+    listens_.count_down();
     const int signal_number = notice_->wait();
     if (signal_number == 0) return;
     forbid_naming();

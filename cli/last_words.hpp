@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <latch>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -38,6 +39,7 @@ class LastWords {
     std::function<void(int)> say_;
     std::mutex mutex_;
     bool settled_ = false;
+    std::latch listens_{1};
     std::thread listening_;
 };
 

@@ -12,6 +12,8 @@ import numpy as np
 from harness import Case, random_values, read_h5, read_mtx, write_h5, write_mtx
 
 MIB = 1 << 20
+# What the address sanitizer takes for itself: shadows, what was freed a while ago, and pages that it keeps.
+SANITIZER = 128 * MIB if "ASAN_OPTIONS" in os.environ else 0
 
 
 class Parts(Case):
@@ -60,13 +62,13 @@ class Parts(Case):
         for storage in ((), ("--chunk", "512x512", "--deflate", "1")):
             record = self.parts("transpose", "in.h5", "-o", "out.h5", "--force", *storage, "--memory-limit", "48MiB")
             self.assertLess(record["peak_host_bytes"], 48 * MIB + 256 * MIB)
-            self.assertLess(record["peak_host_bytes"], 192 * MIB)  # far from the 512 MiB of both
+            self.assertLess(record["peak_host_bytes"], 192 * MIB + SANITIZER)  # far from the 512 MiB of both
             self.assertEqual([stage["name"] for stage in record["stages"]], ["open", "prepare", "read", "kernel", "verify", "hash", "write"])
 
     def test_the_limit_is_kept_by_multiplies(self):
         write_h5(self.path("in.h5"), random_values("f32", (4096, 1024)))  # 16 MiB, of which the product has 64
         record = self.parts("multiply", "in.h5", "in.h5", "--transpose-b", "-o", "out.h5", "--memory-limit", "24MiB")
-        self.assertLess(record["peak_host_bytes"], 24 * MIB + 64 * MIB)
+        self.assertLess(record["peak_host_bytes"], 24 * MIB + 64 * MIB + SANITIZER)
 
     def test_too_small_a_limit_names_the_least(self):
         write_h5(self.path("in.h5"), random_values("f64", (2000, 2000)))
