@@ -102,7 +102,6 @@ inline constexpr int kMostThin_bytes = 64 << 10;  ///< of a tile, without what a
 /// FineSmall   the same where Small would serve
 /// Shifted     rows that are not whole words; enough tiles of 4 and 8 bytes also where rows are not whole
 ///             sectors in either matrix
-/// ShiftedTall the same where a column of Shifted's tiles is too much for L2, but not one of these
 /// ShiftedSmall  the same, fewer than kSmallShifted tiles of Shifted for each multiprocessor, or no room for
 ///             its BLOCKS there
 /// ShiftedNarrow  the same where the number of columns is a multiple of kNarrow_columns, so that the words of
@@ -144,10 +143,10 @@ struct Choices<1> {
 };
 template <>
 struct Choices<2> {
-    using Low = Plans<ShortPlan<8, 64, 1>, ShortPlan<16, 64, 2>, ShortPlan<8, 32, 4>, ShortPlan<16, 32, 4>,
-                      ShortPlan<8, 32, 8>, ShortPlan<16, 16, 8>, ShortPlan<8, 32, 16>>;
-    using Narrow = Plans<ShortPlan<8, 1, 64>, ShortPlan<16, 2, 64>, ShortPlan<8, 4, 32>, ShortPlan<16, 4, 32>,
-                         ShortPlan<8, 8, 32>, ShortPlan<16, 8, 16>, ShortPlan<8, 16, 32>>;
+    using Low = Plans<ShortPlan<16, 64, 2>, ShortPlan<8, 32, 4>, ShortPlan<16, 32, 4>, ShortPlan<16, 16, 8>,
+                      ShortPlan<8, 32, 16>>;
+    using Narrow = Plans<ShortPlan<16, 2, 64>, ShortPlan<8, 4, 32>, ShortPlan<16, 4, 32>,
+                         ShortPlan<16, 8, 16>, ShortPlan<8, 16, 32>>;
     using Large = WordPlan<8, 32, 32, 1024, kColumns, Cache::last, Cache::normal, 80, 2>;
     using Ragged = WordPlan<16, 16, 16, 256, kColumns, Cache::keep, Cache::normal, 0, 3, Cache::keep>;
     using Small = WordPlan<8, 16, 16, 256, kColumns, Cache::once>;
@@ -174,13 +173,12 @@ struct Choices<2> {
 };
 template <>
 struct Choices<4> {
-    using Low = Plans<ShortPlan<16, 64, 2>, ShortPlan<16, 32, 4>, ShortPlan<16, 16, 8>>;
-    using Narrow = Plans<ShortPlan<16, 2, 64>, ShortPlan<16, 4, 32>, ShortPlan<16, 8, 16>>;
+    using Low = Plans<ShortPlan<16, 64, 2>, ShortPlan<16, 16, 8>>;
+    using Narrow = Plans<ShortPlan<16, 2, 64>, ShortPlan<16, 8, 16>>;
     using Large = WordPlan<8, 32, 32, 1024, kColumns, Cache::normal, Cache::normal, 176, 2>;
     using Ragged = WordPlan<8, 32, 32, 512, kColumns, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<8, 22, 128, 32, 352, Cache::normal, 2>;
-    using ShiftedTall = ShiftPlan<8, 16, 192, 32, 512, Cache::normal, 2>;
     using ShiftedSmall = ShiftPlan<8, 16, 64, 32, 256, Cache::normal, 4>;
     using Tma = TmaPlan<2, 2, 128, kColumns, 3>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
@@ -205,7 +203,6 @@ struct Choices<8> {
     using Ragged = WordPlan<16, 16, 32, 512, kColumns, Cache::keep, Cache::normal, 0, 0, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;
     using Shifted = ShiftPlan<8, 24, 64, 32, 384, Cache::normal, 3>;
-    using ShiftedTall = ShiftPlan<8, 16, 160, 32, 320, Cache::normal, 2>;
     using ShiftedSmall = ShiftPlan<8, 32, 32, 32, 512, Cache::normal, 4>;
     using Tma = TmaPlan<2, 2, 256, kColumns, 5>;
     using Swap = WordPlan<16, 8, 8, 64, 1>;
@@ -224,10 +221,8 @@ struct Choices<8> {
 };
 template <>
 struct Choices<16> {
-    using Low =
-        Plans<ShortPlan<16, 128, 1>, ShortPlan<16, 64, 2>, ShortPlan<16, 32, 4>, ShortPlan<16, 16, 8>>;
-    using Narrow =
-        Plans<ShortPlan<16, 1, 128>, ShortPlan<16, 2, 64>, ShortPlan<16, 4, 32>, ShortPlan<16, 8, 16>>;
+    using Low = Plans<ShortPlan<16, 64, 2>, ShortPlan<16, 32, 4>, ShortPlan<16, 16, 8>>;
+    using Narrow = Plans<ShortPlan<16, 2, 64>, ShortPlan<16, 4, 32>, ShortPlan<16, 8, 16>>;
     using Large = WordPlan<16, 16, 32, 512, kColumns, Cache::normal, Cache::normal, 256, 4>;
     using Ragged = WordPlan<16, 32, 32, 512, kColumns, Cache::keep, Cache::normal, 0, 0, Cache::keep>;
     using Small = WordPlan<16, 16, 16, 128, kColumns, Cache::once, Cache::once>;

@@ -41,12 +41,6 @@ Launch with_tile(Launch launch, const char* kernel, std::int64_t rows, std::int6
     return launch;
 }
 
-/// The bytes of input in a column of tiles.
-template <class Tile>
-std::uint64_t column_bytes(const Problem& problem) {
-    return static_cast<std::uint64_t>(problem.m) * Tile::kRow_bytes;
-}
-
 template <class T, class PLAN>
 TileOrder words_order(const Problem& problem, int band = PLAN::kBand) {
     return TileOrder::of(WordTile<T, PLAN>::tiling(problem.m, problem.n), band, PLAN::kAhead);
@@ -225,25 +219,6 @@ bool fills_shifted(const Problem& problem, const Operands& operands, const Devic
            blocks_fit<T, Shifted>(operands, device);
 }
 
-/// The launch of Shifted, or of ShiftedTall where that keeps in L2 what columns of tiles share.
-template <class T>
-Launch launch_filling_shifted(const Problem& problem, const Operands& operands, const Device& device) {
-    using Choice = Choices<sizeof(T)>;
-    using Shifted = typename Choice::Shifted;
-    if constexpr (requires { typename Choice::ShiftedTall; }) {
-        // Up to what share of L2 a column is, it keeps what that shares with the next (measured).
-        constexpr int kShare = 10;
-        constexpr int kTallShare = 8;
-        using Tall = typename Choice::ShiftedTall;
-        const std::uint64_t l2_bytes = device.gpu->info().l2_bytes;
-        if (column_bytes<ShiftTile<T, Shifted>>(problem) > l2_bytes / kShare &&
-            column_bytes<ShiftTile<T, Tall>>(problem) <= l2_bytes / kTallShare &&
-            blocks_fit<T, Tall>(operands, device))
-            return launch_shifted<T, Tall>(problem, operands, device);
-    }
-    return launch_shifted<T, Shifted>(problem, operands, device);
-}
-
 /// The launch for rows that are not whole words.
 template <class T>
 Launch launch_any_shifted(const Problem& problem, const Operands& operands, const Device& device) {
@@ -258,7 +233,7 @@ Launch launch_any_shifted(const Problem& problem, const Operands& operands, cons
     }
     if (!fills_shifted<T>(problem, operands, device))
         return launch_shifted<T, typename Choice::ShiftedSmall>(problem, operands, device);
-    return launch_filling_shifted<T>(problem, operands, device);
+    return launch_shifted<T, typename Choice::Shifted>(problem, operands, device);
 }
 
 /// Whether shifted tiles serve rows of whole words: of neither matrix are they whole sectors, parts of which
@@ -280,18 +255,16 @@ bool serves_large(const TileOrder& order, const GpuInfo& gpu) {
     return order.places() != Places::any && 2 * LARGE::kThreads <= gpu.threads_per_multiprocessor;
 }
 
-/// The kernel that takes for granted what the order allows: every instruction before its loads costs.
-template <class T, class PLAN>
-WordsKernel kernel_for(const TileOrder& order) {
-    switch (order.places()) {
-        case Places::columns:
-            return vectorized_kernel<T, PLAN, Places::columns>;
-        case Places::turns:
-            return vectorized_kernel<T, PLAN, Places::turns>;
-        case Places::any:
-            break;
+/// The kernel of Large. Of 4 bytes it takes for granted what the order allows, which is worth 2 %: every
+/// instruction before its loads costs. Of other sizes it is worth less.
+template <class T>
+WordsKernel kernel_for_large(const TileOrder& order) {
+    using Large = typename Choices<sizeof(T)>::Large;
+    if constexpr (sizeof(T) == 4) {
+        if (order.places() == Places::columns) return vectorized_kernel<T, Large, Places::columns>;
+        if (order.places() == Places::turns) return vectorized_kernel<T, Large, Places::turns>;
     }
-    return vectorized_kernel<T, PLAN>;
+    return vectorized_kernel<T, Large>;
 }
 
 /// The tiles of Large for each multiprocessor.
@@ -316,15 +289,15 @@ Launch launch_whole_words(const Problem& problem, const Operands& operands, cons
     if (lines && each >= Choice::kLargeTiles && whole_words(problem, operands, Large::kWord_bytes)) {
         const TileOrder order = words_order<T, Large>(problem);
         if (serves_large<Large>(order, device.gpu->info()))
-            return launch_words<T, Large>(problem, operands, order, kernel_for<T, Large>(order));
+            return launch_words<T, Large>(problem, operands, order, kernel_for_large<T>(order));
     }
     if constexpr (requires { typename Choice::Shifted; }) {
         if (prefers_shifted<T>(problem, operands, device))
-            return launch_filling_shifted<T>(problem, operands, device);
+            return launch_shifted<T, typename Choice::Shifted>(problem, operands, device);
     }
     using Ragged = typename Choice::Ragged;
     const TileOrder order = words_order<T, Ragged>(problem, band_of<T, Ragged>(problem, device));
-    return launch_words<T, Ragged>(problem, operands, order, kernel_for<T, Ragged>(order));
+    return launch_words<T, Ragged>(problem, operands, order);
 }
 
 /// The launch for rows of words that are whole, but too narrow for the other plans; or none, where columns of
