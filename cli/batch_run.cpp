@@ -76,6 +76,26 @@ std::vector<std::string> files_of_jobs(const std::vector<Job>& jobs) {
     return files;
 }
 
+/// Each worker that uses a GPU starts it for itself, one after the other, and few of them keep it busy.
+constexpr std::int64_t kMostOnGpu = 4;
+
+bool names_gpu(const Job& job) {
+    for (std::size_t i = 1; i < job.words.size(); ++i) {
+        const std::string& word = job.words[i];
+        const bool follows = job.words[i - 1] == "--device" || job.words[i - 1] == "-d";
+        if ((follows && word.starts_with("gpu")) || word.starts_with("--device=gpu")) return true;
+    }
+    return false;
+}
+
+std::size_t jobs_at_once(const std::vector<Job>& jobs, const BatchOptions& options) {
+    std::int64_t most = hardware_threads();
+    if (std::ranges::any_of(jobs, names_gpu)) most = std::min(most, kMostOnGpu);
+    if (options.jobs > 0) most = options.jobs;
+    return static_cast<std::size_t>(
+        std::clamp<std::int64_t>(most, 1, std::max<std::int64_t>(1, std::ssize(jobs))));
+}
+
 class Batch {
   public:
     Batch(const std::vector<Job>& jobs, const BatchOptions& options, std::string shown,
@@ -86,9 +106,7 @@ class Batch {
           context_(context),
           log_(options.log, files_of_jobs(jobs)),
           progress_(jobs.size()),
-          at_once_(static_cast<std::size_t>(
-              std::min<std::int64_t>(options.jobs > 0 ? options.jobs : hardware_threads(),
-                                     std::max<std::int64_t>(1, static_cast<std::int64_t>(jobs.size()))))),
+          at_once_(jobs_at_once(jobs, options)),
           shows_progress_(shows_progress(context.style)) {}
 
     int run() {
@@ -464,7 +482,9 @@ class Batch {
 
 void add_batch_options(CLI::App& command, BatchOptions& options) {
     command
-        .add_option("--jobs", options.jobs, "jobs that run at the same time (default: as many as processors)")
+        .add_option(
+            "--jobs", options.jobs,
+            "jobs that run at the same time (default: as many as processors; 4 where one names a GPU)")
         ->check(CLI::Range(1, kMostJobs));
     CLI::Option* fast =
         command.add_flag("--fail-fast", options.fail_fast, "begin no more jobs once one is not done");

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdio>
 #include <future>
+#include <map>
 #include <mutex>
 #include <optional>
 
@@ -33,7 +34,7 @@ int attribute(cudaDeviceAttr which, int index) {
     return value;
 }
 
-GpuInfo describe(int index) {
+GpuInfo ask_for_info(int index) {
     cudaDeviceProp properties{};
     GPUMAT_CUDA(cudaGetDeviceProperties(&properties, index));
     int driver = 0;
@@ -56,6 +57,61 @@ GpuInfo describe(int index) {
         .driver_version = version_text(driver),
         .runtime_version = version_text(runtime),
     };
+}
+
+/// Asked for once: the driver takes a millisecond.
+const GpuInfo& describe(int index) {
+    static std::mutex mutex;
+    static std::map<int, GpuInfo> known;
+    const std::lock_guard lock(mutex);
+    const auto found = known.find(index);
+    return found != known.end() ? found->second : known.emplace(index, ask_for_info(index)).first->second;
+}
+
+/// Pinned memory that is free for the next who wants as much. To pin a buffer takes longer than to fill it.
+class PinnedCache {
+  public:
+    /// Null where there is none of that size.
+    void* take(std::size_t bytes) {
+        const std::lock_guard lock(mutex_);
+        const auto found = free_.find(bytes);
+        if (found == free_.end()) return nullptr;
+        void* const data = found->second;
+        free_.erase(found);
+        kept_bytes_ -= bytes;
+        return data;
+    }
+
+    void note_size(void* data, std::size_t bytes) {
+        const std::lock_guard lock(mutex_);
+        sizes_[data] = bytes;
+    }
+
+    /// Whether it is kept; else it is to be freed.
+    bool keep(void* data) {
+        constexpr std::size_t kMost_bytes = std::size_t{128} << 20;
+        const std::lock_guard lock(mutex_);
+        const std::size_t bytes = sizes_[data];
+        if (kept_bytes_ + bytes > kMost_bytes) {
+            sizes_.erase(data);
+            return false;
+        }
+        free_.emplace(bytes, data);
+        kept_bytes_ += bytes;
+        return true;
+    }
+
+  private:
+    std::mutex mutex_;
+    std::map<void*, std::size_t> sizes_;
+    std::multimap<std::size_t, void*> free_;
+    std::size_t kept_bytes_ = 0;
+};
+
+/// Of the process: the system frees it at its end.
+PinnedCache& pinned_cache() {
+    static auto* const cache = new PinnedCache;
+    return *cache;
 }
 
 /// Time that the host gets to enqueue what is timed: a launch takes it a few microseconds.
@@ -121,7 +177,8 @@ class CudaGpu final : public Gpu {
     PinnedMemory allocate_pinned(std::size_t bytes) const override {
         if (bytes == 0) return {};
         make_current();
-        void* data = nullptr;
+        void* data = pinned_cache().take(bytes);
+        if (data != nullptr) return {data, bytes};
         const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocDefault);
         if (status == cudaErrorMemoryAllocation) {
             cudaGetLastError();
@@ -129,6 +186,7 @@ class CudaGpu final : public Gpu {
                                                " bytes that " + info_.name + " can copy by itself");
         }
         GPUMAT_CUDA(status);
+        pinned_cache().note_size(data, bytes);
         return {data, bytes};
     }
 
@@ -272,7 +330,7 @@ void GpuRelease::device_memory(void* data) noexcept {
     cudaFree(data);
 }
 void GpuRelease::pinned_memory(void* data) noexcept {
-    cudaFreeHost(data);
+    if (!pinned_cache().keep(data)) cudaFreeHost(data);
 }
 void GpuRelease::stream(void* handle) noexcept {
     cudaStreamDestroy(static_cast<cudaStream_t>(handle));

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <map>
+#include <mutex>
 #include <utility>
 
 namespace gpumat {
@@ -133,7 +135,9 @@ class NvmlMonitor final : public GpuMonitor {
 
 }  // namespace
 
-std::unique_ptr<GpuMonitor> GpuMonitor::open(const std::string& uuid, std::string& why_not) {
+namespace {
+
+std::shared_ptr<GpuMonitor> open_monitor(const std::string& uuid, std::string& why_not) {
     // Stays loaded to the end of the process, like every library of the driver.
     void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     Functions nvml;
@@ -146,11 +150,22 @@ std::unique_ptr<GpuMonitor> GpuMonitor::open(const std::string& uuid, std::strin
     } else {
         DeviceHandle device = nullptr;
         if (const Status found = nvml.by_uuid(uuid.c_str(), &device); found == kSuccess)
-            return std::make_unique<NvmlMonitor>(nvml, device);
+            return std::make_shared<NvmlMonitor>(nvml, device);
         nvml.shutdown();
         why_not = "NVML does not know the device " + uuid;
     }
     return nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<GpuMonitor> GpuMonitor::open(const std::string& uuid, std::string& why_not) {
+    static std::mutex mutex;
+    static std::map<std::string, std::shared_ptr<GpuMonitor>> opened;
+    const std::lock_guard lock(mutex);
+    std::shared_ptr<GpuMonitor>& monitor = opened[uuid];
+    if (!monitor) monitor = open_monitor(uuid, why_not);
+    return monitor;
 }
 
 }  // namespace gpumat

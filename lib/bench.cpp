@@ -282,7 +282,7 @@ class Bench {
     bool level_ran_ = false;
 };
 
-std::unique_ptr<GpuMonitor> open_monitor(const Device& device, const Tell& say) {
+std::shared_ptr<GpuMonitor> open_monitor(const Device& device, const Tell& say) {
     if (device.gpu == nullptr) return nullptr;
     std::string why_not;
     auto monitor = GpuMonitor::open(device.gpu->info().uuid, why_not);

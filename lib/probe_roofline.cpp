@@ -239,7 +239,7 @@ class EnergyMeter {
         }
     }
 
-    std::unique_ptr<GpuMonitor> monitor_;
+    std::shared_ptr<GpuMonitor> monitor_;
     std::vector<std::filesystem::path> packages_;
 };
 
