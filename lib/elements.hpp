@@ -45,6 +45,16 @@ struct Strided {
     const T& operator()(std::int64_t i, std::int64_t j) const { return data[i * row_step + j * col_step]; }
 };
 
+/// Prefetches a part of a row. Parts of rows lie too far apart for the hardware to foresee them; and where
+/// rows lie a power of two apart, a set of the cache holds no more than some of them.
+template <class T>
+[[gnu::always_inline]] inline void prefetch_row(const T* row, std::int64_t cols) {
+    constexpr std::size_t kLine_bytes = 64;
+    const auto* const bytes = reinterpret_cast<const char*>(row);
+    for (std::size_t at = 0; at < static_cast<std::size_t>(cols) * sizeof(T); at += kLine_bytes)
+        __builtin_prefetch(bytes + at);
+}
+
 /// op(A), m×k.
 template <class T>
 Strided<T> operand_a(const Problem& p, const Operands& operands) {

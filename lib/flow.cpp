@@ -24,8 +24,15 @@ constexpr int kUnwritten = 0xff;
 /// and hashed.
 constexpr std::size_t kPanelBytes = std::size_t{16} << 20;
 
+/// Of a result that lies in host memory as a whole: on many processors larger panels keep all threads at
+/// work.
+constexpr std::size_t kHostPanelBytes = std::size_t{128} << 20;
+
 /// Rows of the result at a time: a check keeps some numbers of each.
 constexpr std::int64_t kPanelRows = 1 << 15;
+
+/// Pieces of inputs between reading and the device. They lie in the pools' buffers, which bound them.
+constexpr std::size_t kManyPieces = 1 << 20;
 
 /// A block of a matrix in a buffer that others use again.
 struct Held {
@@ -50,6 +57,15 @@ struct Job {
 };
 using JobPointer = std::shared_ptr<Job>;
 
+/// What was read of a part: some bytes of an input, or all that there is to read.
+struct Read {
+    JobPointer job;
+    std::size_t role = 0;
+    std::shared_ptr<Held> input;  ///< null where all is read
+    std::size_t first = 0;
+    std::size_t bytes = 0;
+};
+
 /// Rows of a part's result in host memory, or the news that its inputs are there.
 struct Panel {
     JobPointer job;
@@ -57,6 +73,14 @@ struct Panel {
     MatrixView rows;
     std::shared_ptr<void> memory;  ///< what keeps the rows
     bool is_news = false;
+};
+
+/// A block of an input that was read, or of the result that was verified, to be hashed.
+struct Unhashed {
+    ContentHash& hash;
+    Block block;
+    MatrixView elements;
+    std::shared_ptr<void> memory;  ///< what keeps the elements
 };
 
 /// A block of the whole result, verified.
@@ -125,18 +149,19 @@ class HashCheck final : public ResultCheck {
 class Flow {
   public:
     Flow(Plan& plan, const RunOptions& options, const Catalog& catalog, const Outlet& outlet,
-         Progress& progress, const Tell& say)
+         ConditionsWatch* watch, Progress& progress, const Tell& say)
         : plan_(plan),
           options_(options),
           catalog_(catalog),
           outlet_(outlet),
+          watch_(watch),
           progress_(progress),
           say_(say),
           parts_(*plan.parts),
           how_{mode_of_parts(plan, options), options.tolerance, options.threads, options.seed},
           executor_(catalog, plan.device, how_),
           panel_rows_(rows_of_panels()),
-          piece_bytes_(std::max(kPinnedBytes, bytes_of_panel())),
+          piece_bytes_(bytes_of_pieces()),
           results_(parts_.buffers().results,
                    [bytes = bytes_of_result(parts_.at(0))] { return Buffer(bytes); }),
           device_results_(
@@ -148,16 +173,18 @@ class Flow {
     }
 
     FlowResult run() {
-        std::vector<Stoppable*> all = {&read_,     &uploaded_, &computed_,       &panels_,
-                                       &verified_, &results_,  &device_results_, &pinned_};
+        std::vector<Stoppable*> all = {&read_,   &uploaded_, &computed_, &panels_,         &unhashed_,
+                                       &hashed_, &verified_, &results_,  &device_results_, &pinned_};
         for (const auto& pool : inputs_)
             if (pool) all.push_back(pool.get());
         for (const auto& pool : device_inputs_)
             if (pool) all.push_back(pool.get());
         if (outlet_.open && outlet_.has_child) open_writer();
+        if (watch_ != nullptr) watch_->start();
         const KeptThreads kept;
         Stages stages(std::move(all));
         if (outlet_.open) stages.start([this] { write(); });
+        stages.start([this] { hash(); });
         stages.start([this] { check(); });
         stages.start([this] { read(); });
         if (plan_.gpu) {
@@ -183,7 +210,8 @@ class Flow {
         if (!may_be_cut || !check_of(part, Operands{})->takes_panels()) return all;
         const std::size_t row_bytes = bytes_of_result(part) / static_cast<std::size_t>(all);
         const std::int64_t wanted = std::min<std::int64_t>(
-            kPanelRows, static_cast<std::int64_t>(kPanelBytes / std::max<std::size_t>(1, row_bytes)));
+            kPanelRows, static_cast<std::int64_t>((plan_.gpu ? kPanelBytes : kHostPanelBytes) /
+                                                  std::max<std::size_t>(1, row_bytes)));
         const std::int64_t step = outlet_.open ? std::max<std::int64_t>(1, outlet_.chunk_rows) : 1;
         return std::min(all, std::max<std::int64_t>(1, wanted / step) * step);
     }
@@ -192,6 +220,16 @@ class Flow {
         const ProblemPart part = parts_.at(0);
         if (panel_rows_ >= part.result.rows) return 0;  // it goes through host memory
         return static_cast<std::size_t>(panel_rows_ * part.result.cols) * size_of(result_type(part.problem));
+    }
+
+    /// Of what goes to a device and comes back at a time: a panel, and no more than the largest matrix has.
+    [[nodiscard]] std::size_t bytes_of_pieces() const {
+        const ProblemPart part = parts_.at(0);
+        std::size_t largest = bytes_of_result(part);
+        for (const auto& block : part.inputs)
+            if (block)
+                largest = std::max(largest, dense_bytes(block->shape(), plan_.problem.type, "an input"));
+        return std::max(std::min(kPinnedBytes, largest), bytes_of_panel());
     }
 
     [[nodiscard]] std::unique_ptr<ResultCheck> check_of(const ProblemPart& part,
@@ -238,27 +276,28 @@ class Flow {
             job->inputs.resize(options_.inputs.size());
             for (std::size_t at = 0; at < plan_.inputs.size(); ++at) {
                 const std::size_t role = plan_.inputs[at].role;
-                if (job->part.inputs[role]) job->inputs[role] = input(at, *job->part.inputs[role]);
+                if (job->part.inputs[role]) job->inputs[role] = input(job, at, *job->part.inputs[role]);
             }
             if (plan_.gpu) panels_.push({.job = job, .is_news = true});
-            read_.push(std::move(job));
+            read_.push({.job = std::move(job)});
         }
         last_.clear();
         read_.close();
     }
 
     /// The block of an input, read unless the last part had it too.
-    std::shared_ptr<Held> input(std::size_t at, const Block& block) {
+    std::shared_ptr<Held> input(const JobPointer& job, std::size_t at, const Block& block) {
         const std::size_t role = plan_.inputs[at].role;
         std::shared_ptr<Held>& last = last_[role];
         if (last && last->block == block) return last;
         last.reset();  // its buffer may be the only one
         auto held = std::make_shared<Held>(Held{inputs_[role]->get(), block, plan_.problem.type});
-        progress_.timeline.read([&] { read_block(at, *held); });
+        progress_.timeline.read([&] { read_block(job, at, held); });
         return last = std::move(held);
     }
 
-    void read_block(std::size_t at, const Held& held) {
+    void read_block(const JobPointer& job, std::size_t at, const std::shared_ptr<Held>& input_block) {
+        const Held& held = *input_block;
         const PlannedInput& input = plan_.inputs[at];
         const Stopwatch watch;
         const bool is_new = seen_[at].insert({held.block.row, held.block.col}).second;
@@ -277,7 +316,11 @@ class Flow {
             const MutableMatrixView view{held.type, panel.shape(), held.block.cols,
                                          held.memory->data() + static_cast<std::size_t>(row) * row_bytes};
             input.reader->read(panel, view);
-            if (is_new) hashes_[at].add(panel, view);
+            if (is_new) hash_input(at, panel, view, input_block);
+            if (plan_.gpu) {
+                read_.push({job, input.role, input_block, static_cast<std::size_t>(row) * row_bytes,
+                            static_cast<std::size_t>(panel.rows) * row_bytes});
+            }
             if (is_new) progress_.bytes_read += static_cast<std::uint64_t>(panel.rows) * row_bytes;
         }
         if (!is_single()) return;
@@ -287,23 +330,43 @@ class Flow {
                  ") in " + std::to_string(static_cast<int>(watch.elapsed_ms())) + " ms");
     }
 
+    /// At once where the level overwrites what was read.
+    void hash_input(std::size_t at, const Block& block, const MatrixView& elements,
+                    const std::shared_ptr<Held>& held) {
+        if (overwrites()) return hashes_[at].add(block, elements);
+        unhashed_.push({hashes_[at], block, elements, held});
+    }
+
+    // ---- Hashing -----------------------------------------------------------------------------------------
+
+    void hash() {
+        while (const auto next = unhashed_.pop())
+            progress_.timeline.hash([&] { next->hash.add(next->block, next->elements); });
+        hashed_.close();
+    }
+
     // ---- On the CPU --------------------------------------------------------------------------------------
 
     void compute_on_cpu() {
-        while (auto job = read_.pop()) {
-            Job& now = **job;
-            if (overwrites()) {
-                prepare_overwriting(now);
-            } else {
-                now.result = results_.get();
-            }
-            progress_.timeline.kernel([&] {
-                if (!overwrites()) fill(now.result->data(), bytes_of_result(now.part), plan_.device.threads);
-                run_level(now.part.problem, host_operands(now, now.result->data()));
-            });
-            panels_.push({.job = std::move(*job)});
+        for (std::int64_t i = 0; i < parts_.count(); ++i) {
+            std::shared_ptr<Buffer> result = overwrites() ? nullptr : unwritten_result(parts_.at(i));
+            const auto read = read_.pop();
+            if (!read) break;
+            Job& now = *read->job;
+            now.result = std::move(result);
+            if (overwrites()) prepare_overwriting(now);
+            progress_.timeline.kernel(
+                [&] { run_level(now.part.problem, host_operands(now, now.result->data())); });
+            panels_.push({.job = std::move(read->job)});
         }
         panels_.close();
+    }
+
+    /// Memory for a part's result, while its inputs are read.
+    std::shared_ptr<Buffer> unwritten_result(const ProblemPart& part) {
+        auto result = results_.get();
+        fill(result->data(), bytes_of_result(part), plan_.device.threads);
+        return result;
     }
 
     /// The result takes over the memory of the only input, of which a copy or the hash is kept.
@@ -339,31 +402,42 @@ class Flow {
 
     // ---- On a GPU ----------------------------------------------------------------------------------------
 
+    /// What the last part had of an input: its place alone, so that the host's buffer is free for the next.
+    struct Uploaded {
+        std::optional<Block> block;
+        std::shared_ptr<DeviceMemory> memory;
+    };
+
     void upload() {
         Gpu& gpu = *plan_.gpu;
         gpu.make_current();
         Transfer transfer(gpu, pinned_, piece_bytes_, options_.threads, progress_.timeline.host_to_device);
-        // What the last part had, by role: its place alone, so that the host's buffer is free for the next.
-        std::vector<std::pair<std::optional<Block>, std::shared_ptr<DeviceMemory>>> last(
-            options_.inputs.size());
-        while (auto job = read_.pop()) {
-            Job& now = **job;
-            now.device_inputs.resize(now.inputs.size());
-            for (std::size_t role = 0; role < now.inputs.size(); ++role) {
-                const std::shared_ptr<Held>& held = now.inputs[role];
-                if (!held) continue;
-                if (last[role].first != held->block) {
-                    last[role] = {};
-                    last[role] = {held->block, device_inputs_[role]->get()};
-                    progress_.timeline.host_to_device([&] {
-                        transfer.upload(last[role].second->data(), held->memory->data(), held->bytes());
-                    });
-                }
-                now.device_inputs[role] = last[role].second;
+        std::vector<Uploaded> last(options_.inputs.size());
+        while (auto read = read_.pop()) {
+            if (!read->input) {
+                progress_.timeline.host_to_device([&] { transfer.wait_for_uploads(); });
+                hand_on(std::move(read->job), last);
+                continue;
             }
-            uploaded_.push(std::move(*job));
+            auto& [block, memory] = last[read->role];
+            if (block != read->input->block) {
+                memory.reset();  // it may be the only one
+                memory = device_inputs_[read->role]->get();
+                block = read->input->block;
+            }
+            progress_.timeline.host_to_device([&] {
+                transfer.upload(static_cast<std::byte*>(memory->data()) + read->first,
+                                read->input->memory->data() + read->first, read->bytes);
+            });
         }
         uploaded_.close();
+    }
+
+    void hand_on(JobPointer job, const std::vector<Uploaded>& inputs) {
+        job->device_inputs.resize(inputs.size());
+        for (std::size_t role = 0; role < inputs.size(); ++role)
+            if (job->inputs[role]) job->device_inputs[role] = inputs[role].memory;
+        uploaded_.push(std::move(job));
     }
 
     void compute_on_gpu() {
@@ -383,6 +457,7 @@ class Flow {
             now.device_inputs.clear();
             computed_.push(std::move(*job));
         }
+        if (watch_ != nullptr) watch_->computed();
         computed_.close();
     }
 
@@ -458,6 +533,8 @@ class Flow {
                 take(*panel);
             }
         }
+        unhashed_.close();
+        hashed_.pop();
         // All is read, computed and verified; now it can be said where the result comes from.
         for (std::size_t i = 0; i < hashes_.size(); ++i)
             result_.input_hashes.push_back(seen_[i].empty() ? "" : hashes_[i].text());
@@ -517,7 +594,7 @@ class Flow {
         progress_.bytes_checked +=
             static_cast<std::uint64_t>(block.rows * block.cols) * size_of(plan_.result_type);
         if (!outlet_.open || (result_.wrong() && !options_.keep_failed)) return;
-        progress_.timeline.hash([&] { output_hash_->add(block, panel.rows); });
+        unhashed_.push({*output_hash_, block, panel.rows, panel.memory});
         verified_.push({block, panel.rows, panel.memory});
     }
 
@@ -549,6 +626,7 @@ class Flow {
     const RunOptions& options_;
     const Catalog& catalog_;
     const Outlet& outlet_;
+    ConditionsWatch* watch_;
     Progress& progress_;
     const Tell& say_;
     const Parts& parts_;
@@ -572,18 +650,20 @@ class Flow {
     std::unique_ptr<formats::Writer> writer_;
     FlowResult result_;
 
-    Queue<JobPointer> read_{1};
+    Queue<Read> read_{kManyPieces};
     Queue<JobPointer> uploaded_{1};
     Queue<JobPointer> computed_{1};
     Queue<Panel> panels_{2};
+    Queue<Unhashed> unhashed_{kManyPieces};
+    Queue<Unhashed> hashed_{1};  ///< nothing ever, and closed when all is hashed
     Queue<Verified> verified_{2};
 };
 
 }  // namespace
 
 FlowResult flow(Plan& plan, const RunOptions& options, const Catalog& catalog, const Outlet& outlet,
-                Progress& progress, const Tell& say) {
-    Flow one(plan, options, catalog, outlet, progress, say);
+                ConditionsWatch* watch, Progress& progress, const Tell& say) {
+    Flow one(plan, options, catalog, outlet, watch, progress, say);
     return one.run();
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "formats/format.hpp"
+#include "lib/conditions.hpp"
 #include "lib/executor.hpp"
 #include "lib/options.hpp"
 #include "lib/plan.hpp"
@@ -47,7 +48,9 @@ struct Outlet {
 
 /// Reads, computes, verifies and writes the parts of a plan, in stages that work at the same time:
 ///
-///     read + hash → to the device → kernel → from the device → verify + hash → write
+///     read → to the device → kernel → from the device → verify → write
+///
+/// with a stage beside them that hashes what was read and what was verified.
 ///
 /// The level runs `warmup` + `repeat` times on each part. On a GPU the samples are times between device
 /// events; on the CPU, of a steady clock. The result starts out as bytes of 0xff (NaN in every floating
@@ -56,10 +59,11 @@ struct Outlet {
 /// In place, the result starts out as the input, and each run transposes the matrix once more: where `warmup`
 /// + `repeat` is even, one more run follows that is no sample.
 ///
-/// `progress` hears how far it came, and when its stages worked.
+/// `watch`, where there is one, is started and hears when the GPU has computed. `progress` hears how far it
+/// came, and when its stages worked.
 ///
 /// Where verification fails nothing more is written, unless `keep_failed`. Throws Error.
 FlowResult flow(Plan& plan, const RunOptions& options, const Catalog& catalog, const Outlet& outlet,
-                Progress& progress, const Tell& say);
+                ConditionsWatch* watch, Progress& progress, const Tell& say);
 
 }  // namespace gpumat

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::int64_t kRounds = kFreivaldsRounds;
 constexpr std::int64_t kBlockRows = 32;
+constexpr std::int64_t kRowsAhead = 4;
 constexpr std::int64_t kBlockCols = 128;  // 16 KiB of X, and 32 KiB of the matrix in double
 
 /// Eight doubles, in as many registers as they take.
@@ -86,51 +87,6 @@ template <std::int64_t kRows>
     for (; i < rows; ++i) add_squares_of_rows<1>(cols, values + i * kBlockCols, weights, totals + i);
 }
 
-// The same loops for any processor and for those with wider registers, chosen at run time.
-struct Loops {
-    void (*add_block)(std::int64_t, std::int64_t, const double*, const double*, double*);
-    void (*add_squares)(std::int64_t, std::int64_t, const double*, const double*, double*);
-};
-void add_block_portable(std::int64_t rows, std::int64_t cols, const double* values, const double* x,
-                        double* sums) {
-    add_block<1>(rows, cols, values, x, sums);
-}
-void add_squares_portable(std::int64_t rows, std::int64_t cols, const double* values, const double* weights,
-                          double* totals) {
-    add_squares<1>(rows, cols, values, weights, totals);
-}
-#if defined(__x86_64__)
-[[gnu::target("avx2,fma")]] void add_block_avx2(std::int64_t rows, std::int64_t cols, const double* values,
-                                                const double* x, double* sums) {
-    add_block<2>(rows, cols, values, x, sums);
-}
-[[gnu::target("avx2,fma")]] void add_squares_avx2(std::int64_t rows, std::int64_t cols, const double* values,
-                                                  const double* weights, double* totals) {
-    add_squares<4>(rows, cols, values, weights, totals);
-}
-[[gnu::target("avx512f,avx512dq,avx512vl,fma")]] void add_block_avx512(std::int64_t rows, std::int64_t cols,
-                                                                       const double* values, const double* x,
-                                                                       double* sums) {
-    add_block<4>(rows, cols, values, x, sums);
-}
-[[gnu::target("avx512f,avx512dq,avx512vl,fma")]] void add_squares_avx512(std::int64_t rows, std::int64_t cols,
-                                                                         const double* values,
-                                                                         const double* weights,
-                                                                         double* totals) {
-    add_squares<4>(rows, cols, values, weights, totals);
-}
-#endif
-Loops fastest_loops() {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-        return {add_block_avx512, add_squares_avx512};
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return {add_block_avx2, add_squares_avx2};
-#endif
-    return {add_block_portable, add_squares_portable};
-}
-
 /// Part of each element, a block of rows and columns; read along memory.
 template <class T, class Convert>
 void load_block(const RowsOf& matrix, std::int64_t row, std::int64_t rows, std::int64_t col,
@@ -141,6 +97,7 @@ void load_block(const RowsOf& matrix, std::int64_t row, std::int64_t rows, std::
         for (std::int64_t i = 0; i < rows; ++i) {
             double* to = block.data() + i * kBlockCols;
             const T* elements = from + i * matrix.row_step;
+            if (i + kRowsAhead < rows) prefetch_row(elements + kRowsAhead * matrix.row_step, cols);
             for (std::int64_t j = 0; j < cols; ++j) to[j] = convert(elements[j]);
         }
     } else {
@@ -154,13 +111,13 @@ void load_block(const RowsOf& matrix, std::int64_t row, std::int64_t rows, std::
         std::fill(block.data() + i * kBlockCols + cols, block.data() + i * kBlockCols + whole, 0.0);
 }
 
-/// The products of one block of rows with all of X.
-template <class T>
+/// The products of one block of rows with all of X, so many of its rows at once.
+template <class T, std::int64_t kRowsAtOnce>
 class BlockOfRows {
   public:
     BlockOfRows(const RowsOf& matrix, const SignProducts& x, Squares squares, std::int64_t row,
                 std::int64_t rows)
-        : matrix_(matrix), x_(x), squares_(squares), row_(row), rows_(rows), loops_(fastest_loops()) {}
+        : matrix_(matrix), x_(x), squares_(squares), row_(row), rows_(rows) {}
 
     void run(SignProducts& result) {
         for (std::int64_t col = 0; col < matrix_.cols; col += kBlockCols)
@@ -204,12 +161,12 @@ class BlockOfRows {
     }
 
     void add(std::int64_t cols, const double* x, std::array<double, kBlockRows * kRounds>& sums) const {
-        loops_.add_block(rows_, cols, block_.data(), x, sums.data());
+        add_block<kRowsAtOnce>(rows_, cols, block_.data(), x, sums.data());
     }
 
     void square(std::int64_t cols) {
         if (squares_ != Squares::none)
-            loops_.add_squares(rows_, cols, block_.data(), weights_.data(), total_.data());
+            add_squares<kRowsAtOnce>(rows_, cols, block_.data(), weights_.data(), total_.data());
     }
 
     const RowsOf& matrix_;
@@ -217,13 +174,47 @@ class BlockOfRows {
     Squares squares_;
     std::int64_t row_;
     std::int64_t rows_;
-    Loops loops_;
     Block block_{};
     std::array<double, kBlockCols> weights_{};
     std::array<double, kBlockRows * kRounds> re_{};
     std::array<double, kBlockRows * kRounds> im_{};
     std::array<double, kBlockRows> total_{};
 };
+
+// The same for any processor and for those with wider registers, chosen at run time.
+using AddBlock = void (*)(const RowsOf&, const SignProducts&, Squares, std::int64_t, std::int64_t,
+                          SignProducts&);
+
+template <class T>
+void add_block_portable(const RowsOf& matrix, const SignProducts& x, Squares squares, std::int64_t row,
+                        std::int64_t rows, SignProducts& result) {
+    BlockOfRows<T, 1>(matrix, x, squares, row, rows).run(result);
+}
+#if defined(__x86_64__)
+template <class T>
+[[gnu::target("avx2,fma"), gnu::flatten]] void add_block_avx2(const RowsOf& matrix, const SignProducts& x,
+                                                              Squares squares, std::int64_t row,
+                                                              std::int64_t rows, SignProducts& result) {
+    BlockOfRows<T, 2>(matrix, x, squares, row, rows).run(result);
+}
+template <class T>
+[[gnu::target("avx512f,avx512dq,avx512vl,fma"), gnu::flatten]] void add_block_avx512(
+    const RowsOf& matrix, const SignProducts& x, Squares squares, std::int64_t row, std::int64_t rows,
+    SignProducts& result) {
+    BlockOfRows<T, 4>(matrix, x, squares, row, rows).run(result);
+}
+#endif
+
+template <class T>
+AddBlock fastest_add_block() {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return add_block_avx512<T>;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return add_block_avx2<T>;
+#endif
+    return add_block_portable<T>;
+}
 
 /// sums(r) += Σ values(j)·x(j, r), small integers modulo 2^32, which vectors multiply faster.
 template <class T>
@@ -269,14 +260,27 @@ RowsOf rows_of_panel(Type type, const Operand& panel) {
     return {type, panel.data, panel.rows, panel.cols, panel.pitch, 1};
 }
 
+namespace {
+
+/// Of panels of few rows every thread has some.
+std::int64_t rows_of_pieces(std::int64_t rows, int threads) {
+    constexpr std::int64_t kRowsAtOnce = 4;
+    const std::int64_t each = (rows + threads - 1) / threads;
+    return std::min(kBlockRows, (each + kRowsAtOnce - 1) / kRowsAtOnce * kRowsAtOnce);
+}
+
+}  // namespace
+
 SignProducts times(const RowsOf& matrix, const SignProducts& x, Squares squares, int threads) {
     SignProducts result(matrix.rows, is_complex(matrix.type));
     if (squares != Squares::none) result.squares.resize(static_cast<std::size_t>(matrix.rows));
     visit_type(matrix.type, [&]<class T>(TypeTag<T>) {
         if constexpr (!std::is_integral_v<T>) {
-            parallel_for(matrix.rows, kBlockRows, threads, [&](std::int64_t begin, std::int64_t end) {
-                BlockOfRows<T>(matrix, x, squares, begin, end - begin).run(result);
-            });
+            const AddBlock add_block = fastest_add_block<T>();
+            parallel_for(matrix.rows, rows_of_pieces(matrix.rows, threads), threads,
+                         [&](std::int64_t begin, std::int64_t end) {
+                             add_block(matrix, x, squares, begin, end - begin, result);
+                         });
         }
     });
     return result;

@@ -55,6 +55,8 @@ class RealForm {
         }
         for (std::int64_t s = 0; s < count / kProducts; ++s) {
             To* to = to_b + s * kProducts * kTileCols;
+            if (b_.col_step == 1 && k + s + kRowsAhead < steps_ / kProducts)
+                prefetch_row(&b_(k + s + kRowsAhead, place.col), place.cols);
             for (std::int64_t j = 0; j < place.cols; ++j) {
                 const T& value = b_(k + s, place.col + j);
                 if constexpr (kIsComplex<T>) {
@@ -68,6 +70,7 @@ class RealForm {
     }
 
   private:
+    static constexpr std::int64_t kRowsAhead = 4;
     static constexpr std::int64_t kProducts = kIsComplex<T> ? 2 : 1;
 
     Strided<T> a_;

@@ -62,29 +62,6 @@ template <bool kTwofold>
     }
 }
 
-// The same loop for any processor and for one with AVX2 and fused multiply-add, chosen at run time: without
-// the instruction, each fused multiply-add is a call.
-template <bool kTwofold>
-void add_products_portable(const Row& row) {
-    add_products<kTwofold>(row);
-}
-#if defined(__x86_64__)
-template <bool kTwofold>
-[[gnu::target("avx2,fma")]] void add_products_avx2(const Row& row) {
-    add_products<kTwofold>(row);
-}
-#endif
-
-using AddProducts = void (*)(const Row&);
-
-template <bool kTwofold>
-AddProducts fastest_add_products() {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return add_products_avx2<kTwofold>;
-#endif
-    return add_products_portable<kTwofold>;
-}
-
 /// sum(j) += a(k)·b(k, j), integers in wrapping arithmetic.
 template <class Number>
 void add_plain_products(std::int64_t steps, std::int64_t cols, const Number* a, const Number* b,
@@ -106,8 +83,7 @@ std::int64_t padded(std::int64_t steps) {
 }
 
 template <bool kTwofold, class T>
-void real_sums(const RealForm<T>& form, const TilePlace& place, RealSums& sums) {
-    const auto add = fastest_add_products<kTwofold>();
+[[gnu::always_inline]] inline void add_tile(const RealForm<T>& form, const TilePlace& place, RealSums& sums) {
     Packed<double> packed;
     for (std::int64_t step = 0; step < form.steps(); step += kSteps) {
         const std::int64_t steps = std::min(kSteps, form.steps() - step);
@@ -119,11 +95,30 @@ void real_sums(const RealForm<T>& form, const TilePlace& place, RealSums& sums) 
         std::fill(packed.b.data() + steps * kTileCols, packed.b.data() + padded(steps) * kTileCols, 0);
         for (std::int64_t i = 0; i < std::ssize(place.rows); ++i) {
             const std::int64_t at = i * kTileCols;
-            add({padded(steps), place.cols, packed.a.data() + i * kSteps, packed.b.data(),
-                 sums.sum.data() + at, sums.correction.data() + at, sums.magnitude.data() + at,
-                 sums.squares.data() + at});
+            add_products<kTwofold>({padded(steps), place.cols, packed.a.data() + i * kSteps, packed.b.data(),
+                                    sums.sum.data() + at, sums.correction.data() + at,
+                                    sums.magnitude.data() + at, sums.squares.data() + at});
         }
     }
+}
+
+// The same for any processor and for one with AVX2 and fused multiply-add, chosen at run time: without the
+// instruction, each fused multiply-add is a call.
+#if defined(__x86_64__)
+template <bool kTwofold, class T>
+[[gnu::target("avx2,fma"), gnu::flatten]] void add_tile_avx2(const RealForm<T>& form, const TilePlace& place,
+                                                             RealSums& sums) {
+    add_tile<kTwofold>(form, place, sums);
+}
+#endif
+
+template <bool kTwofold, class T>
+void real_sums(const RealForm<T>& form, const TilePlace& place, RealSums& sums) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return add_tile_avx2<kTwofold>(form, place, sums);
+#endif
+    add_tile<kTwofold>(form, place, sums);
 }
 
 /// Plain double is exact for the products of these types and far more precise than their sums.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "lib/atomic_output.hpp"
+#include "lib/conditions.hpp"
 #include "lib/core/error.hpp"
 #include "lib/destination.hpp"
 #include "lib/device.hpp"
@@ -239,15 +240,6 @@ void commit_output(const Plan& plan, const FlowResult& done, std::optional<Atomi
                                    .file_bytes = file_bytes(atomic)};
 }
 
-/// What watches the plan's GPU; null on a CPU, or where there is no NVML.
-std::unique_ptr<GpuMonitor> open_run_monitor(const Plan& plan, const Tell& say) {
-    if (!plan.gpu) return nullptr;
-    std::string why_not;
-    auto monitor = GpuMonitor::open(plan.gpu->info().uuid, why_not);
-    if (!monitor) tell(say, Severity::detail, "clocks and power are not recorded: " + why_not);
-    return monitor;
-}
-
 void explain_plan(const Plan& plan, const Tell& say, Severity severity) {
     tell(say, severity,
          fmt::format("level '{}' on the {}: {}", plan.level->name, name_of(plan.device.kind),
@@ -286,10 +278,10 @@ void carry_out(const RunOptions& options, const Catalog& catalog, Plan& plan, Pr
     std::optional<AtomicOutput> atomic =
         timeline.open([&] { return open_output(options, plan, OutputPurpose::write, say); });
     share_spare_memory(options, plan);
-    const std::unique_ptr<GpuMonitor> monitor = open_run_monitor(plan, say);
-    if (monitor) record.before = recorded_conditions(*monitor);
-    FlowResult done = flow(plan, options, catalog, outlet_of(options, plan, atomic, say), progress, say);
-    if (monitor) record.after = recorded_conditions(*monitor);
+    std::optional<ConditionsWatch> watch;
+    if (plan.gpu) watch.emplace(plan.gpu->info().uuid, record.before, record.after);
+    const Outlet outlet = outlet_of(options, plan, atomic, say);
+    FlowResult done = flow(plan, options, catalog, outlet, watch ? &*watch : nullptr, progress, say);
     record_flow(plan, done, record);
     record_bound(plan, done, record);
     tell_facts(record.parameters, say, Severity::detail);
@@ -297,6 +289,8 @@ void carry_out(const RunOptions& options, const Catalog& catalog, Plan& plan, Pr
     if (!record.verification.failed() && options.operation->answers)
         record.answer = answer_of(done.only_element);
     if (done.written) timeline.write([&] { commit_output(plan, done, atomic, record); });
+    const std::string unwatched = watch ? watch->finish() : "";
+    if (!unwatched.empty()) tell(say, Severity::detail, "clocks and power are not recorded: " + unwatched);
 }
 
 void plan_and_carry_out(const RunOptions& options, const Catalog& catalog, Progress& progress,

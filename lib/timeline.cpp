@@ -44,8 +44,10 @@ void Activity::add(double begin_ms, double end_ms) {
 
 double Activity::busy_ms(double begin_ms, double end_ms) const {
     double sum_ms = 0;
-    for (std::size_t span = 0; span < busy_ms_.size(); ++span) {
+    for (auto span = static_cast<std::size_t>(std::max(0.0, begin_ms / span_ms_)); span < busy_ms_.size();
+         ++span) {
         const double from_ms = static_cast<double>(span) * span_ms_;
+        if (from_ms >= end_ms) break;
         sum_ms += busy_ms_[span] * overlap_ms(begin_ms, end_ms, from_ms, from_ms + span_ms_) / span_ms_;
     }
     return sum_ms;

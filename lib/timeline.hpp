@@ -104,12 +104,12 @@ class Timeline {
 
     StageClock open{"open", *this};        ///< inputs with their headers, and the output
     StageClock prepare{"prepare", *this};  ///< device, level and parts are chosen
-    StageClock read{"read", *this};        ///< with conversion and the hash of the inputs
+    StageClock read{"read", *this};        ///< with conversion
     StageClock host_to_device{"host_to_device", *this};
     StageClock kernel{"kernel", *this};  ///< all repetitions and warm-ups
     StageClock device_to_host{"device_to_host", *this};
     StageClock verify{"verify", *this};
-    StageClock hash{"hash", *this};    ///< of the result
+    StageClock hash{"hash", *this};    ///< of the inputs and the result
     StageClock write{"write", *this};  ///< until the output has its name
 
     [[nodiscard]] double elapsed_ms() const { return watch_.elapsed_ms(); }

@@ -38,25 +38,24 @@ void Transfer::copy(std::byte* to, const std::byte* from, std::size_t bytes) con
 }
 
 void Transfer::upload(void* device, const std::byte* host, std::size_t bytes) {
-    struct Piece {
-        std::shared_ptr<PinnedMemory> memory;
-        Event sent;
-    };
-    std::deque<Piece> on_their_way;
     for (std::size_t first = 0; first < bytes; first += piece_bytes_) {
         const std::size_t count = std::min(piece_bytes_, bytes - first);
-        if (on_their_way.size() == kOnTheirWay) {
-            gpu_.synchronize(on_their_way.front().sent);
-            on_their_way.pop_front();
+        if (uploads_.size() == kOnTheirWay) {
+            gpu_.synchronize(uploads_.front().sent);
+            uploads_.pop_front();
         }
-        Piece piece{free_buffer(), gpu_.new_event()};
+        Upload piece{free_buffer(), gpu_.new_event()};
         auto* const pinned = static_cast<std::byte*>(piece.memory->data());
         copy(pinned, host + first, count);
         gpu_.upload_async(static_cast<std::byte*>(device) + first, pinned, count, stream_);
         gpu_.record(piece.sent, stream_);
-        on_their_way.push_back(std::move(piece));
+        uploads_.push_back(std::move(piece));
     }
+}
+
+void Transfer::wait_for_uploads() {
     gpu_.synchronize(stream_);
+    uploads_.clear();
 }
 
 void Transfer::download_pieces(const void* device, std::size_t bytes, std::size_t piece_bytes,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
 
@@ -22,7 +23,10 @@ class Transfer {
     /// while no buffer is free.
     Transfer(Gpu& gpu, Pool<PinnedMemory>& buffers, std::size_t piece_bytes, int threads, StageClock& clock);
 
+    /// Takes up to so many bytes; `host` is free when it returns, the device has them after
+    /// `wait_for_uploads`.
     void upload(void* device, const std::byte* host, std::size_t bytes);
+    void wait_for_uploads();
     void download(std::byte* host, const void* device, std::size_t bytes);
 
     /// Gives what is on the device to `take`, so many bytes at a time (no more than a buffer has), each in a
@@ -33,6 +37,11 @@ class Transfer {
     void download_pieces(const void* device, std::size_t bytes, std::size_t piece_bytes, const Take& take);
 
   private:
+    struct Upload {
+        std::shared_ptr<PinnedMemory> memory;
+        Event sent;
+    };
+
     [[nodiscard]] std::shared_ptr<PinnedMemory> free_buffer() const;
     void copy(std::byte* to, const std::byte* from, std::size_t bytes) const;
 
@@ -42,6 +51,7 @@ class Transfer {
     int threads_;
     StageClock& clock_;
     OwnedStream stream_;
+    std::deque<Upload> uploads_;  ///< on their way
 };
 
 }  // namespace gpumat

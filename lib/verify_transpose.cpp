@@ -5,6 +5,7 @@
 
 #include "lib/core/error.hpp"
 #include "lib/core/parallel.hpp"
+#include "lib/elements.hpp"
 #include "lib/findings.hpp"
 #include "lib/verify.hpp"
 
@@ -13,28 +14,14 @@ namespace {
 
 constexpr std::int64_t kBlock = 64;  // two blocks of 16-byte elements are 128 KiB
 
+constexpr std::int64_t kRowsAhead = 4;
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr Outcome kDiffers = {.ratio = kInfinity, .error = kInfinity, .worst_ratio = kInfinity};
 
 template <class T>
 const std::byte* bytes_of(const T& element) {
     return reinterpret_cast<const std::byte*>(&element);
-}
-
-/// The block of `in` that becomes `block` of its transpose.
-Block source_of(const Block& block) {
-    return {block.col, block.row, block.cols, block.rows};
-}
-
-/// Prefetches the lines of a block, whose rows lie too far apart for the hardware to foresee them.
-template <class T>
-void prefetch(const MatrixView& matrix, const Block& block) {
-    constexpr std::size_t kLineBytes = 64;
-    const std::size_t bytes = static_cast<std::size_t>(block.cols) * sizeof(T);
-    for (std::int64_t i = block.row; i < block.row + block.rows; ++i) {
-        const std::byte* row = bytes_of(matrix.row<T>(i)[block.col]);
-        for (std::size_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(row + at);
-    }
 }
 
 /// The row of `block` with number `i` in `out` differs from `expected`.
@@ -57,11 +44,15 @@ void compare_block(const MatrixView& in, const MatrixView& out, const Block& blo
     alignas(64) std::array<std::byte, kBlock * kStep * sizeof(T)> memory;
     T* const expected = reinterpret_cast<T*>(memory.data());
     for (std::int64_t j = 0; j < block.cols; ++j) {
+        if (j + kRowsAhead < block.cols)
+            prefetch_row(in.row<T>(block.col + j + kRowsAhead) + block.row, block.rows);
         const T* from = in.row<T>(block.col + j) + block.row;
         for (std::int64_t i = 0; i < block.rows; ++i)
             std::memcpy(expected + i * kStep + j, from + i, sizeof(T));
     }
     for (std::int64_t i = 0; i < block.rows; ++i) {
+        if (i + kRowsAhead < block.rows)
+            prefetch_row(out.row<T>(block.row + i + kRowsAhead) + block.col, block.cols);
         const T* row = out.row<T>(block.row + i) + block.col;
         // As bytes: a NaN equals itself, and the zeros differ.
         if (std::memcmp(row, expected + i * kStep, static_cast<std::size_t>(block.cols) * sizeof(T)) != 0)
@@ -73,16 +64,8 @@ void compare_block(const MatrixView& in, const MatrixView& out, const Block& blo
 template <class T>
 void compare_strip(const MatrixView& in, const MatrixView& out, const Block& strip, Findings& found) {
     const std::int64_t end = strip.col + strip.cols;
-    const auto block_at = [&](std::int64_t col) {
-        return Block{strip.row, col, strip.rows, std::min(kBlock, end - col)};
-    };
-    for (std::int64_t col = strip.col; col < end; col += kBlock) {
-        if (col + kBlock < end) {
-            prefetch<T>(in, source_of(block_at(col + kBlock)));
-            prefetch<T>(out, block_at(col + kBlock));
-        }
-        compare_block<T>(in, out, block_at(col), found);
-    }
+    for (std::int64_t col = strip.col; col < end; col += kBlock)
+        compare_block<T>(in, out, {strip.row, col, strip.rows, std::min(kBlock, end - col)}, found);
 }
 
 void require_transposed(const MatrixView& in, const MatrixView& out) {

@@ -57,6 +57,7 @@ SparseMatrix::SparseMatrix(const Source& source, Type type, const ReadOptions& o
 }
 
 void SparseMatrix::read(const Block& rect, const MutableMatrixView& out) const {
+    if (rect.rows == 0 || rect.cols == 0) return;  // `out` may point nowhere
     const auto element = static_cast<std::size_t>(element_bytes_);
     const auto place = [&](std::int64_t row, std::int64_t col) {
         return out.data + (row * out.ld + col) * element_bytes_;

@@ -1,0 +1,31 @@
+#include "lib/conditions.hpp"
+
+#include "kernels/nvml.hpp"
+#include "lib/device.hpp"
+
+namespace gpumat {
+
+void ConditionsWatch::start() {
+    thread_ = std::thread([this] { watch(); });
+}
+
+void ConditionsWatch::watch() {
+    const auto monitor = GpuMonitor::open(uuid_, why_not_);
+    if (!monitor) return;
+    before_ = recorded_conditions(*monitor);
+    computed_.wait();
+    after_ = recorded_conditions(*monitor);
+}
+
+void ConditionsWatch::computed() {
+    if (std::exchange(counted_, true)) return;
+    computed_.count_down();
+}
+
+std::string ConditionsWatch::finish() {
+    computed();
+    if (thread_.joinable()) thread_.join();
+    return why_not_;
+}
+
+}  // namespace gpumat
