@@ -77,9 +77,9 @@ ProbeResult ilp_on_cpu(const ProbeContext& context) {
 ProbeResult probe_ilp(const ProbeContext& context) {
     if (context.device.gpu == nullptr) return ilp_on_cpu(context);
     Gpu& gpu = *context.device.gpu;
-    constexpr std::array kThreads = {32, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048};
+    // Of one block: of two, the second may begin when the first has ended.
+    constexpr std::array kThreads = {32, 64, 128, 192, 256, 384, 512, 768, 1024};
     constexpr std::array kChains = {1, 2, 4, 8};
-    const int most_threads = gpu.info().threads_per_multiprocessor;
     const double lanes = multiply_adds_per_clock(gpu.info().compute_capability, Type::f32).value_or(128);
     // One warp with one chain completes 32 results in the time of one multiply-add: its latency.
     const double latency = 32 / probe::multiply_adds_per_clock(gpu, 32, 1);
@@ -93,7 +93,6 @@ ProbeResult probe_ilp(const ProbeContext& context) {
     double one_chain = 0;
     double eight_chains_at = 0;
     for (const int threads : kThreads) {
-        if (threads > most_threads) break;
         std::vector<ProbeCell> row = {static_cast<double>(threads)};
         for (std::size_t i = 0; i < kChains.size(); ++i) {
             const double share = probe::multiply_adds_per_clock(gpu, threads, kChains[i]) / lanes;
@@ -114,7 +113,7 @@ ProbeResult probe_ilp(const ProbeContext& context) {
         fmt::format("Little's law: {:.1f} clocks × {:.0f} a clock = {:.0f} multiply-adds on their way keep a "
                     "multiprocessor busy, from many threads or from many chains of a few.",
                     latency, lanes, latency * lanes),
-        fmt::format("One chain reaches {:.2f} with all the threads that there may be, eight chains pass 0.9 "
+        fmt::format("One chain reaches {:.2f} with 1024 threads, eight chains pass 0.9 "
                     "from {:.0f} "
                     "threads on.",
                     one_chain, eight_chains_at),

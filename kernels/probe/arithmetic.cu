@@ -21,7 +21,7 @@ template <class F, int kChains>
 __global__ void __launch_bounds__(kMostThreads)
     chains_kernel(typename F::Type c, int rounds, typename F::Type* out, long long* clocks) {
     using T = typename F::Type;
-    constexpr int kUnrolled = 16 / kChains > 0 ? 16 / kChains : 1;
+    constexpr int kUnrolled = F::kSteps / kChains;
     T x[kChains];
 #pragma unroll
     for (int i = 0; i < kChains; ++i) x[i] = F::start(static_cast<int>(threadIdx.x) + i);
@@ -43,23 +43,20 @@ __global__ void __launch_bounds__(kMostThreads)
 template <class F, int kChains>
 double per_clock(Gpu& gpu, int threads, int rounds) {
     using T = typename F::Type;
-    constexpr int kUnrolled = 16 / kChains > 0 ? 16 / kChains : 1;
-    const int blocks_each = (threads + kMostThreads - 1) / kMostThreads;
-    const auto blocks = static_cast<unsigned>(gpu.info().multiprocessors * blocks_each);
+    const auto blocks = static_cast<unsigned>(gpu.info().multiprocessors);
     const DeviceMemory out = gpu.allocate(sizeof(T));
     const double clocks = block_clocks(gpu, blocks, [&](long long* counts, cudaStream_t stream) {
-        chains_kernel<F, kChains><<<blocks, threads / blocks_each, 0, stream>>>(
-            F::constant(), rounds, static_cast<T*>(out.data()), counts);
+        chains_kernel<F, kChains>
+            <<<blocks, threads, 0, stream>>>(F::constant(), rounds, static_cast<T*>(out.data()), counts);
     });
-    return static_cast<double>(threads) * kChains * kUnrolled * rounds * F::kResults / clocks;
+    return static_cast<double>(threads) * F::kSteps * rounds * F::kResults / clocks;
 }
 
 template <class F>
 double flops(Gpu& gpu) {
     using T = typename F::Type;
     constexpr int kChains = 8;
-    constexpr int kUnrolled = 2;
-    constexpr int kRounds = 1 << 15;
+    constexpr int kRounds = 1 << 12;
     const auto blocks = static_cast<unsigned>(2 * gpu.info().multiprocessors);
     const DeviceMemory out = gpu.allocate(sizeof(T));
     const DeviceMemory clocks = gpu.allocate(blocks * sizeof(long long));
@@ -67,8 +64,13 @@ double flops(Gpu& gpu) {
         chains_kernel<F, kChains><<<blocks, kMostThreads, 0, stream>>>(
             F::constant(), kRounds, static_cast<T*>(out.data()), static_cast<long long*>(clocks.data()));
     });
-    return 2.0 * blocks * kMostThreads * kChains * kUnrolled * kRounds / ms * 1e3;
+    return 2.0 * blocks * kMostThreads * F::kSteps * kRounds / ms * 1e3;
 }
+
+/// Of all chains in a turn of the loop: many, beside which its own instructions are few; and few of
+/// operations that take many instructions, which the instruction cache must hold.
+constexpr int kManySteps = 128;
+constexpr int kFewSteps = 16;
 
 // ---- The operations. Integers are written in assembly, or the compiler would find sums of many steps. ----
 
@@ -76,6 +78,7 @@ template <class T>
 struct Real {
     using Type = T;
     static constexpr int kResults = 1;
+    static constexpr int kSteps = kManySteps;
     static T constant() { return static_cast<T>(0.9990234375); }
     static __device__ T start(int i) { return static_cast<T>(i + 2); }
     static __device__ bool is_magic(T x) { return x == static_cast<T>(12345.678); }
@@ -83,6 +86,7 @@ struct Real {
 struct Whole {
     using Type = unsigned;
     static constexpr int kResults = 1;
+    static constexpr int kSteps = kManySteps;
     static unsigned constant() { return 2654435761U; }
     static __device__ unsigned start(int i) { return static_cast<unsigned>(i) * 2654435769U; }
     static __device__ bool is_magic(unsigned x) { return x == 12345678U; }
@@ -102,16 +106,19 @@ struct MultiplyAdd : Real<T> {
 };
 template <class T>
 struct Divide : Real<T> {
+    static constexpr int kSteps = kFewSteps;
     static __device__ void step(T& x, T c) { x = c / x; }
 };
 template <class T>
 struct SquareRoot : Real<T> {
+    static constexpr int kSteps = kFewSteps;
     static __device__ void step(T& x, T c) { x = sqrt(x) + c; }
 };
 struct FastDivide : Real<float> {
     static __device__ void step(float& x, float c) { x = __fdividef(c, x); }
 };
 struct Sine : Real<float> {
+    static constexpr int kSteps = kFewSteps;
     static __device__ void step(float& x, float c) { x = sinf(x) + c; }
 };
 struct FastSine : Real<float> {
@@ -133,9 +140,11 @@ struct WholeMultiplyAdd : Whole {
     }
 };
 struct WholeDivide : Whole {
+    static constexpr int kSteps = kFewSteps;
     static __device__ void step(unsigned& x, unsigned c) { x = c / (x | 1U); }
 };
 struct WholeModulo : Whole {
+    static constexpr int kSteps = kFewSteps;
     static __device__ void step(unsigned& x, unsigned c) { x = c % (x | 1U); }
 };
 struct ModuloPower : Whole {
@@ -146,6 +155,7 @@ template <class Two>
 struct TwoMultiplyAdds {
     using Type = Two;
     static constexpr int kResults = 2;
+    static constexpr int kSteps = kManySteps;
     static Two constant() {
         Two two;
         two.x = 1.0F;
@@ -177,14 +187,14 @@ struct ToNarrowAndBack : Real<float> {
 
 template <class F>
 OperationRate rate_of(Gpu& gpu, std::string_view name) {
-    constexpr int kRounds = 128;
+    constexpr int kRounds = 2048 / F::kSteps;
     return {name, per_clock<F, 8>(gpu, kMostThreads, kRounds)};
 }
 
 }  // namespace
 
 double multiply_adds_per_clock(Gpu& gpu, int threads, int chains) {
-    constexpr int kRounds = 512;
+    constexpr int kRounds = 64;
     using F = MultiplyAdd<float>;
     switch (chains) {
         case 1:

@@ -25,7 +25,7 @@ double shared_access_clocks(Gpu& gpu, int element_bytes, int stride);
 /// ways: neighbours in a warp, or whole warps.
 double branch_ms(Gpu& gpu, int paths, bool inside_warps);
 
-/// Multiply-adds of f32 a clock on one multiprocessor that `threads` threads (a multiple of 32, up to 2048)
+/// Multiply-adds of f32 a clock on one multiprocessor that `threads` threads (a multiple of 32, up to 1024)
 /// with 1, 2, 4 or 8 `chains` of them each reach, all multiprocessors at work.
 double multiply_adds_per_clock(Gpu& gpu, int threads, int chains);
 
