@@ -78,6 +78,11 @@ std::string csv_text(const Json& value) {
     return text;
 }
 
+/// Of that yardstick, where it is the operation's.
+Json share_of(const BenchRow& row, std::string_view yardstick) {
+    return row.operation != nullptr && row.operation->yardstick == yardstick ? or_null(row.share) : Json();
+}
+
 /// A row with what it shares with the others of its bench, named as in the JSON: nested names joined by '.'.
 Json csv_members(const BenchHead& head, const BenchRow& row) {
     const RecordedDevice& device = head.device;
@@ -133,8 +138,8 @@ Json to_json(const BenchRow& row) {
             {"high_ms", or_null(row.high_ms)},
             {"effective_bandwidth_gbps", or_null(row.effective_bandwidth_gbps)},
             {"gflops", or_null(row.gflops)},
-            {"share_of_copy",
-             row.operation != nullptr && row.operation->yardstick == "copy" ? or_null(row.share) : Json()},
+            {"share_of_copy", share_of(row, "copy")},
+            {"share_of_read", share_of(row, "read")},
             {"share_of_vendor", or_null(row.share_of_vendor)},
             {"gain_over_previous", or_null(row.gain_over_previous)},
             {"gain_over_first", or_null(row.gain_over_first)},

@@ -189,6 +189,7 @@ class Collector {
         one.bytes = positive_at(row, "effective_bandwidth_gbps").value_or(0) * ms * 1e6;
         one.flops = positive_at(row, "gflops").value_or(0) * ms * 1e6;
         one.share = number_at(row, "share_of_copy");
+        if (!one.share) one.share = number_at(row, "share_of_read");
         if (!one.share) one.share = number_at(row, "share_of_vendor");
         one.gain_over_previous = number_at(row, "gain_over_previous");
         one.gain_over_first = number_at(row, "gain_over_first");

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the records of `gpumat bench --json` as Markdown tables. Usage: tables.py RECORD.json…"""
+"""Prints the records of `gpumat bench --json` and `gpumat probe --json` as Markdown tables. Usage: tables.py RECORD.json…"""
 import json
 import shlex
 import sys
@@ -29,13 +29,28 @@ def print_problem(rows):
     moves = all(row["gflops"] is None for row in rows)  # a rate in GB/s
     shape = "×".join(str(first[key]) for key in "mnk" if first[key])
     print(f"\n**{first['op']} {first['type']} {shape}**\n")
-    print(f"| level | ms | {'GB/s' if moves else 'GFLOP/s'} | of {'copy' if moves else 'vendor'} | gain | total gain | verified |")
+    yardstick = ("read" if first["op"] == "reduce" else "copy") if moves else "vendor"
+    print(f"| level | ms | {'GB/s' if moves else 'GFLOP/s'} | of {yardstick} | gain | total gain | verified |")
     print("|---|--:|--:|--:|--:|--:|---|")
     for row in rows:
         rate = row["effective_bandwidth_gbps"] if moves else row["gflops"]
-        part = row["share_of_copy"] if moves else row["share_of_vendor"]
+        part = row.get(f"share_of_{yardstick}")
+        if part is None and row["median_ms"]:  # a record of before it was there
+            part = next((other["median_ms"] / row["median_ms"] for other in rows if other["level"] == yardstick), None)
         print(f"| {level_name(row)} | {number(row['median_ms'])} | {number(rate)} | {share(part)} | "
               f"{gain(row['gain_over_previous'])} | {gain(row['gain_over_first'])} | {row['reason'] or row['verdict']} |")
+
+
+def print_probe(probe):
+    print(f"\n**{probe['name']}**\n")
+    for table in probe["tables"]:
+        columns = list(table["rows"][0])
+        print(f"{table['title'] or ''}\n\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+        for row in table["rows"]:
+            cells = (number(value) if isinstance(value, float) else str(value or "") for value in row.values())
+            print(f"| {' | '.join(cells)} |")
+        print()
+    print("\n".join(f"- {sentence}" for sentence in probe["shows"]))
 
 
 for path in sys.argv[1:]:
@@ -44,9 +59,11 @@ for path in sys.argv[1:]:
     device = record["device"]
     facts = [device["name"], f"driver {device['driver']}" if device.get("driver") else "", record["time"][:10],
              f"gpumat {record['version']}"]
-    print(f"\n{', '.join(fact for fact in facts if fact)}; `{shlex.join(record['command'])}`")
+    print(f"\n{', '.join(fact for fact in facts if fact)}; `{record['command_line'] if 'probes' in record else shlex.join(record['command'])}`")
+    for probe in record.get("probes", []):
+        print_probe(probe)
     problems = {}
-    for row in record["rows"]:
+    for row in record.get("rows", []):
         problems.setdefault((row["type"], row["m"], row["n"], row["k"]), []).append(row)
     for rows in problems.values():
         print_problem(rows)

@@ -19,6 +19,7 @@ RECORDS = {
     ("transpose", "gpu"): ("2026-11-23-h200-2/transpose-4096.json", 4096, "effective_bandwidth_gbps"),
     ("transpose", "cpu"): ("2026-11-23-cpu-epyc-26/cpu-transpose-4096.json", 4096, "effective_bandwidth_gbps"),
     ("multiply", "gpu"): ("2026-11-22-h200/multiply.json", 4096, "gflops"),
+    ("reduce", "gpu"): ("2026-11-25-h200/reduce-f32.json", 16384, "effective_bandwidth_gbps"),
     ("multiply", "cpu"): ("2026-11-21-cpu/cpu-multiply-1024.json", 1024, "gflops"),
 }
 FIGURE = re.compile(r"- (?:H200|CPU): ([\d.]+) (?:GB/s|GFLOP/s)(?:, ([\d.]+) times `([\w-]+)`)?(?:, ([\d.]+) of a copy)?")
@@ -133,7 +134,9 @@ class Figures(unittest.TestCase):
                     self.assert_rounded(share, rows[level]["share_of_copy"], where)
 
     def test_what_was_not_measured_has_none(self):
-        for text in sections("reduce").values():
+        for (device, _), text in sections("reduce").items():
+            if ("reduce", device) in RECORDS:
+                continue
             self.assertIn("not measured", text)
             self.assertIsNone(FIGURE.search(text))
 
