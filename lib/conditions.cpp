@@ -1,6 +1,10 @@
 #include "lib/conditions.hpp"
 
+#include <memory>
+#include <shared_mutex>
+
 #include "kernels/nvml.hpp"
+#include "lib/core/forking.hpp"
 #include "lib/device.hpp"
 
 namespace gpumat {
@@ -10,7 +14,12 @@ void ConditionsWatch::start() {
 }
 
 void ConditionsWatch::watch() {
-    const auto monitor = GpuMonitor::open(uuid_, why_not_);
+    std::shared_ptr<GpuMonitor> monitor;
+    {
+        // A child that is forked while a library is loaded could load none.
+        const std::shared_lock no_fork(forking);
+        monitor = GpuMonitor::open(uuid_, why_not_);
+    }
     if (!monitor) return;
     before_ = recorded_conditions(*monitor);
     computed_.wait();

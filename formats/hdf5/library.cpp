@@ -30,6 +30,11 @@ herr_t keep_first(unsigned /*position*/, const H5E_error2_t* error, void* data) 
 
 }  // namespace
 
+void start_library() {
+    const Session session;
+    H5open();
+}
+
 Session::Session() {
     if (sessions == 0) library_mutex.lock();
     ++sessions;

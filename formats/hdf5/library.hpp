@@ -24,6 +24,9 @@ class Session {
     ~Session();
 };
 
+/// Starts HDF5, which takes it a millisecond; nothing where it has started.
+void start_library();
+
 /// An HDF5 identifier of any kind that closes itself.
 class Handle {
   public:

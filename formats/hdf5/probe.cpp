@@ -1,4 +1,5 @@
 #include "formats/hdf5/probe.hpp"
+#include "formats/hdf5/library.hpp"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -199,6 +200,7 @@ Child::Child(const std::string& path, std::string shown, ErrorCode code,
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
+    start_library();  // once, in place of once here and once in each child
     std::unique_lock alone(forking);
     pthread_sigmask(SIG_SETMASK, &all, &before);  // until the child has no handlers any more
     const pid_t parent = getpid();
