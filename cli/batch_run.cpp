@@ -83,7 +83,9 @@ bool names_gpu(const Job& job) {
     for (std::size_t i = 1; i < job.words.size(); ++i) {
         const std::string& word = job.words[i];
         const bool follows = job.words[i - 1] == "--device" || job.words[i - 1] == "-d";
-        if ((follows && word.starts_with("gpu")) || word.starts_with("--device=gpu")) return true;
+        if ((follows && word.starts_with("gpu")) || word.starts_with("--device=gpu") ||
+            word.starts_with("-dgpu"))
+            return true;
     }
     return false;
 }

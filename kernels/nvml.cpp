@@ -161,7 +161,8 @@ std::shared_ptr<GpuMonitor> open_monitor(const std::string& uuid, std::string& w
 
 std::shared_ptr<GpuMonitor> GpuMonitor::open(const std::string& uuid, std::string& why_not) {
     static std::mutex mutex;
-    static std::map<std::string, std::shared_ptr<GpuMonitor>> opened;
+    // Not ended at exit, beside the driver's own end.
+    static auto& opened = *new std::map<std::string, std::shared_ptr<GpuMonitor>>;
     const std::lock_guard lock(mutex);
     std::shared_ptr<GpuMonitor>& monitor = opened[uuid];
     if (!monitor) monitor = open_monitor(uuid, why_not);

@@ -1,12 +1,15 @@
 #include "lib/flow.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <optional>
 #include <set>
+#include <shared_mutex>
 #include <utility>
 
 #include "lib/core/error.hpp"
+#include "lib/core/forking.hpp"
 #include "lib/core/helpers.hpp"
 #include "lib/core/parallel.hpp"
 #include "lib/hash.hpp"
@@ -33,6 +36,16 @@ constexpr std::int64_t kPanelRows = 1 << 15;
 
 /// Pieces of inputs between reading and the device. They lie in the pools' buffers, which bound them.
 constexpr std::size_t kManyPieces = 1 << 20;
+
+/// Stages that say when they have begun: hashing, checking, computing, writing. Reading may fork, which the
+/// allocator of the address sanitizer does not bear beside another thread's first steps. Without it, reading
+/// waits for none.
+constexpr std::size_t kSettling = 4;
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kWaitsUntilSettled = true;
+#else
+constexpr bool kWaitsUntilSettled = false;
+#endif
 
 /// A block of a matrix in a buffer that others use again.
 struct Held {
@@ -77,7 +90,7 @@ struct Panel {
 
 /// A block of an input that was read, or of the result that was verified, to be hashed.
 struct Unhashed {
-    ContentHash& hash;
+    ContentHash* hash = nullptr;  ///< null: news for `drained_`, when all before it is hashed
     Block block;
     MatrixView elements;
     std::shared_ptr<void> memory;  ///< what keeps the elements
@@ -173,8 +186,9 @@ class Flow {
     }
 
     FlowResult run() {
-        std::vector<Stoppable*> all = {&read_,   &uploaded_, &computed_, &panels_,         &unhashed_,
-                                       &hashed_, &verified_, &results_,  &device_results_, &pinned_};
+        std::vector<Stoppable*> all = {&read_,     &uploaded_, &computed_,       &panels_,
+                                       &unhashed_, &settled_,  &drained_,        &hashed_,
+                                       &verified_, &results_,  &device_results_, &pinned_};
         for (const auto& pool : inputs_)
             if (pool) all.push_back(pool.get());
         for (const auto& pool : device_inputs_)
@@ -183,7 +197,11 @@ class Flow {
         if (watch_ != nullptr) watch_->start();
         const KeptThreads kept;
         Stages stages(std::move(all));
-        if (outlet_.open) stages.start([this] { write(); });
+        if (outlet_.open) {
+            stages.start([this] { write(); });
+        } else {
+            settled_.push(true);
+        }
         stages.start([this] { hash(); });
         stages.start([this] { check(); });
         stages.start([this] { read(); });
@@ -222,14 +240,15 @@ class Flow {
         return static_cast<std::size_t>(panel_rows_ * part.result.cols) * size_of(result_type(part.problem));
     }
 
-    /// Of what goes to a device and comes back at a time: a panel, and no more than the largest matrix has.
+    /// Of what goes to a device and comes back at a time: a panel, and little more than the largest matrix
+    /// has. Few sizes, so that pinned buffers serve other runs of the process.
     [[nodiscard]] std::size_t bytes_of_pieces() const {
         const ProblemPart part = parts_.at(0);
         std::size_t largest = bytes_of_result(part);
         for (const auto& block : part.inputs)
             if (block)
                 largest = std::max(largest, dense_bytes(block->shape(), plan_.problem.type, "an input"));
-        return std::max(std::min(kPinnedBytes, largest), bytes_of_panel());
+        return std::max(std::min(kPinnedBytes, std::bit_ceil(largest)), bytes_of_panel());
     }
 
     [[nodiscard]] std::unique_ptr<ResultCheck> check_of(const ProblemPart& part,
@@ -270,6 +289,7 @@ class Flow {
     // ---- Reading -----------------------------------------------------------------------------------------
 
     void read() {
+        for (std::size_t i = 0; kWaitsUntilSettled && i < kSettling; ++i) settled_.pop();
         for (std::int64_t i = 0; i < parts_.count(); ++i) {
             auto job = std::make_shared<Job>();
             job->part = parts_.at(i);
@@ -279,6 +299,7 @@ class Flow {
                 if (job->part.inputs[role]) job->inputs[role] = input(job, at, *job->part.inputs[role]);
             }
             if (plan_.gpu) panels_.push({.job = job, .is_news = true});
+            if (!plan_.gpu) unhashed_.push({});
             read_.push({.job = std::move(job)});
         }
         last_.clear();
@@ -334,14 +355,20 @@ class Flow {
     void hash_input(std::size_t at, const Block& block, const MatrixView& elements,
                     const std::shared_ptr<Held>& held) {
         if (overwrites()) return hashes_[at].add(block, elements);
-        unhashed_.push({hashes_[at], block, elements, held});
+        unhashed_.push({&hashes_[at], block, elements, held});
     }
 
     // ---- Hashing -----------------------------------------------------------------------------------------
 
     void hash() {
-        while (const auto next = unhashed_.pop())
-            progress_.timeline.hash([&] { next->hash.add(next->block, next->elements); });
+        settled_.push(true);
+        while (const auto next = unhashed_.pop()) {
+            if (next->hash == nullptr) {
+                drained_.push(true);
+            } else {
+                progress_.timeline.hash([&] { next->hash->add(next->block, next->elements); });
+            }
+        }
         hashed_.close();
     }
 
@@ -349,9 +376,12 @@ class Flow {
 
     void compute_on_cpu() {
         for (std::int64_t i = 0; i < parts_.count(); ++i) {
-            std::shared_ptr<Buffer> result = overwrites() ? nullptr : unwritten_result(parts_.at(i));
+            std::shared_ptr<Buffer> result = overwrites() ? nullptr : results_.get();
+            if (i == 0) settled_.push(true);
+            if (result) fill_unwritten(*result, parts_.at(i));
             const auto read = read_.pop();
             if (!read) break;
+            drained_.pop();  // the level is timed, and has the processors for itself
             Job& now = *read->job;
             now.result = std::move(result);
             if (overwrites()) prepare_overwriting(now);
@@ -362,11 +392,10 @@ class Flow {
         panels_.close();
     }
 
-    /// Memory for a part's result, while its inputs are read.
-    std::shared_ptr<Buffer> unwritten_result(const ProblemPart& part) {
-        auto result = results_.get();
-        fill(result->data(), bytes_of_result(part), plan_.device.threads);
-        return result;
+    /// While the part's inputs are read, but not while reading forks.
+    void fill_unwritten(Buffer& result, const ProblemPart& part) const {
+        const std::shared_lock no_fork(forking);
+        fill(result.data(), bytes_of_result(part), plan_.device.threads);
     }
 
     /// The result takes over the memory of the only input, of which a copy or the hash is kept.
@@ -441,6 +470,7 @@ class Flow {
     }
 
     void compute_on_gpu() {
+        settled_.push(true);
         Gpu& gpu = *plan_.gpu;
         gpu.make_current();
         while (auto job = uploaded_.pop()) {
@@ -519,6 +549,7 @@ class Flow {
 
     void check() {
         if (outlet_.open) output_hash_.emplace(plan_.result, plan_.result_type, options_.threads);
+        settled_.push(true);
         while (auto panel = panels_.pop()) {
             Job& job = *panel->job;
             if (!job.check) begin_check(job);
@@ -594,7 +625,7 @@ class Flow {
         progress_.bytes_checked +=
             static_cast<std::uint64_t>(block.rows * block.cols) * size_of(plan_.result_type);
         if (!outlet_.open || (result_.wrong() && !options_.keep_failed)) return;
-        unhashed_.push({*output_hash_, block, panel.rows, panel.memory});
+        unhashed_.push({&*output_hash_, block, panel.rows, panel.memory});
         verified_.push({block, panel.rows, panel.memory});
     }
 
@@ -615,6 +646,7 @@ class Flow {
 
     void write() {
         if (!writer_) open_writer();
+        settled_.push(true);
         while (const auto verified = verified_.pop())
             progress_.timeline.write([&] { writer_->write(verified->block, verified->elements); });
         if (result_.wrong() && !options_.keep_failed) return;
@@ -655,7 +687,9 @@ class Flow {
     Queue<JobPointer> computed_{1};
     Queue<Panel> panels_{2};
     Queue<Unhashed> unhashed_{kManyPieces};
-    Queue<Unhashed> hashed_{1};  ///< nothing ever, and closed when all is hashed
+    Queue<bool> settled_{kSettling};  ///< a word of each stage that begins with memory
+    Queue<bool> drained_{kManyPieces};
+    Queue<bool> hashed_{1};  ///< nothing ever, and closed when all is hashed
     Queue<Verified> verified_{2};
 };
 

@@ -265,7 +265,7 @@ namespace {
 /// Of panels of few rows every thread has some.
 std::int64_t rows_of_pieces(std::int64_t rows, int threads) {
     constexpr std::int64_t kRowsAtOnce = 4;
-    const std::int64_t each = (rows + threads - 1) / threads;
+    const std::int64_t each = (rows + std::max(1, threads) - 1) / std::max(1, threads);
     return std::min(kBlockRows, (each + kRowsAtOnce - 1) / kRowsAtOnce * kRowsAtOnce);
 }
 

@@ -48,7 +48,10 @@ DeviceOverhead of_gpu(Gpu& gpu, std::size_t bytes, int threads) {
     Timeline timeline;  // nobody reads it
     Transfer transfer(gpu, pinned, kPinnedBytes, threads, timeline.host_to_device);
     const StageClock::Work copying(timeline.host_to_device);
-    const auto upload = [&] { transfer.upload(memory.data(), host.data(), bytes); };
+    const auto upload = [&] {
+        transfer.upload(memory.data(), host.data(), bytes);
+        transfer.wait_for_uploads();
+    };
     upload();
     DeviceOverhead found = {
         .start_ms = watch.elapsed_ms(),

@@ -25,6 +25,13 @@ Transfer::Transfer(Gpu& gpu, Pool<PinnedMemory>& buffers, std::size_t piece_byte
       clock_(clock),
       stream_(gpu.new_stream()) {}
 
+Transfer::~Transfer() {
+    try {
+        gpu_.synchronize(stream_);
+    } catch (...) {  // the call that failed has said so
+    }
+}
+
 std::shared_ptr<PinnedMemory> Transfer::free_buffer() const {
     return clock_.pause([&] { return buffers_.get(); });
 }

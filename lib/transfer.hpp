@@ -22,6 +22,10 @@ class Transfer {
     /// Through buffers of `piece_bytes` of this pool. The clock is that of the stage that copies: it pauses
     /// while no buffer is free.
     Transfer(Gpu& gpu, Pool<PinnedMemory>& buffers, std::size_t piece_bytes, int threads, StageClock& clock);
+    Transfer(const Transfer&) = delete;
+    Transfer& operator=(const Transfer&) = delete;
+    /// Waits for copies that a failure left on their way: the buffers serve others.
+    ~Transfer();
 
     /// Takes up to so many bytes; `host` is free when it returns, the device has them after
     /// `wait_for_uploads`.

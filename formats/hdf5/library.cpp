@@ -31,8 +31,10 @@ herr_t keep_first(unsigned /*position*/, const H5E_error2_t* error, void* data) 
 }  // namespace
 
 void start_library() {
-    const Session session;
-    H5open();
+    [[maybe_unused]] static const herr_t kStarted = [] {
+        const Session session;
+        return H5open();
+    }();
 }
 
 Session::Session() {
