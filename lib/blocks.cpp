@@ -7,7 +7,7 @@ namespace gpumat {
 namespace {
 
 std::int64_t common_multiple(std::int64_t a, std::int64_t b, std::int64_t whole) {
-    const std::int64_t factor = b / std::gcd(a, b);
+    const std::int64_t factor = std::max<std::int64_t>(1, b / std::gcd(a, b));
     return a > whole / factor ? std::max<std::int64_t>(1, whole) : a * factor;
 }
 

@@ -379,7 +379,7 @@ class Flow {
             std::shared_ptr<Buffer> result = overwrites() ? nullptr : results_.get();
             if (i == 0) settled_.push(true);
             if (result) fill_unwritten(*result, parts_.at(i));
-            const auto read = read_.pop();
+            auto read = read_.pop();
             if (!read) break;
             drained_.pop();  // the level is timed, and has the processors for itself
             Job& now = *read->job;
@@ -448,14 +448,14 @@ class Flow {
                 hand_on(std::move(read->job), last);
                 continue;
             }
-            auto& [block, memory] = last[read->role];
-            if (block != read->input->block) {
-                memory.reset();  // it may be the only one
-                memory = device_inputs_[read->role]->get();
-                block = read->input->block;
+            Uploaded& there = last[read->role];
+            if (there.block != read->input->block) {
+                there.memory.reset();  // it may be the only one
+                there.memory = device_inputs_[read->role]->get();
+                there.block = read->input->block;
             }
             progress_.timeline.host_to_device([&] {
-                transfer.upload(static_cast<std::byte*>(memory->data()) + read->first,
+                transfer.upload(static_cast<std::byte*>(there.memory->data()) + read->first,
                                 read->input->memory->data() + read->first, read->bytes);
             });
         }

@@ -222,8 +222,9 @@ NormalPart normal_part(const GeneratedMatrix& wanted) {
 /// Calls `make(part)` with what fits the type: integers or real numbers from --low to --high.
 template <class Make>
 FillRow with_numbers(const GeneratedMatrix& wanted, double low, double high, const Make& make) {
-    return is_integer(wanted.type) ? make(integer_part(wanted)) : make(uniform_part(wanted, low, high));
-}
+    if (is_integer(wanted.type)) return make(integer_part(wanted));
+    return make(uniform_part(wanted, low, high));
+}  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): the function that is returned owns it
 
 /// An element that is made of a word for each of its parts.
 template <class T, class Part>

@@ -127,7 +127,9 @@ bool uses_tensor_cores(const ProbeContext& context, const BenchRow& row) {
 
 Series roof_line(const Roof& roof) {
     Series line{.name = "roof", .points = {}};
-    for (double intensity = 1.0 / 16; intensity <= 4096; intensity *= 1.25) {
+    constexpr int kPoints = 50;  // from 1/16 to some 4000 operations a byte
+    for (int point = 0; point < kPoints; ++point) {
+        const double intensity = std::pow(1.25, point) / 16;
         const double by_memory = intensity * roof.bytes_per_s;
         line.points.emplace_back(intensity,
                                  std::min(by_memory, roof.flops_per_s.value_or(by_memory)) / kBillion);
