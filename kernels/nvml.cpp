@@ -133,10 +133,6 @@ class NvmlMonitor final : public GpuMonitor {
     DeviceHandle device_;
 };
 
-}  // namespace
-
-namespace {
-
 std::shared_ptr<GpuMonitor> open_monitor(const std::string& uuid, std::string& why_not) {
     // Stays loaded to the end of the process, like every library of the driver.
     void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);

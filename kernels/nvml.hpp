@@ -12,8 +12,7 @@ namespace gpumat {
 class GpuMonitor {
   public:
     /// The monitor of the GPU with that UUID ("GPU-…"). Null where there is no NVML or it does not know the
-    /// GPU; `why_not` then says so. Opened once for
-    /// all of the process, because that takes some 50 ms.
+    /// GPU; `why_not` then says so. Opened once for all of the process, because that takes some 50 ms.
     static std::shared_ptr<GpuMonitor> open(const std::string& uuid, std::string& why_not);
 
     virtual ~GpuMonitor() = default;

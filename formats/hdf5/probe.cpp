@@ -1,5 +1,4 @@
 #include "formats/hdf5/probe.hpp"
-#include "formats/hdf5/library.hpp"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -22,6 +21,7 @@
 #include <optional>
 #include <string_view>
 
+#include "formats/hdf5/library.hpp"
 #include "lib/core/descriptor.hpp"
 #include "lib/core/forking.hpp"
 #include "lib/core/memory.hpp"
