@@ -18,7 +18,7 @@ constexpr std::size_t kFetchBytes = std::size_t{512} << 10;
 constexpr std::int64_t kMostFetched = 16;
 
 /// Chunks are fetched by one thread at a time, as stored, and their filters undone in parallel.
-class ChunkedStorage : public Storage {
+class ChunkedStorage final : public Storage {
   public:
     /// Throws where there is too little memory for one chunk: a small file can have chunks of 4 GiB.
     ChunkedStorage(const Source& source, const Dense& dense, const ReadOptions& options)

@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kPieceBytes = std::int64_t{4} << 20;  ///< of one read from the file
 
 /// The elements lie row after row at one place of the file.
-class ContiguousStorage : public Storage {
+class ContiguousStorage final : public Storage {
   public:
     ContiguousStorage(const Source& source, int descriptor, std::int64_t offset, int threads)
         : source_(source), descriptor_(descriptor), offset_(offset), threads_(threads) {}

@@ -123,7 +123,7 @@ bool is_taken(hid_t file, const WriteTarget& target) {
 
 // ---- In this process ------------------------------------------------------------------------------------
 
-class LocalDatasetFile : public DatasetFile {
+class LocalDatasetFile final : public DatasetFile {
   public:
     LocalDatasetFile(const WriteTarget& target, const DatasetPlan& plan)
         : target_(target), name_(absolute(target.dataset)), shown_(name_in_messages(target)) {
@@ -312,7 +312,7 @@ void serve(Conversation& parent, const WriteTarget& target, const DatasetPlan& p
     throw Error(ErrorCode::output, name_in_messages(target) + ": was not completed");  // the parent gave up
 }
 
-class RemoteDatasetFile : public DatasetFile {
+class RemoteDatasetFile final : public DatasetFile {
   public:
     RemoteDatasetFile(const WriteTarget& target, const DatasetPlan& plan)
         : child_(

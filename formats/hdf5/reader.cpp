@@ -218,7 +218,7 @@ void try_matrix(const Reference& reference, const ReadOptions& options) {
     }
 }
 
-class Hdf5Reader : public Reader, public AttributeSource {
+class Hdf5Reader final : public Reader, public AttributeSource {
   public:
     Hdf5Reader(const Reference& reference, const ReadOptions& options) : options_(options) {
         const OtherFiles others;

@@ -28,7 +28,7 @@ constexpr std::uint64_t kTileBytes = std::uint64_t{64} << 20;       ///< that on
 constexpr std::uint64_t kChunkCopies = 3;  ///< that HDF5 holds: as stored, before a filter and behind it
 
 /// Through H5Dread.
-class LibraryStorage : public Storage {
+class LibraryStorage final : public Storage {
   public:
     LibraryStorage(const Source& source, const Dense& dense)
         : source_(source),
@@ -58,7 +58,7 @@ class LibraryStorage : public Storage {
 
 /// What H5Dread reads, tile after tile in a child: a filter can crash, loop or inflate without end, so can
 /// the conversion of a damaged type, and nothing has tried the pieces of a virtual dataset.
-class ChildStorage : public Storage {
+class ChildStorage final : public Storage {
   public:
     /// `grain`: the chunk of the dataset or the largest of its pieces, of which tiles are multiples.
     ChildStorage(const Source& source, const Dense& dense, const Shape& grain, std::uint64_t chunk_bytes,

@@ -79,7 +79,7 @@ std::uint64_t chunk_copies(const WriteOptions& options) {
 
 constexpr std::uint64_t kWaiting = 3;  ///< stored chunks that wait for their turn, of each of several threads
 
-class Hdf5Writer : public Writer {
+class Hdf5Writer final : public Writer {
   public:
     Hdf5Writer(const WriteTarget& target, const Shape& shape, Type type, const WriteOptions& options)
         : target_(target),
