@@ -97,7 +97,7 @@ void check_gaps(const Level& level, Problem problem, std::size_t in_gap, std::si
     const auto m = static_cast<std::size_t>(problem.m);
     const auto n = static_cast<std::size_t>(problem.n);
     const Bytes dense = random_bytes(m * n * size);
-    const Bytes in = spread(dense.data(), m, n * size, (n + in_gap) * size, kGap);
+    Bytes in = spread(dense.data(), m, n * size, (n + in_gap) * size, kGap);
     Bytes out(((n - 1) * (m + out_gap) + m) * size, kGap);
     const Bytes expected =
         spread(plain_transpose(dense, m, n, size).data(), n, m * size, (m + out_gap) * size, kGap);

@@ -286,7 +286,7 @@ TEST_CASE("what a killed process left goes with the next output, and nothing els
     fs::create_symlink("out.victim", folder / ".out.gpumat-3");
     const int other = open((folder / ".out.gpumat-2").c_str(), O_RDONLY | O_CLOEXEC);
     REQUIRE(flock(other, LOCK_SH | LOCK_NB) == 0);
-    AtomicOutput(target, OutputMode::create, {}, OutputPurpose::rehearse);
+    { const AtomicOutput rehearsed(target, OutputMode::create, {}, OutputPurpose::rehearse); }
     CHECK(fs::exists(left));  // a rehearsal changes nothing
     AtomicOutput(target, OutputMode::create).commit();
     CHECK_FALSE(fs::exists(left));

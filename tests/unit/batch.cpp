@@ -41,7 +41,8 @@ TEST_CASE("placeholders are those of GNU parallel") {
     CHECK(outputs_of("/tmp", {"x/a.h5"}) == Words{"/tmp/a.h5"});
 }
 
-JobFiles files(std::vector<std::string> inputs, const std::string& output, const std::string& dataset = "") {
+JobFiles files(const std::vector<std::string>& inputs, const std::string& output,
+               const std::string& dataset = "") {
     JobFiles job;
     for (const std::string& input : inputs) job.inputs.push_back({input, ""});
     if (!output.empty()) job.output = formats::Reference{output, dataset};

@@ -1,6 +1,8 @@
 // Reads and writes Matrix Market files for the tests against SciPy: `read IN TYPE THREADS OUT` delivers the
 // raw row-major elements, `write IN TYPE ROWS COLS THREADS OUT` takes them, `entries IN TYPE THREADS OUT`
 // delivers the rows, columns and values of a coordinate file. TYPE "-" is the stored one.
+#include <cstdio>
+#include <exception>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -64,15 +66,16 @@ void write(const std::vector<std::string>& arguments) {
 }  // namespace
 }  // namespace gpumat::formats
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
-    try {
-        if (arguments.at(0) == "read") gpumat::formats::read(arguments);
-        if (arguments.at(0) == "entries") gpumat::formats::entries(arguments);
-        if (arguments.at(0) == "write") gpumat::formats::write(arguments);
-    } catch (const gpumat::Error& error) {
-        std::cerr << error.what() << '\n';
-        return static_cast<int>(error.code());
-    }
+    if (arguments.at(0) == "read") gpumat::formats::read(arguments);
+    if (arguments.at(0) == "entries") gpumat::formats::entries(arguments);
+    if (arguments.at(0) == "write") gpumat::formats::write(arguments);
     return 0;
+} catch (const gpumat::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return static_cast<int>(error.code());
+} catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return -1;
 }

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -432,7 +433,7 @@ int time_check(const Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
     CLI::App app("What verification finds, and what it lets pass");
     Options options;
     app.require_subcommand(1);
@@ -459,4 +460,7 @@ int main(int argc, char** argv) {
     command("time", "time the check", time_check);
     CLI11_PARSE(app, argc, argv);
     return result;
+} catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return -1;
 }
