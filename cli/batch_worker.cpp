@@ -53,6 +53,13 @@ bool has_option(const std::vector<std::string>& words, const std::string& name) 
         words, [&](const std::string& word) { return word == name || word.starts_with(name + "="); });
 }
 
+std::vector<std::string> names_of_options(const std::vector<std::string>& words) {
+    std::vector<std::string> names;
+    for (const std::string& word : words)
+        if (word.starts_with('-')) names.push_back(word.substr(0, word.find('=')));
+    return names;
+}
+
 /// The words of a job, with what the batch decides where the job does not.
 std::vector<std::string> words_to_run(const Job& job, const Assignment& assignment) {
     std::vector<std::string> words = {"gpumat"};
@@ -118,7 +125,7 @@ class WorkerProcess {
         lseek(printed_, 0, SEEK_SET);
         Outcome outcome;
         outcome.job = assignment.job;
-        outcome.exit_code = run_words(words_to_run(job, assignment), catalog_, job.words.front());
+        outcome.exit_code = run_job(job, assignment);
         std::fflush(stdout);
         outcome.messages = messages_.str();
         const std::string printed = what_was_printed();
@@ -126,6 +133,16 @@ class WorkerProcess {
                              ? with_job(printed, job)
                              : record_of_failure(job, outcome.exit_code, first_line(outcome.messages));
         return outcome;
+    }
+
+    /// Jobs of one template have the same options: what parses them is made once.
+    int run_job(const Job& job, const Assignment& assignment) {
+        const std::vector<std::string> words = words_to_run(job, assignment);
+        std::vector<std::string> options = names_of_options(words);
+        if (!command_line_ || !job.of_template || options != last_options_)
+            command_line_ = std::make_unique<CommandLine>(words, catalog_, job.words.front(), true);
+        last_options_ = std::move(options);
+        return command_line_->run(words);
     }
 
     [[nodiscard]] std::string what_was_printed() const {
@@ -151,6 +168,8 @@ class WorkerProcess {
     const Catalog& catalog_;
     int printed_ = -1;
     std::ostringstream messages_;
+    std::unique_ptr<CommandLine> command_line_;  // of the last job
+    std::vector<std::string> last_options_;
 };
 
 }  // namespace
@@ -244,14 +263,16 @@ std::string record_of_failure(const Job& job, int exit_code, const std::string& 
     for (const formats::Reference& input : job.files.inputs) record.inputs.push_back(named_matrix(input));
     record.exit_code = exit_code;
     record.error = error;
-    return with_job(to_json(record).dump(), job);
+    return with_job(json_line(to_json(record)), job);
 }
 
 std::string with_job(const std::string& record, const Job& job) {
-    nlohmann::ordered_json json = nlohmann::ordered_json::parse(record, nullptr, false);
-    if (json.is_discarded() || !json.is_object()) json = {{"schema", "gpumat.job/1"}, {"output", record}};
-    json["job"] = {{"line", job.line}, {"text", job.text}};
-    return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    // Most records are a line already.
+    const std::size_t line_end = record.find('\n');
+    if (line_end != std::string::npos && line_end + 1 < record.size())
+        return with_job(json_line(nlohmann::ordered_json::parse(record)), job);
+    const nlohmann::ordered_json of_job = {{"line", job.line}, {"text", job.text}};
+    return record.substr(0, record.rfind('}')) + ",\"job\":" + json_line(of_job) + "}";
 }
 
 }  // namespace gpumat::cli

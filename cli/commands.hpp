@@ -15,8 +15,23 @@ void add_commands(CLI::App& app, Context& context, const std::string& only = "")
 /// runs no other jobs.
 bool may_be_job(const std::string& command, const Catalog& catalog);
 
-/// Parses the words of a command line, `words[0]` being the tool, and runs it. Errors are told on standard
-/// error. Returns the exit code.
-int run_words(const std::vector<std::string>& words, const Catalog& catalog, const std::string& only = "");
+/// What parses command lines and runs them. `words[0]` is the tool.
+class CommandLine {
+  public:
+    /// With all commands, or only the one of that name.
+    CommandLine(const std::vector<std::string>& words, const Catalog& catalog, const std::string& only,
+                bool is_job = false);
+    CommandLine(const CommandLine&) = delete;
+    CommandLine& operator=(const CommandLine&) = delete;
+    ~CommandLine() = default;
+
+    /// Errors are told on standard error. Returns the exit code. Again only with words that have the same
+    /// options: those of the last run keep their values.
+    int run(const std::vector<std::string>& words);
+
+  private:
+    CLI::App app_;
+    Context context_;
+};
 
 }  // namespace gpumat::cli

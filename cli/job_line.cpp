@@ -176,14 +176,41 @@ std::vector<Job> jobs_of_text(const std::string& text, const Catalog& catalog) {
     return jobs;
 }
 
+namespace {
+
+/// The job that differs from the first one of a template in its files alone.
+Job like_first(const Job& first, std::size_t line, std::vector<std::string> words, const std::string& input,
+               const std::string& output, const Catalog& catalog) {
+    const bool alike = first.wrong.empty() && first.files.inputs.size() == 1 && first.files.output &&
+                       !input.starts_with('-') && !output.starts_with('-');
+    if (!alike) return job_of(line, std::move(words), catalog);
+    Job job = first;
+    job.line = line;
+    job.text = shell_line(words);
+    job.words = std::move(words);
+    try {
+        job.files = {{formats::parse_reference(input)}, formats::parse_reference(output)};
+    } catch (const Error& error) {
+        job.wrong = error.what();
+    }
+    return job;
+}
+
+}  // namespace
+
 std::vector<Job> jobs_of_inputs(const std::vector<std::string>& command_line,
                                 const std::vector<std::string>& inputs, const std::string& output,
                                 const Catalog& catalog) {
     const std::vector<std::string> outputs = outputs_of(output, inputs);
     const LineOfOne line(command_line, inputs);
     std::vector<Job> jobs;
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-        jobs.push_back(job_of(i + 1, line.with(inputs[i], outputs[i]), catalog));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        std::vector<std::string> words = line.with(inputs[i], outputs[i]);
+        jobs.push_back(
+            i == 0 ? job_of(i + 1, std::move(words), catalog)
+                   : like_first(jobs.front(), i + 1, std::move(words), inputs[i], outputs[i], catalog));
+        jobs.back().of_template = true;
+    }
     return jobs;
 }
 

@@ -15,6 +15,7 @@ struct Job {
     std::vector<std::string> words;  ///< of its command line
     JobFiles files;
     formats::ReadOptions read;  ///< how it reads its inputs
+    bool of_template = false;   ///< has the same options as all jobs of its batch
     std::string wrong;          ///< why its command line cannot be run; empty where it can
 };
 

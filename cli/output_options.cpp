@@ -79,8 +79,9 @@ void run_file_command(FileRecord& record, const std::string& log_path, Context& 
     const auto tell = [&](FileRecord& ended, int exit_code, const std::string& error) {
         ended.exit_code = exit_code;
         ended.error = error;
-        if (context.style.json) std::puts(to_json(ended).dump().c_str());
-        log.append_line(to_json(ended).dump());
+        const std::string line = json_line(to_json(ended));
+        if (context.style.json) std::puts(line.c_str());
+        log.append_line(line);
     };
     LastWords last_words(wants_last_words(log_path, context), [&](int signal_number) {
         clear_line();

@@ -201,7 +201,7 @@ void run_operation(SharedOptions& shared, Context& context) {
     const auto tell = [&](RunRecord& ended, int exit_code, const std::string& error) {
         ended.exit_code = exit_code;
         ended.error = error;
-        if (context.style.json) std::puts(to_json(ended).dump().c_str());
+        if (context.style.json) std::puts(json_line(to_json(ended)).c_str());
         log.append(ended);
     };
     LastWords last_words(wants_last_words(shared.log, context), [&](int signal_number) {

@@ -66,7 +66,7 @@ void verify_asked(VerifyRequest& request, Context& context) {
     const auto tell = [&](StoredVerification ended, int exit_code, const std::string& error) {
         ended.exit_code = exit_code;
         ended.error = error;
-        if (context.style.json) std::puts(to_json(ended).dump().c_str());
+        if (context.style.json) std::puts(json_line(to_json(ended)).c_str());
     };
     Progress progress;
     LastWords last_words(wants_last_words("", context), [&](int signal_number) {

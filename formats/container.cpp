@@ -42,7 +42,8 @@ struct KeptStream {
 
     static Spool read_stream(const std::string& stream, const std::string& name, const ReadOptions& options) {
         constexpr std::uint64_t kShare = 4;  // the rest is for the matrices
-        const std::uint64_t most = options.memory_limit.value_or(available_memory_bytes()) / kShare;
+        const std::uint64_t most =
+            (options.memory_limit ? *options.memory_limit : available_memory_bytes()) / kShare;
         if (stream == "-") return spool_from(STDIN_FILENO, most, name);
         const Descriptor file(::open(stream.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC));
         if (!file.valid())

@@ -6,6 +6,7 @@
 #include "lib/blocks.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/parallel.hpp"
+#include "lib/record.hpp"
 #include "lib/streamed_hash.hpp"
 
 namespace gpumat {
@@ -96,7 +97,7 @@ std::map<std::string, LoggedJob> read_batch_log(const std::string& path) {
 
 std::string begin_line(const std::vector<std::string>& texts) {
     const nlohmann::ordered_json line = {{"schema", kBeginSchema}, {"jobs", texts}};
-    return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    return json_line(line);
 }
 
 bool is_done(const nlohmann::json& record, const formats::ReadOptions& read) {

@@ -31,9 +31,7 @@ nlohmann::ordered_json to_json(const FileRecord& record) {
                          {"total", or_null(record.total_ms)}};
     json["error"] = record.error.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(record.error);
     json["exit_code"] = record.exit_code;
-    // Paths may hold any bytes, JSON only UTF-8.
-    return nlohmann::ordered_json::parse(
-        json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    return json;
 }
 
 }  // namespace gpumat

@@ -34,6 +34,10 @@ constexpr std::size_t kHostPanelBytes = std::size_t{128} << 20;
 /// Rows of the result at a time: a check keeps some numbers of each.
 constexpr std::int64_t kPanelRows = 1 << 15;
 
+/// A run on a CPU whose matrices have no more bytes takes longer to start its threads than to do its work in
+/// turn.
+constexpr std::uint64_t kWorthThreads = std::uint64_t{4} << 20;
+
 /// Pieces of inputs between reading and the device. They lie in the pools' buffers, which bound them.
 constexpr std::size_t kManyPieces = 1 << 20;
 
@@ -173,6 +177,7 @@ class Flow {
           parts_(*plan.parts),
           how_{mode_of_parts(plan, options), options.tolerance, options.threads, options.seed},
           executor_(catalog, plan.device, how_),
+          in_turn_(!plan.gpu && is_single() && bytes_of_matrices() <= kWorthThreads),
           panel_rows_(rows_of_panels()),
           piece_bytes_(bytes_of_pieces()),
           results_(parts_.buffers().results,
@@ -194,15 +199,16 @@ class Flow {
         for (const auto& pool : device_inputs_)
             if (pool) all.push_back(pool.get());
         if (outlet_.open && outlet_.has_child) open_writer();
-        if (watch_ != nullptr) watch_->start();
         const KeptThreads kept;
+        if (in_turn_) return run_in_turn();
+        if (watch_ != nullptr) watch_->start();
         Stages stages(std::move(all));
         if (outlet_.open) {
             stages.start([this] { write(); });
         } else {
             settled_.push(true);
         }
-        stages.start([this] { hash(); });
+        stages.start([this] { hash_all(); });
         stages.start([this] { check(); });
         stages.start([this] { read(); });
         if (plan_.gpu) {
@@ -214,6 +220,17 @@ class Flow {
     }
 
   private:
+    /// One stage after the other, each with all that the one before it gave.
+    FlowResult run_in_turn() {
+        if (outlet_.open && !writer_) open_writer();
+        hashed_.close();
+        read();
+        compute_on_cpu();
+        check();
+        if (outlet_.open) write();
+        return std::move(result_);
+    }
+
     // ---- What is decided before the first stage starts ---------------------------------------------------
 
     [[nodiscard]] bool is_single() const { return parts_.count() == 1; }
@@ -225,7 +242,7 @@ class Flow {
         const std::int64_t all = std::max<std::int64_t>(1, part.result.rows);
         const bool may_be_cut =
             (!outlet_.open || (outlet_.hidden && outlet_.order == formats::BlockOrder::any)) && !overwrites();
-        if (!may_be_cut || !check_of(part, Operands{})->takes_panels()) return all;
+        if (in_turn_ || !may_be_cut || !check_of(part, Operands{})->takes_panels()) return all;
         const std::size_t row_bytes = bytes_of_result(part) / static_cast<std::size_t>(all);
         const std::int64_t wanted = std::min<std::int64_t>(
             kPanelRows, static_cast<std::int64_t>((plan_.gpu ? kPanelBytes : kHostPanelBytes) /
@@ -278,18 +295,26 @@ class Flow {
         seen_.resize(plan_.inputs.size());
     }
 
-    void announce_work() const {
+    [[nodiscard]] std::uint64_t bytes_of_inputs() const {
         std::uint64_t bytes = 0;
         for (const PlannedInput& input : plan_.inputs)
             bytes += dense_bytes(input.header().shape, plan_.problem.type, "an input");
-        progress_.bytes_to_read = bytes;
+        return bytes;
+    }
+
+    [[nodiscard]] std::uint64_t bytes_of_matrices() const {
+        return bytes_of_inputs() + dense_bytes(plan_.result, plan_.result_type, "the result");
+    }
+
+    void announce_work() const {
+        progress_.bytes_to_read = bytes_of_inputs();
         progress_.bytes_to_check = dense_bytes(plan_.result, plan_.result_type, "the result");
     }
 
     // ---- Reading -----------------------------------------------------------------------------------------
 
     void read() {
-        for (std::size_t i = 0; kWaitsUntilSettled && i < kSettling; ++i) settled_.pop();
+        for (std::size_t i = 0; kWaitsUntilSettled && !in_turn_ && i < kSettling; ++i) settled_.pop();
         for (std::int64_t i = 0; i < parts_.count(); ++i) {
             auto job = std::make_shared<Job>();
             job->part = parts_.at(i);
@@ -299,7 +324,7 @@ class Flow {
                 if (job->part.inputs[role]) job->inputs[role] = input(job, at, *job->part.inputs[role]);
             }
             if (plan_.gpu) panels_.push({.job = job, .is_news = true});
-            if (!plan_.gpu) unhashed_.push({});
+            if (!plan_.gpu) hash_later({});
             read_.push({.job = std::move(job)});
         }
         last_.clear();
@@ -355,20 +380,27 @@ class Flow {
     void hash_input(std::size_t at, const Block& block, const MatrixView& elements,
                     const std::shared_ptr<Held>& held) {
         if (overwrites()) return hashes_[at].add(block, elements);
-        unhashed_.push({&hashes_[at], block, elements, held});
+        hash_later({&hashes_[at], block, elements, held});
     }
 
     // ---- Hashing -----------------------------------------------------------------------------------------
 
-    void hash() {
-        settled_.push(true);
-        while (const auto next = unhashed_.pop()) {
-            if (next->hash == nullptr) {
-                drained_.push(true);
-            } else {
-                progress_.timeline.hash([&] { next->hash->add(next->block, next->elements); });
-            }
+    void hash_later(Unhashed block) {
+        if (in_turn_) return hash(block);
+        unhashed_.push(std::move(block));
+    }
+
+    void hash(const Unhashed& block) {
+        if (block.hash == nullptr) {
+            drained_.push(true);
+        } else {
+            progress_.timeline.hash([&] { block.hash->add(block.block, block.elements); });
         }
+    }
+
+    void hash_all() {
+        settled_.push(true);
+        while (const auto next = unhashed_.pop()) hash(*next);
         hashed_.close();
     }
 
@@ -625,7 +657,7 @@ class Flow {
         progress_.bytes_checked +=
             static_cast<std::uint64_t>(block.rows * block.cols) * size_of(plan_.result_type);
         if (!outlet_.open || (result_.wrong() && !options_.keep_failed)) return;
-        unhashed_.push({&*output_hash_, block, panel.rows, panel.memory});
+        hash_later({&*output_hash_, block, panel.rows, panel.memory});
         verified_.push({block, panel.rows, panel.memory});
     }
 
@@ -664,6 +696,7 @@ class Flow {
     const Parts& parts_;
     VerifyOptions how_;
     Executor executor_;
+    bool in_turn_;
     std::int64_t panel_rows_;
     std::size_t piece_bytes_;
 

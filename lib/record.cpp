@@ -115,13 +115,6 @@ Json giga_per_second(double amount, const std::optional<double>& milliseconds) {
 // ---- CSV ------------------------------------------------------------------------------------------------
 
 /// A field as RFC 4180 writes it. A JSON string is written without its quotes, null as nothing, a list as its
-/// JSON text.
-/// Paths may hold any bytes, JSON and CSV only UTF-8: what is not becomes U+FFFD, so that the object can be
-/// printed whatever it holds.
-Json in_utf8(const Json& json) {
-    return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
-}
-
 std::string csv_field(const Json& value) {
     if (value.is_null()) return "";
     std::string raw = value.is_string() ? value.get<std::string>() : value.dump();
@@ -185,7 +178,7 @@ std::vector<std::pair<std::string, Json>> csv_columns(const RunRecord& record) {
         }
     }
     std::vector<std::pair<std::string, Json>> columns;
-    flatten(in_utf8(json), "", columns);
+    flatten(Json::parse(json_line(json)), "", columns);  // in UTF-8
     return columns;
 }
 
@@ -366,7 +359,11 @@ nlohmann::ordered_json to_json(const RunRecord& record) {
         {"error", text(record.error)},
         {"exit_code", record.exit_code},
     });
-    return in_utf8(json);
+    return json;
+}
+
+std::string json_line(const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string csv_header() {

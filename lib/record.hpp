@@ -145,6 +145,9 @@ std::optional<double> median(std::vector<double> samples);
 /// α and β are integers for integer types, [re, im] for complex ones, else numbers.
 nlohmann::ordered_json to_json(const RunRecord& record);
 
+/// The object on one line. Paths may hold any bytes, JSON only UTF-8: what is not becomes U+FFFD.
+std::string json_line(const nlohmann::ordered_json& json);
+
 /// The words of a command line as a POSIX shell takes them back.
 std::string shell_line(const std::vector<std::string>& words);
 

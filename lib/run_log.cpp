@@ -100,7 +100,7 @@ void RunLog::require_apart(std::span<const std::string> files) {
 void RunLog::append(const RunRecord& record) {
     const std::lock_guard lock(mutex_);
     if (path_.empty()) return;
-    write(path_.ends_with(".csv") ? csv_row(record) : to_json(record).dump() + "\n");
+    write(path_.ends_with(".csv") ? csv_row(record) : json_line(to_json(record)) + "\n");
 }
 
 void RunLog::append_line(std::string line) {

@@ -113,7 +113,7 @@ nlohmann::ordered_json to_json(const StoredVerification& record) {
     const auto optional = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
     Json inputs = Json::array();
     for (const RecordedMatrix& input : record.inputs) inputs.push_back(to_json(input));
-    const Json json = {
+    return {
         {"schema", "gpumat.verify/1"},
         {"op", record.op},
         {"type", record.type.empty() ? Json() : Json(record.type)},
@@ -132,8 +132,6 @@ nlohmann::ordered_json to_json(const StoredVerification& record) {
         {"error", record.error.empty() ? Json() : Json(record.error)},
         {"exit_code", record.exit_code},
     };
-    // Paths may hold any bytes, JSON only UTF-8.
-    return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace gpumat

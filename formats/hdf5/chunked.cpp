@@ -31,7 +31,7 @@ class ChunkedStorage final : public Storage {
           fill_(fill_value(source, dense)) {
         require_memory(working_bytes_, options.memory_limit,
                        source.name + ": reading chunks of " + to_string(dense.chunk));
-        set_spare(options.memory_limit.value_or(available_memory_bytes()) - working_bytes_);
+        set_spare((options.memory_limit ? *options.memory_limit : available_memory_bytes()) - working_bytes_);
     }
 
     [[nodiscard]] std::uint64_t working_bytes() const override { return working_bytes_; }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 
@@ -20,8 +21,9 @@ constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
 constexpr int kMostListed = 20;
 
 std::uint64_t bytes_of_file(const std::string& path) {
-    std::ifstream file(path, std::ios::binary | std::ios::ate);
-    return file ? static_cast<std::uint64_t>(file.tellg()) : 0;
+    std::error_code none;
+    const std::uintmax_t bytes = std::filesystem::file_size(path, none);
+    return none ? 0 : bytes;
 }
 
 /// The rectangles of what is stored that cost no more than their share: chunks, runs of rows of a page,

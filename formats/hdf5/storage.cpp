@@ -75,7 +75,7 @@ class ChildStorage final : public Storage {
                            (grain_ == Shape{1, 1} ? std::string(": reading elements")
                                                   : ": reading chunks of " + to_string(grain_)) +
                            (pieces_.words.empty() ? "" : " with " + pieces_.words));
-        spare_ = options.memory_limit.value_or(available_memory_bytes()) - least;
+        spare_ = (options.memory_limit ? *options.memory_limit : available_memory_bytes()) - least;
     }
 
     [[nodiscard]] std::uint64_t open_bytes() const override { return pieces_.open_bytes; }

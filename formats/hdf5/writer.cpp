@@ -211,7 +211,7 @@ class Hdf5Writer final : public Writer {
         const std::int64_t first_col = block.col / chunk_->cols;
         const std::int64_t rows = (block.row + block.rows - 1) / chunk_->rows - first_row + 1;
         const std::int64_t cols = (block.col + block.cols - 1) / chunk_->cols - first_col + 1;
-        const std::uint64_t most = options_.memory_limit.value_or(available_memory_bytes());
+        const std::uint64_t most = options_.memory_limit ? *options_.memory_limit : available_memory_bytes();
         const auto affordable = static_cast<std::int64_t>(most / (chunk_copies(options_) + kWaiting) /
                                                           chunk_bytes(*chunk_, type_));
         const auto workers = static_cast<int>(
