@@ -234,7 +234,7 @@ class Batch {
             if (at_once_ > 1 && !progress.alone) {
                 assignment.threads =
                     std::max<std::uint64_t>(1, static_cast<std::uint64_t>(hardware_threads()) / at_once_);
-                assignment.memory_limit = available_memory_bytes() / at_once_;
+                assignment.memory = available_memory_bytes() / at_once_;
             }
             assignments.push_back(assignment);
             if (progress.replace || nothing_at_output(jobs_[job])) begun.push_back(jobs_[job].text);

@@ -23,6 +23,7 @@
 #include "formats/registry.hpp"
 #include "lib/atomic_output.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/memory.hpp"
 #include "lib/file_record.hpp"
 
 namespace gpumat::cli {
@@ -57,11 +58,8 @@ bool has_option(const std::vector<std::string>& words, const std::string& name) 
 std::vector<std::string> words_to_run(const Job& job, const Assignment& assignment) {
     std::vector<std::string> words = {"gpumat"};
     words.insert(words.end(), job.words.begin(), job.words.end());
-    const auto add = [&](const std::string& name, std::uint64_t value) {
-        if (value > 0 && !has_option(words, name)) words.push_back(name + "=" + std::to_string(value));
-    };
-    add("--threads", assignment.threads);
-    add("--memory-limit", assignment.memory_limit);
+    if (assignment.threads > 0 && !has_option(words, "--threads"))
+        words.push_back("--threads=" + std::to_string(assignment.threads));
     if (assignment.replace != 0 && !has_option(words, "--force")) words.emplace_back("--force");
     if (!has_option(words, "--json")) words.emplace_back("--json");
     return words;
@@ -116,6 +114,7 @@ class WorkerProcess {
         std::rewind(stdout);
         if (ftruncate(printed_, 0) != 0) _exit(1);
         lseek(printed_, 0, SEEK_SET);
+        set_memory_share(assignment.memory > 0 ? std::optional(assignment.memory) : std::nullopt);
         Outcome outcome;
         outcome.job = assignment.job;
         outcome.exit_code = run_words(words_to_run(job, assignment), catalog_, job.words.front());

@@ -17,9 +17,9 @@ namespace gpumat::cli {
 /// A job that a worker is given.
 struct Assignment {
     std::uint32_t job = 0;
-    std::uint32_t replace = 0;       ///< 1: what is at the output's place is of this batch
-    std::uint64_t memory_limit = 0;  ///< for a job that names none; 0: none
-    std::uint64_t threads = 0;       ///< the same
+    std::uint32_t replace = 0;  ///< 1: what is at the output's place is of this batch
+    std::uint64_t memory = 0;   ///< its share; 0: all
+    std::uint64_t threads = 0;  ///< for a job that names none; 0: as many as ever
 };
 
 /// How a job ended.

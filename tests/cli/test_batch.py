@@ -13,6 +13,11 @@ import numpy as np
 from harness import Case, random_values, read_h5, read_mtx, snapshot, wait_for, write_h5
 
 
+def children(number):
+    with open(f"/proc/{number}/task/{number}/children", encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+
+
 class BatchCase(Case):
     def setUp(self):
         super().setUp()
@@ -78,7 +83,7 @@ class Lines(BatchCase):
                         "transpose in/1.h5 -o out/1.h5", "transpose --help", "compare in/0.h5 in/1.h5")
         result = self.run_tool("batch", "jobs.txt", "--log", "log.jsonl", code=1)
         self.assert_says(result, "13 jobs: 3 done, 1 differs, 9 failed (2, 3, 4)", "jobs.txt:2: missing.h5",
-                         "jobs.txt:3: 'frobnicate'", "jobs.txt:4: 'bench'", "jobs.txt:5: ", "jobs.txt:6: found '",
+                         "jobs.txt:3: 'frobnicate'", "jobs.txt:4: 'bench'", "jobs.txt:5: The following argument was not expected: --frobnicate", "jobs.txt:6: found '",
                          "jobs.txt:7: standard input and output", "jobs.txt:8: found >", "jobs.txt:10: cannot write nowhere/2.h5", "jobs.txt:13: the result differs")
         codes = {record["job"]["line"]: record["exit_code"] for record in self.records()}
         self.assertEqual(codes, {1: 0, 2: 3, 3: 2, 4: 2, 5: 2, 6: 2, 7: 2, 8: 2, 9: 0, 10: 4, 11: 0, 12: 2, 13: 1})
@@ -229,13 +234,9 @@ class Control(BatchCase):
         plain = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":handle_segv=0"}  # it would exit instead
         process = self.start("batch", "jobs.txt", "--jobs", "1", env=plain)
 
-        def workers():
-            with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
-                return [int(word) for word in file.read().split()]
-
-        wait_for(workers, "a worker")
+        wait_for(lambda: children(process.pid), "a worker")
         time.sleep(0.3)
-        os.kill(workers()[0], signal.SIGSEGV)
+        os.kill(children(process.pid)[0], signal.SIGSEGV)
         _, err = process.communicate()
         os.close(keep)
         self.assertEqual(process.returncode, 139, err)
@@ -253,6 +254,25 @@ class Control(BatchCase):
         process.communicate()
         os.close(keep)
         self.assertEqual((process.returncode, os.listdir(self.path("out"))), (-signal.SIGTERM, []))
+
+
+class Memory(BatchCase):
+    def test_a_share_is_no_limit(self):
+        """A small file that claims a huge matrix is refused, as it is outside of batches."""
+        self.make_inputs(1)
+        with open(self.path("huge.mtx"), "w", encoding="ascii") as file:
+            file.write("%%MatrixMarket matrix coordinate real general\n1000000 1000000 1\n1 1 1\n")
+        self.write_jobs("transpose huge.mtx", "transpose in/0.h5 -o out/0.h5")
+        result = self.run_tool("batch", "jobs.txt", "--jobs", "2", "--timeout", "20", code=6)
+        self.assert_says(result, "jobs.txt:1: ", "14.55 TiB", "available", "1 done, 1 failed (6)")
+
+    def test_a_limit_that_was_asked_for(self):
+        self.make_inputs(2, (600, 500))
+        self.write_jobs("transpose in/0.h5 -d cpu -o out/0.h5", "transpose in/1.h5 -d cpu -o out/1.h5 --memory-limit 2MiB")
+        self.run_tool("batch", "jobs.txt", "--jobs", "2", "--log", "log.jsonl", env={"GPUMAT_MEMORY_LIMIT": "1MiB"})
+        for number in range(2):
+            self.check_transposed(f"out/{number}.h5", number)
+        self.assertEqual([record["parts"] > 1 for record in self.records()], [True, True])
 
 
 class Resume(BatchCase):
