@@ -49,7 +49,8 @@ struct JobProgress {
     std::size_t open_predecessors = 0;
     std::vector<std::size_t> successors;
     bool replace = false;
-    bool alone = false;  ///< runs while no other does, with all memory
+    bool had_no_output = false;  ///< when it was given to a worker
+    bool alone = false;          ///< runs while no other does, with all memory
 };
 
 std::uint64_t input_bytes(const Job& job) {
@@ -237,7 +238,8 @@ class Batch {
                 assignment.memory = available_memory_bytes() / at_once_;
             }
             assignments.push_back(assignment);
-            if (progress.replace || nothing_at_output(jobs_[job])) begun.push_back(jobs_[job].text);
+            progress.had_no_output = nothing_at_output(jobs_[job]);
+            if (progress.replace || progress.had_no_output) begun.push_back(jobs_[job].text);
         }
         if (!begun.empty() && !options_.log.empty() && options_.log != "-")
             log_.append_line(begin_line(begun));
@@ -285,7 +287,7 @@ class Batch {
         const bool alive = worker->listen(ended);
         for (const Outcome& outcome : ended) end(outcome);
         if (alive) return;
-        const int signal_number = worker->stop();
+        const int signal_number = worker->stop(ended);
         end_worker(worker, signal_number == 0 ? static_cast<int>(ErrorCode::device) : 128 + signal_number,
                    signal_number == 0 ? "its process ended"
                                       : fmt::format("its process was ended by signal {} ({})", signal_number,
@@ -293,9 +295,20 @@ class Batch {
     }
 
     void end_late(std::unique_ptr<Worker>& worker) {
-        worker->stop();
-        end_worker(worker, 128 + SIGTERM,
-                   fmt::format("it was ended after {:g} s, the --timeout of a job", options_.timeout_s));
+        std::vector<Outcome> ended;
+        worker->stop(ended);
+        if (ended.empty()) {
+            end_worker(worker, 128 + SIGTERM,
+                       fmt::format("it was ended after {:g} s, the --timeout of a job", options_.timeout_s));
+            return;
+        }
+        // It ended by itself meanwhile. The next one may have begun, and what it wrote is of this batch.
+        for (const Outcome& outcome : ended) end(outcome);
+        if (!worker->idle()) {
+            JobProgress& next = progress_[worker->given().front().job];
+            next.replace = next.replace || next.had_no_output;
+        }
+        replace(worker, 0);
     }
 
     /// A signal ends the batch: what ended before is told of as ever, and the jobs that ran have ended by it.
@@ -305,9 +318,7 @@ class Batch {
         const std::string error = describe_signal(signal_number);
         for (const auto& worker : workers_) {
             std::vector<Outcome> ended;
-            worker->stop();
-            while (worker->listen(ended)) {
-            }
+            worker->stop(ended);
             for (const Outcome& outcome : ended) log_.append_line(outcome.record);
             if (worker->idle()) continue;
             log_.append_line(record_of_failure(jobs_[worker->given().front().job], exit_code, error));
@@ -318,6 +329,16 @@ class Batch {
     /// The process is gone: the job that it ran has failed, and the others that it had are given to another
     /// one.
     void end_worker(std::unique_ptr<Worker>& worker, int exit_code, const std::string& error) {
+        const std::deque<Assignment> given = worker->given();
+        replace(worker, 1);
+        if (given.empty()) return;
+        const std::uint32_t job = given.front().job;
+        end({job, exit_code, record_of_failure(jobs_[job], exit_code, error), error});
+    }
+
+    /// Another process for one that is gone. The jobs that it had, from the one at `first` on, are given
+    /// again.
+    void replace(std::unique_ptr<Worker>& worker, std::size_t first) {
         const std::deque<Assignment> given = worker->given();
         worker = std::make_unique<Worker>(jobs_, context_.catalog);
         for (std::size_t i = 1; i < given.size(); ++i) {

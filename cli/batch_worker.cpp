@@ -187,7 +187,8 @@ Worker::~Worker() {
         while (waitpid(number_, nullptr, 0) < 0 && errno == EINTR) {
         }
     } else {
-        stop();
+        std::vector<Outcome> ended;
+        stop(ended);
     }
 }
 
@@ -219,7 +220,7 @@ bool Worker::listen(std::vector<Outcome>& ended) {
     return true;
 }
 
-int Worker::stop() {
+int Worker::stop(std::vector<Outcome>& ended) {
     constexpr auto kPatience = std::chrono::seconds(2);
     kill(number_, SIGTERM);
     int status = 0;
@@ -233,6 +234,9 @@ int Worker::stop() {
         }
     }
     number_ = -1;
+    fcntl(from_.number(), F_SETFL, O_NONBLOCK);  // a child of the process may still hold the other end
+    while (listen(ended)) {
+    }
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 

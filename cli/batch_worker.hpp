@@ -53,9 +53,9 @@ class Worker {
     /// When the one that runs began.
     [[nodiscard]] std::chrono::steady_clock::time_point began() const { return began_; }
 
-    /// Ends the process as a signal would that removes temporary files, and waits for it. The signal that
-    /// ended it, or 0.
-    int stop();
+    /// Ends the process as a signal would that removes temporary files, and waits for it. Takes what it still
+    /// said: the jobs that ended by themselves. The signal that ended it, or 0.
+    int stop(std::vector<Outcome>& ended);
 
   private:
     pid_t number_ = -1;

@@ -10,7 +10,7 @@ import unittest
 
 import numpy as np
 
-from harness import Case, random_values, read_h5, read_mtx, snapshot, wait_for, write_h5
+from harness import Case, can_inject, random_values, read_h5, read_mtx, snapshot, wait_for, write_h5
 
 
 def children(number):
@@ -254,6 +254,29 @@ class Control(BatchCase):
         process.communicate()
         os.close(keep)
         self.assertEqual((process.returncode, os.listdir(self.path("out"))), (-signal.SIGTERM, []))
+
+
+    @unittest.skipUnless(can_inject(), "strace is not installed, or may not trace here")
+    def test_a_job_that_ends_by_itself_when_its_time_is_over(self):
+        """The signal that ends it is late: it has ended by itself, and the next ones have begun."""
+        self.make_inputs(6)
+        with open(self.path("in/0.h5"), "rb") as file:
+            data = file.read()
+        os.mkfifo(self.path("fifo"))
+        keep = os.open(self.path("fifo"), os.O_RDWR)
+        self.write_jobs("transpose --from hdf5 fifo -o out/0.h5", *[f"transpose in/{i}.h5 -o out/{i}.h5" for i in range(1, 6)])
+        strace = ["strace", "-qq", "-o", self.path("calls"), "-e", "trace=kill", "-e", "inject=kill:delay_enter=1500000"]
+        process = self.start("batch", "jobs.txt", "--timeout", "0.5", "--jobs", "1", "--log", "log.jsonl", before=strace)
+        time.sleep(1)
+        with open(self.path("fifo"), "wb") as fifo:
+            fifo.write(data)
+        os.close(keep)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertIn(b"6 jobs: 6 done", err)
+        self.assertEqual(sorted((record["job"]["line"], record["exit_code"]) for record in self.records()), [(i, 0) for i in range(1, 7)])
+        for number in range(6):
+            self.check_transposed(f"out/{number}.h5", number)
 
 
 class Memory(BatchCase):
