@@ -20,6 +20,7 @@
 #include "cli/last_words.hpp"
 #include "cli/progress.hpp"
 #include "formats/registry.hpp"
+#include "kernels/gpu.hpp"
 #include "lib/batch_log.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/memory.hpp"
@@ -78,25 +79,19 @@ std::vector<std::string> files_of_jobs(const std::vector<Job>& jobs) {
 }
 
 /// Each worker that uses a GPU starts it for itself, one after the other, and few of them keep it busy.
-constexpr std::int64_t kMostOnGpu = 4;
+constexpr std::size_t kMostOnGpu = 4;
 
-bool names_gpu(const Job& job) {
-    for (std::size_t i = 1; i < job.words.size(); ++i) {
-        const std::string& word = job.words[i];
-        const bool follows = job.words[i - 1] == "--device" || job.words[i - 1] == "-d";
-        if ((follows && word.starts_with("gpu")) || word.starts_with("--device=gpu") ||
-            word.starts_with("-dgpu"))
-            return true;
-    }
-    return false;
+/// Whether a GPU is expected to run it: with small inputs, `auto` takes the CPU.
+bool uses_gpu(const Job& job) {
+    return job.device.starts_with("gpu") ||
+           (job.device == "auto" && may_have_gpu() && input_bytes(job) >= kMostGroupBytes);
 }
 
 std::size_t jobs_at_once(const std::vector<Job>& jobs, const BatchOptions& options) {
-    std::int64_t most = hardware_threads();
-    if (std::ranges::any_of(jobs, names_gpu)) most = std::min(most, kMostOnGpu);
-    if (options.jobs > 0) most = options.jobs;
-    return static_cast<std::size_t>(
-        std::clamp<std::int64_t>(most, 1, std::max<std::int64_t>(1, std::ssize(jobs))));
+    const auto on_gpu = static_cast<std::size_t>(std::ranges::count_if(jobs, uses_gpu));
+    const std::size_t useful = jobs.size() - on_gpu + std::min(on_gpu, kMostOnGpu);
+    const auto asked = static_cast<std::size_t>(options.jobs > 0 ? options.jobs : hardware_threads());
+    return std::max<std::size_t>(1, std::min(asked, options.jobs > 0 ? jobs.size() : useful));
 }
 
 class Batch {
@@ -187,19 +182,25 @@ class Batch {
     [[nodiscard]] bool stopping() const { return options_.fail_fast && failed_ > 0; }
 
     [[nodiscard]] bool finished() const {
-        return running_ == 0 && ((ready_.empty() && alone_.empty()) || stopping());
+        return running_ == 0 && ((ready_.empty() && ready_on_gpu_.empty() && alone_.empty()) || stopping());
     }
 
     void make_ready(std::size_t job) {
         progress_[job].state = State::ready;
-        (progress_[job].alone ? alone_ : ready_).insert(job);
+        (progress_[job].alone ? alone_ : uses_gpu(jobs_[job]) ? ready_on_gpu_ : ready_).insert(job);
+    }
+
+    /// The jobs that the worker of this number takes next.
+    std::set<std::size_t>& queue_of(std::size_t worker) {
+        const bool may_use_gpu = worker < kMostOnGpu || options_.jobs > 0;
+        return may_use_gpu && !ready_on_gpu_.empty() ? ready_on_gpu_ : ready_;
     }
 
     void assign() {
         if (stopping()) return;
-        for (std::size_t i = 0; i < at_once_ && !ready_.empty() && !runs_alone_; ++i) {
+        for (std::size_t i = 0; i < at_once_ && !queue_of(i).empty() && !runs_alone_; ++i) {
             if (i == workers_.size()) workers_.push_back(std::make_unique<Worker>(jobs_, context_.catalog));
-            if (workers_[i]->idle()) give(*workers_[i], next_group());
+            if (workers_[i]->idle()) give(*workers_[i], next_group(queue_of(i)));
         }
         if (running_ > 0 || alone_.empty()) return;
         const std::size_t job = *alone_.begin();
@@ -210,15 +211,15 @@ class Batch {
     }
 
     /// Jobs of small inputs go together, but every worker gets some.
-    std::vector<std::size_t> next_group() {
-        const std::size_t share = std::clamp<std::size_t>(ready_.size() / (2 * at_once_), 1, kMostInGroup);
+    std::vector<std::size_t> next_group(std::set<std::size_t>& ready) const {
+        const std::size_t share = std::clamp<std::size_t>(ready.size() / (2 * at_once_), 1, kMostInGroup);
         std::vector<std::size_t> group;
         std::uint64_t bytes = 0;
-        while (!ready_.empty() && group.size() < share && bytes < kMostGroupBytes) {
-            bytes += input_bytes(jobs_[*ready_.begin()]);
+        while (!ready.empty() && group.size() < share && bytes < kMostGroupBytes) {
+            bytes += input_bytes(jobs_[*ready.begin()]);
             if (!group.empty() && bytes > kMostGroupBytes) break;
-            group.push_back(*ready_.begin());
-            ready_.erase(ready_.begin());
+            group.push_back(*ready.begin());
+            ready.erase(ready.begin());
         }
         return group;
     }
@@ -326,8 +327,7 @@ class Batch {
         end_by_signal(signal_number);
     }
 
-    /// The process is gone: the job that it ran has failed, and the others that it had are given to another
-    /// one.
+    /// The process is gone, and the job that it ran has failed.
     void end_worker(std::unique_ptr<Worker>& worker, int exit_code, const std::string& error) {
         const std::deque<Assignment> given = worker->given();
         replace(worker, 1);
@@ -341,14 +341,10 @@ class Batch {
     void replace(std::unique_ptr<Worker>& worker, std::size_t first) {
         const std::deque<Assignment> given = worker->given();
         worker = std::make_unique<Worker>(jobs_, context_.catalog);
-        for (std::size_t i = 1; i < given.size(); ++i) {
+        for (std::size_t i = first; i < given.size(); ++i) {
             --running_;
             make_ready(given[i].job);
         }
-        if (given.empty()) return;
-        const std::size_t job = given.front().job;
-        end({static_cast<std::uint32_t>(job), exit_code, record_of_failure(jobs_[job], exit_code, error),
-             error});
     }
 
     // ---- What becomes of a job --------------------------------------------------------------------------
@@ -493,6 +489,7 @@ class Batch {
     std::size_t at_once_;
     bool shows_progress_;
     std::set<std::size_t> ready_;
+    std::set<std::size_t> ready_on_gpu_;
     std::set<std::size_t> alone_;
     bool runs_alone_ = false;
     std::size_t running_ = 0;
@@ -505,9 +502,8 @@ class Batch {
 
 void add_batch_options(CLI::App& command, BatchOptions& options) {
     command
-        .add_option(
-            "--jobs", options.jobs,
-            "jobs that run at the same time (default: as many as processors; 4 where one names a GPU)")
+        .add_option("--jobs", options.jobs,
+                    "jobs that run at the same time (default: as many as processors, 4 of them on a GPU)")
         ->check(CLI::Range(1, kMostJobs));
     CLI::Option* fast =
         command.add_flag("--fail-fast", options.fail_fast, "begin no more jobs once one is not done");

@@ -55,6 +55,7 @@ void note_option(const CLI::Option& option, Job& job) {
     if (name == "log") refuse_streams(texts.front());
     if (name == "layout")
         job.read.layout = texts.front() == "row" ? formats::Layout::row : formats::Layout::matlab;
+    if (name == "device") job.device = texts.front();
     if (name == "as-column") job.read.as_column = true;
     if (name == "allow-external") job.read.allow_external = true;
     if (name == "from") job.read.from = texts.front();

@@ -15,6 +15,7 @@ struct Job {
     std::vector<std::string> words;  ///< of its command line
     JobFiles files;
     formats::ReadOptions read;  ///< how it reads its inputs
+    std::string device;         ///< as --device says; empty where its command has none
     std::string wrong;          ///< why its command line cannot be run; empty where it can
 };
 

@@ -278,6 +278,29 @@ class Control(BatchCase):
         for number in range(6):
             self.check_transposed(f"out/{number}.h5", number)
 
+    @unittest.skipUnless(can_inject(), "strace is not installed, or may not trace here")
+    def test_jobs_on_a_gpu(self):
+        """On 16 processors, four workers take jobs of a GPU; other jobs have workers beside them."""
+        mask = self.path("calls"), "-e", "trace=sched_getaffinity", "-e", "inject=sched_getaffinity:retval=8:poke_exit=@arg3=ffff000000000000"
+        expected = 4 + 3
+        for env, gpu in ((None, ["-d gpu", "--device=gpu:1", "-dgpu"]), ({"GPUMAT_DEVICE": "gpu"}, [""])):
+            os.mkfifo(self.path("fifo"))
+            keep = os.open(self.path("fifo"), os.O_RDWR)
+            self.write_jobs(*[f"transpose fifo {gpu[i % len(gpu)]}" for i in range(6)], *["transpose fifo -d cpu"] * 3)
+            process = self.start("batch", "jobs.txt", before=["strace", "-qq", "-o", *mask], env=env)
+
+            def workers(tracer=process.pid):
+                return [worker for tool in children(tracer) for worker in children(tool)]
+
+            wait_for(workers, "a worker")
+            time.sleep(0.5)  # for more than there should be, too
+            found = len(workers())
+            os.kill(children(process.pid)[0], signal.SIGTERM)
+            process.communicate()
+            os.close(keep)
+            os.remove(self.path("fifo"))
+            self.assertEqual(found, expected)
+
 
 class Memory(BatchCase):
     def test_a_share_is_no_limit(self):
