@@ -1,5 +1,6 @@
 """Defaults of options: the command line goes before the environment, the environment before --config; colour."""
 
+import contextlib
 import json
 import os
 import pty
@@ -188,7 +189,10 @@ class Color(SettingsCase):
         with self.start(*words, env=environment, stderr=inner) as process:
             process.communicate(timeout=60)
         os.close(inner)
-        said = os.read(outer, 10000)
+        said = b""
+        with contextlib.suppress(OSError):  # EIO is a terminal's end
+            while piece := os.read(outer, 10000):  # which may come in pieces
+                said += piece
         os.close(outer)
         return said
 
