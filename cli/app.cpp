@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "cli/color.hpp"
+#include "cli/command_line.hpp"
 #include "cli/commands.hpp"
 #include "cli/common_options.hpp"
 #include "cli/context.hpp"
@@ -24,11 +25,9 @@
 #include "cli/settings.hpp"
 #include "cli/text.hpp"
 #include "cli/version.hpp"
-#include "formats/registry.hpp"
 #include "lib/core/error.hpp"
 #include "lib/printable.hpp"
 #include "lib/signal_cleanup.hpp"
-#include "lib/suggestion.hpp"
 
 namespace gpumat::cli {
 namespace {
@@ -118,62 +117,20 @@ void set_up_logging() {
     set_color("auto");
 }
 
-/// CLI11 takes "-:/A" for an option that it does not know. It means what recognise refuses.
-void refuse_dataset_of_stream(const std::string& argument) {
-    if (argument.starts_with("-:/")) formats::recognise(formats::parse_reference(argument));
-}
-
-/// For the first word that the command does not know, where it is like an option or a command that there is.
-std::string suggestion_for(const CLI::App& command) {
-    const std::vector<std::string> unknown = command.remaining();
-    if (unknown.empty()) return "";
-    const std::string word = unknown.front().substr(0, unknown.front().find('='));
-    std::vector<std::string> known;
-    if (word.starts_with("--")) {
-        for (const CLI::Option* option : command.get_options()) {
-            for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
-        }
-    } else {
-        for (const CLI::App* inner : command.get_subcommands([](const CLI::App*) { return true; }))
-            known.push_back(inner->get_name());
-    }
-    return suggestion(word, known);
-}
-
-/// CLI11 says of an unknown command only that one is required.
-std::string what_is_wrong(const CLI::App& command, const CLI::ParseError& result) {
-    const std::vector<std::string> unknown = command.remaining();
-    const bool has_commands = !command.get_subcommands([](const CLI::App*) { return true; }).empty();
-    const bool no_command = has_commands && !unknown.empty() && !unknown.front().starts_with('-');
-    return no_command ? "there is no command '" + unknown.front() + "'" : result.what();
-}
-
-/// CLI11 reports help and version as exceptions too; those are no errors.
-int report_parse_result(const CLI::App& app, const CLI::ParseError& result) {
-    if (result.get_exit_code() == 0) return app.exit(result);
-    const CLI::App* command = &app;
-    std::string name = "gpumat";
-    for (auto chosen = app.get_subcommands(); !chosen.empty(); chosen = command->get_subcommands()) {
-        command = chosen.front();
-        name += " " + command->get_name();
-    }
-    for (const std::string& argument : command->remaining()) refuse_dataset_of_stream(argument);
-    spdlog::error("{}{} (see: {} --help)", what_is_wrong(*command, result), suggestion_for(*command), name);
-    return static_cast<int>(ErrorCode::usage);
-}
-
-int parse_and_run(CLI::App& app, int argc, const char* const* argv, const Context& context) {
+int parse_and_run(CLI::App& app, const Context& context) {
     try {
-        app.parse(argc, argv);
+        parse_words(app, context.command_line);
         return context.exit_code;
     } catch (const CLI::ParseError& result) {
-        return report_parse_result(app, result);
+        if (result.get_exit_code() == 0) return app.exit(result);  // help and version
+        spdlog::error("{}", describe_parse_error(app, result));
+        return static_cast<int>(ErrorCode::usage);
     }
 }
 
-int run_parsed(CLI::App& app, int argc, const char* const* argv, const Context& context) {
+int run_parsed(CLI::App& app, const Context& context) {
     try {
-        const int exit_code = parse_and_run(app, argc, argv, context);
+        const int exit_code = parse_and_run(app, context);
         flush_standard_output();  // what was printed, help too, counts only when it got there
         return exit_code;
     } catch (...) {
@@ -262,9 +219,7 @@ CommandLine::CommandLine(const std::vector<std::string>& words, const Catalog& c
 int CommandLine::run(const std::vector<std::string>& words) {
     context_.command_line = words;
     context_.exit_code = 0;
-    std::vector<const char*> arguments;
-    for (const std::string& word : words) arguments.push_back(word.c_str());
-    return run_parsed(app_, static_cast<int>(arguments.size()), arguments.data(), context_);
+    return run_parsed(app_, context_);
 }
 
 namespace {

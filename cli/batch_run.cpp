@@ -20,6 +20,7 @@
 #include "cli/last_words.hpp"
 #include "cli/progress.hpp"
 #include "formats/registry.hpp"
+#include "kernels/gpu.hpp"
 #include "lib/batch_log.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/memory.hpp"
@@ -49,7 +50,8 @@ struct JobProgress {
     std::size_t open_predecessors = 0;
     std::vector<std::size_t> successors;
     bool replace = false;
-    bool alone = false;  ///< runs while no other does, with all memory
+    bool had_no_output = false;  ///< when it was given to a worker
+    bool alone = false;          ///< runs while no other does, with all memory
 };
 
 std::uint64_t input_bytes(const Job& job) {
@@ -77,25 +79,19 @@ std::vector<std::string> files_of_jobs(const std::vector<Job>& jobs) {
 }
 
 /// Each worker that uses a GPU starts it for itself, one after the other, and few of them keep it busy.
-constexpr std::int64_t kMostOnGpu = 4;
+constexpr std::size_t kMostOnGpu = 4;
 
-bool names_gpu(const Job& job) {
-    for (std::size_t i = 1; i < job.words.size(); ++i) {
-        const std::string& word = job.words[i];
-        const bool follows = job.words[i - 1] == "--device" || job.words[i - 1] == "-d";
-        if ((follows && word.starts_with("gpu")) || word.starts_with("--device=gpu") ||
-            word.starts_with("-dgpu"))
-            return true;
-    }
-    return false;
+/// Whether a GPU is expected to run it: with small inputs, `auto` takes the CPU.
+bool uses_gpu(const Job& job) {
+    return job.device.starts_with("gpu") ||
+           (job.device == "auto" && may_have_gpu() && input_bytes(job) >= kMostGroupBytes);
 }
 
 std::size_t jobs_at_once(const std::vector<Job>& jobs, const BatchOptions& options) {
-    std::int64_t most = hardware_threads();
-    if (std::ranges::any_of(jobs, names_gpu)) most = std::min(most, kMostOnGpu);
-    if (options.jobs > 0) most = options.jobs;
-    return static_cast<std::size_t>(
-        std::clamp<std::int64_t>(most, 1, std::max<std::int64_t>(1, std::ssize(jobs))));
+    const auto on_gpu = static_cast<std::size_t>(std::ranges::count_if(jobs, uses_gpu));
+    const std::size_t useful = jobs.size() - on_gpu + std::min(on_gpu, kMostOnGpu);
+    const auto asked = static_cast<std::size_t>(options.jobs > 0 ? options.jobs : hardware_threads());
+    return std::max<std::size_t>(1, std::min(asked, options.jobs > 0 ? jobs.size() : useful));
 }
 
 class Batch {
@@ -186,19 +182,25 @@ class Batch {
     [[nodiscard]] bool stopping() const { return options_.fail_fast && failed_ > 0; }
 
     [[nodiscard]] bool finished() const {
-        return running_ == 0 && ((ready_.empty() && alone_.empty()) || stopping());
+        return running_ == 0 && ((ready_.empty() && ready_on_gpu_.empty() && alone_.empty()) || stopping());
     }
 
     void make_ready(std::size_t job) {
         progress_[job].state = State::ready;
-        (progress_[job].alone ? alone_ : ready_).insert(job);
+        (progress_[job].alone ? alone_ : uses_gpu(jobs_[job]) ? ready_on_gpu_ : ready_).insert(job);
+    }
+
+    /// The jobs that the worker of this number takes next.
+    std::set<std::size_t>& queue_of(std::size_t worker) {
+        const bool may_use_gpu = worker < kMostOnGpu || options_.jobs > 0;
+        return may_use_gpu && !ready_on_gpu_.empty() ? ready_on_gpu_ : ready_;
     }
 
     void assign() {
         if (stopping()) return;
-        for (std::size_t i = 0; i < at_once_ && !ready_.empty() && !runs_alone_; ++i) {
+        for (std::size_t i = 0; i < at_once_ && !queue_of(i).empty() && !runs_alone_; ++i) {
             if (i == workers_.size()) workers_.push_back(std::make_unique<Worker>(jobs_, context_.catalog));
-            if (workers_[i]->idle()) give(*workers_[i], next_group());
+            if (workers_[i]->idle()) give(*workers_[i], next_group(queue_of(i)));
         }
         if (running_ > 0 || alone_.empty()) return;
         const std::size_t job = *alone_.begin();
@@ -209,15 +211,15 @@ class Batch {
     }
 
     /// Jobs of small inputs go together, but every worker gets some.
-    std::vector<std::size_t> next_group() {
-        const std::size_t share = std::clamp<std::size_t>(ready_.size() / (2 * at_once_), 1, kMostInGroup);
+    std::vector<std::size_t> next_group(std::set<std::size_t>& ready) const {
+        const std::size_t share = std::clamp<std::size_t>(ready.size() / (2 * at_once_), 1, kMostInGroup);
         std::vector<std::size_t> group;
         std::uint64_t bytes = 0;
-        while (!ready_.empty() && group.size() < share && bytes < kMostGroupBytes) {
-            bytes += input_bytes(jobs_[*ready_.begin()]);
+        while (!ready.empty() && group.size() < share && bytes < kMostGroupBytes) {
+            bytes += input_bytes(jobs_[*ready.begin()]);
             if (!group.empty() && bytes > kMostGroupBytes) break;
-            group.push_back(*ready_.begin());
-            ready_.erase(ready_.begin());
+            group.push_back(*ready.begin());
+            ready.erase(ready.begin());
         }
         return group;
     }
@@ -234,10 +236,11 @@ class Batch {
             if (at_once_ > 1 && !progress.alone) {
                 assignment.threads =
                     std::max<std::uint64_t>(1, static_cast<std::uint64_t>(hardware_threads()) / at_once_);
-                assignment.memory_limit = available_memory_bytes() / at_once_;
+                assignment.memory = available_memory_bytes() / at_once_;
             }
             assignments.push_back(assignment);
-            if (progress.replace || nothing_at_output(jobs_[job])) begun.push_back(jobs_[job].text);
+            progress.had_no_output = nothing_at_output(jobs_[job]);
+            if (progress.replace || progress.had_no_output) begun.push_back(jobs_[job].text);
         }
         if (!begun.empty() && !options_.log.empty() && options_.log != "-")
             log_.append_line(begin_line(begun));
@@ -285,7 +288,7 @@ class Batch {
         const bool alive = worker->listen(ended);
         for (const Outcome& outcome : ended) end(outcome);
         if (alive) return;
-        const int signal_number = worker->stop();
+        const int signal_number = worker->stop(ended);
         end_worker(worker, signal_number == 0 ? static_cast<int>(ErrorCode::device) : 128 + signal_number,
                    signal_number == 0 ? "its process ended"
                                       : fmt::format("its process was ended by signal {} ({})", signal_number,
@@ -293,9 +296,20 @@ class Batch {
     }
 
     void end_late(std::unique_ptr<Worker>& worker) {
-        worker->stop();
-        end_worker(worker, 128 + SIGTERM,
-                   fmt::format("it was ended after {:g} s, the --timeout of a job", options_.timeout_s));
+        std::vector<Outcome> ended;
+        worker->stop(ended);
+        if (ended.empty()) {
+            end_worker(worker, 128 + SIGTERM,
+                       fmt::format("it was ended after {:g} s, the --timeout of a job", options_.timeout_s));
+            return;
+        }
+        // It ended by itself meanwhile. The next one may have begun, and what it wrote is of this batch.
+        for (const Outcome& outcome : ended) end(outcome);
+        if (!worker->idle()) {
+            JobProgress& next = progress_[worker->given().front().job];
+            next.replace = next.replace || next.had_no_output;
+        }
+        replace(worker, 0);
     }
 
     /// A signal ends the batch: what ended before is told of as ever, and the jobs that ran have ended by it.
@@ -305,9 +319,7 @@ class Batch {
         const std::string error = describe_signal(signal_number);
         for (const auto& worker : workers_) {
             std::vector<Outcome> ended;
-            worker->stop();
-            while (worker->listen(ended)) {
-            }
+            worker->stop(ended);
             for (const Outcome& outcome : ended) log_.append_line(outcome.record);
             if (worker->idle()) continue;
             log_.append_line(record_of_failure(jobs_[worker->given().front().job], exit_code, error));
@@ -315,19 +327,24 @@ class Batch {
         end_by_signal(signal_number);
     }
 
-    /// The process is gone: the job that it ran has failed, and the others that it had are given to another
-    /// one.
+    /// The process is gone, and the job that it ran has failed.
     void end_worker(std::unique_ptr<Worker>& worker, int exit_code, const std::string& error) {
         const std::deque<Assignment> given = worker->given();
+        replace(worker, 1);
+        if (given.empty()) return;
+        const std::uint32_t job = given.front().job;
+        end({job, exit_code, record_of_failure(jobs_[job], exit_code, error), error});
+    }
+
+    /// Another process for one that is gone. The jobs that it had, from the one at `first` on, are given
+    /// again.
+    void replace(std::unique_ptr<Worker>& worker, std::size_t first) {
+        const std::deque<Assignment> given = worker->given();
         worker = std::make_unique<Worker>(jobs_, context_.catalog);
-        for (std::size_t i = 1; i < given.size(); ++i) {
+        for (std::size_t i = first; i < given.size(); ++i) {
             --running_;
             make_ready(given[i].job);
         }
-        if (given.empty()) return;
-        const std::size_t job = given.front().job;
-        end({static_cast<std::uint32_t>(job), exit_code, record_of_failure(jobs_[job], exit_code, error),
-             error});
     }
 
     // ---- What becomes of a job --------------------------------------------------------------------------
@@ -472,6 +489,7 @@ class Batch {
     std::size_t at_once_;
     bool shows_progress_;
     std::set<std::size_t> ready_;
+    std::set<std::size_t> ready_on_gpu_;
     std::set<std::size_t> alone_;
     bool runs_alone_ = false;
     std::size_t running_ = 0;
@@ -484,9 +502,8 @@ class Batch {
 
 void add_batch_options(CLI::App& command, BatchOptions& options) {
     command
-        .add_option(
-            "--jobs", options.jobs,
-            "jobs that run at the same time (default: as many as processors; 4 where one names a GPU)")
+        .add_option("--jobs", options.jobs,
+                    "jobs that run at the same time (default: as many as processors, 4 of them on a GPU)")
         ->check(CLI::Range(1, kMostJobs));
     CLI::Option* fast =
         command.add_flag("--fail-fast", options.fail_fast, "begin no more jobs once one is not done");

@@ -23,6 +23,7 @@
 #include "formats/registry.hpp"
 #include "lib/atomic_output.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/memory.hpp"
 #include "lib/file_record.hpp"
 
 namespace gpumat::cli {
@@ -64,11 +65,8 @@ std::vector<std::string> names_of_options(const std::vector<std::string>& words)
 std::vector<std::string> words_to_run(const Job& job, const Assignment& assignment) {
     std::vector<std::string> words = {"gpumat"};
     words.insert(words.end(), job.words.begin(), job.words.end());
-    const auto add = [&](const std::string& name, std::uint64_t value) {
-        if (value > 0 && !has_option(words, name)) words.push_back(name + "=" + std::to_string(value));
-    };
-    add("--threads", assignment.threads);
-    add("--memory-limit", assignment.memory_limit);
+    if (assignment.threads > 0 && !has_option(words, "--threads"))
+        words.push_back("--threads=" + std::to_string(assignment.threads));
     if (assignment.replace != 0 && !has_option(words, "--force")) words.emplace_back("--force");
     if (!has_option(words, "--json")) words.emplace_back("--json");
     return words;
@@ -123,6 +121,7 @@ class WorkerProcess {
         std::rewind(stdout);
         if (ftruncate(printed_, 0) != 0) _exit(1);
         lseek(printed_, 0, SEEK_SET);
+        set_memory_share(assignment.memory > 0 ? std::optional(assignment.memory) : std::nullopt);
         Outcome outcome;
         outcome.job = assignment.job;
         outcome.exit_code = run_job(job, assignment);
@@ -207,7 +206,8 @@ Worker::~Worker() {
         while (waitpid(number_, nullptr, 0) < 0 && errno == EINTR) {
         }
     } else {
-        stop();
+        std::vector<Outcome> ended;
+        stop(ended);
     }
 }
 
@@ -239,7 +239,7 @@ bool Worker::listen(std::vector<Outcome>& ended) {
     return true;
 }
 
-int Worker::stop() {
+int Worker::stop(std::vector<Outcome>& ended) {
     constexpr auto kPatience = std::chrono::seconds(2);
     kill(number_, SIGTERM);
     int status = 0;
@@ -253,6 +253,9 @@ int Worker::stop() {
         }
     }
     number_ = -1;
+    fcntl(from_.number(), F_SETFL, O_NONBLOCK);  // a child of the process may still hold the other end
+    while (listen(ended)) {
+    }
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 

@@ -17,9 +17,9 @@ namespace gpumat::cli {
 /// A job that a worker is given.
 struct Assignment {
     std::uint32_t job = 0;
-    std::uint32_t replace = 0;       ///< 1: what is at the output's place is of this batch
-    std::uint64_t memory_limit = 0;  ///< for a job that names none; 0: none
-    std::uint64_t threads = 0;       ///< the same
+    std::uint32_t replace = 0;  ///< 1: what is at the output's place is of this batch
+    std::uint64_t memory = 0;   ///< its share; 0: all
+    std::uint64_t threads = 0;  ///< for a job that names none; 0: as many as ever
 };
 
 /// How a job ended.
@@ -53,9 +53,9 @@ class Worker {
     /// When the one that runs began.
     [[nodiscard]] std::chrono::steady_clock::time_point began() const { return began_; }
 
-    /// Ends the process as a signal would that removes temporary files, and waits for it. The signal that
-    /// ended it, or 0.
-    int stop();
+    /// Ends the process as a signal would that removes temporary files, and waits for it. Takes what it still
+    /// said: the jobs that ended by themselves. The signal that ended it, or 0.
+    int stop(std::vector<Outcome>& ended);
 
   private:
     pid_t number_ = -1;

@@ -19,6 +19,7 @@
 #include "cli/run_options.hpp"
 #include "formats/registry.hpp"
 #include "lib/atomic_output.hpp"
+#include "lib/plan.hpp"
 #include "lib/printable.hpp"
 #include "lib/record.hpp"
 
@@ -210,10 +211,6 @@ void print_comparison(const ComparisonRecord& record) {
 
 // ---- The command ----------------------------------------------------------------------------------------
 
-std::unique_ptr<formats::Reader> open_side(const std::string& text, const CompareRequest& request) {
-    return formats::open_reader(formats::parse_reference(text), request.read);
-}
-
 std::vector<std::string> files_of(const formats::Reader& x, const formats::Reader& y) {
     std::vector<std::string> files;
     for (const formats::Reader* reader : {&x, &y}) {
@@ -246,18 +243,19 @@ Comparison compare_and_save(formats::Reader& x, formats::Reader& y, const Compar
 }
 
 void compare_asked(CompareRequest& request, ComparisonRecord& record) {
-    record.x = named_matrix(formats::parse_reference(request.x));
-    record.y = named_matrix(formats::parse_reference(request.y));
-    if (request.x == "-" && request.y == "-")
-        throw Error(ErrorCode::usage, "standard input ('-') can be only one of the matrices");
+    const formats::Reference named_x = formats::parse_reference(request.x);
+    const formats::Reference named_y = formats::parse_reference(request.y);
+    record.x = named_matrix(named_x);
+    record.y = named_matrix(named_y);
+    require_one_standard_input({named_x, named_y});
     if (request.mismatch == "-")
         throw Error(ErrorCode::usage, "--save-mismatch takes a file: standard output has the findings");
     request.how.tolerance.nan_equal = request.nan == "equal";
     request.read.threads = request.how.threads;
     request.read.memory_limit = request.how.memory_limit;
     if (request.type) request.read.type = parse_type(*request.type);
-    const auto x = open_side(request.x, request);
-    const auto y = open_side(request.y, request);
+    const auto x = formats::open_reader(named_x, request.read);
+    const auto y = formats::open_reader(named_y, request.read);
     record.x = recorded_matrix(x->header());
     record.y = recorded_matrix(y->header());
     require_comparable(x->header(), y->header(), request.how);

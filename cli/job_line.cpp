@@ -4,6 +4,7 @@
 #include <array>
 #include <sstream>
 
+#include "cli/command_line.hpp"
 #include "cli/commands.hpp"
 #include "cli/common_options.hpp"
 #include "lib/core/error.hpp"
@@ -25,17 +26,18 @@ void stop_before_run(CLI::App& command) {
     if (inner.empty()) command.parse_complete_callback([] { throw ParsedCommand(); });
 }
 
-void parse_only(CLI::App& app, const std::vector<std::string>& words) {
-    std::vector<const char*> arguments = {"gpumat"};
-    for (const std::string& word : words) arguments.push_back(word.c_str());
+void parse_only(CLI::App& app, std::vector<std::string> words) {
+    words.insert(words.begin(), app.get_name());
     try {
-        app.parse(static_cast<int>(arguments.size()), arguments.data());
+        parse_words(app, words);
     } catch (const ParsedCommand&) {
         const std::vector<std::string> others = app.remaining(true);
-        if (!others.empty()) throw Error(ErrorCode::usage, "'" + others.front() + "' was not expected");
+        if (!others.empty())
+            throw Error(ErrorCode::usage, describe_parse_error(app, CLI::ExtrasError(others)));
     } catch (const CLI::ParseError& error) {
         const bool help = error.get_exit_code() == 0;
-        throw Error(ErrorCode::usage, help ? "asks for help or the version, which is no job" : error.what());
+        throw Error(ErrorCode::usage, help ? "asks for help or the version, which is no job"
+                                           : describe_parse_error(app, error));
     }
 }
 
@@ -53,6 +55,7 @@ void note_option(const CLI::Option& option, Job& job) {
     if (name == "log") refuse_streams(texts.front());
     if (name == "layout")
         job.read.layout = texts.front() == "row" ? formats::Layout::row : formats::Layout::matlab;
+    if (name == "device") job.device = texts.front();
     if (name == "as-column") job.read.as_column = true;
     if (name == "allow-external") job.read.allow_external = true;
     if (name == "from") job.read.from = texts.front();

@@ -16,6 +16,7 @@ struct Job {
     JobFiles files;
     formats::ReadOptions read;  ///< how it reads its inputs
     bool of_template = false;   ///< has the same options as all jobs of its batch
+    std::string device;         ///< as --device says; empty where its command has none
     std::string wrong;          ///< why its command line cannot be run; empty where it can
 };
 

@@ -1,4 +1,5 @@
-// The commands that describe the tool to shells and to man. They are for packages, and hidden in the help.
+// The commands that describe the tool to shells and to man. `manpage` is for packages, and hidden in
+// the help.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -58,7 +59,7 @@ void add_completion(CLI::App& app, Context& /*context*/) {
     std::vector<std::string> names;
     for (const Shell& known : kShells) names.emplace_back(known.name);
     command->add_option("shell", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember(names));
-    command->group("")->footer("Examples:\n  source <(gpumat completion bash)");
+    command->footer("Examples:\n  source <(gpumat completion bash)");
     command->callback([&app, shell] { print_completion(app, *shell); });
 }
 

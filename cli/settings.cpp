@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string_view>
 
@@ -42,6 +43,33 @@ using Items = std::vector<CLI::ConfigItem>;
     throw Error(ErrorCode::usage, path + ": " + why);
 }
 
+/// Whether a line opens a quote and does not close it. Quotes open where a word begins, and what follows a #
+/// is a comment also within quotes, as CLI11 reads them.
+bool leaves_quote_open(std::string line) {
+    CLI::detail::trim(line);
+    if (line.starts_with(';')) return false;
+    line = line.substr(0, line.find('#'));
+    for (std::size_t at = 0; at < line.size(); ++at) {
+        const bool word = at == 0 || std::string_view(" \t=,[").find(line[at - 1]) != std::string_view::npos;
+        if (!word || (line[at] != '"' && line[at] != '\'')) continue;
+        at = line.find(line[at], at + 1);
+        if (at == std::string::npos) return true;
+    }
+    return false;
+}
+
+void require_closed_quotes(const std::string& path) {
+    std::ifstream file(path);
+    std::string line;
+    for (std::size_t number = 1; std::getline(file, line); ++number) {
+        if (!leaves_quote_open(line)) continue;
+        const bool comment = line.find('#') != std::string::npos;
+        refuse(path + ":" + std::to_string(number), "a quote is not closed" +
+                                                        std::string(comment ? " before the comment" : "") +
+                                                        ": " + printable(line));
+    }
+}
+
 /// CLI11's own format, a part of TOML: `key = value` under [command].
 Items read_items(const std::string& path) {
     std::error_code error;
@@ -49,6 +77,7 @@ Items read_items(const std::string& path) {
         refuse(path, "is no file; expected a configuration for --config");
     if (std::filesystem::file_size(path, error) > kMostConfigBytes)
         refuse(path, "is larger than a configuration can be (1 MiB)");
+    require_closed_quotes(path);
     Items items;
     try {
         items = CLI::ConfigTOML().from_file(path);

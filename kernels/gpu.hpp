@@ -36,6 +36,10 @@ struct GpuList {
 /// Asks the driver. Never throws for a machine without a GPU, a driver or CUDA support in this build.
 GpuList list_gpus();
 
+/// Whether a driver is there, without a call into it: CUDA does not work in children of a process that uses
+/// it.
+bool may_have_gpu();
+
 /// How what the runtime gave is given back to it.
 struct GpuRelease {
     static void device_memory(void* data) noexcept;

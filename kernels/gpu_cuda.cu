@@ -1,4 +1,7 @@
 // The GPU interface on the CUDA runtime.
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <future>
@@ -312,6 +315,12 @@ GpuList list_gpus() {
     for (int index = 0; index < count; ++index) list.gpus.push_back(describe(index));
     if (count == 0) list.why_none = "the CUDA driver reports no device";
     return list;
+}
+
+bool may_have_gpu() {
+    constexpr std::array kDevices = {"/dev/nvidiactl", "/dev/dxg"};  // dxg: of Linux within Windows
+    return std::any_of(kDevices.begin(), kDevices.end(),
+                       [](const char* device) { return access(device, F_OK) == 0; });
 }
 
 std::unique_ptr<Gpu> Gpu::open(int index) {

@@ -12,6 +12,10 @@ GpuList list_gpus() {
     return {{}, kWhy};
 }
 
+bool may_have_gpu() {
+    return false;
+}
+
 std::unique_ptr<Gpu> Gpu::open(int) {
     throw Error(ErrorCode::unsupported, std::string("no GPU: ") + kWhy);
 }

@@ -216,9 +216,6 @@ Parts::Parts(const Problem& problem, const std::vector<std::optional<StoredAs>>&
              const StoredAs& result, const CutLimits& limits, std::uint64_t fixed_bytes,
              std::uint64_t host_room, const std::string& what)
     : problem_(problem), result_(result.shape) {
-    if (problem.operation->part == nullptr || problem.in_place || result.shape.elements() == 0)
-        throw Error(ErrorCode::memory,
-                    what + " needs its matrices whole, and more memory than there is for them");
     bool fits = false;
     const Candidate best = Cutter(problem, inputs, result, limits).best(fits);
     if (!fits) {

@@ -39,9 +39,9 @@ class Parts {
     explicit Parts(const Problem& problem, const std::vector<std::optional<StoredAs>>& inputs);
 
     /// Cuts so that as few bytes as possible are read, chunks are written once, and each part is large enough
-    /// to be worth it and small enough that stages overlap. Throws Error{memory} with the least limit that
-    /// would do, and `fixed_bytes` count, of `host_room`, where not even the smallest part fits;
-    /// Error{unsupported} where the operation cannot be cut.
+    /// to be worth it and small enough that stages overlap. The operation must be one that can be cut, not in
+    /// place, and the result not empty. Throws Error{memory} with the least limit that would do, and
+    /// `fixed_bytes` count, of `host_room`, where not even the smallest part fits.
     Parts(const Problem& problem, const std::vector<std::optional<StoredAs>>& inputs, const StoredAs& result,
           const CutLimits& limits, std::uint64_t fixed_bytes, std::uint64_t host_room,
           const std::string& what);

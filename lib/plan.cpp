@@ -175,8 +175,13 @@ void plan_parts(const RunOptions& options, const Catalog& catalog, Plan& plan) {
     }
     const bool cuts =
         options.memory_limit || holds_what_it_says(plan, matrix_bytes) || plan.host_bytes <= host_room;
-    if (!cuts || plan.problem.operation->part == nullptr || plan.problem.in_place) {
+    if (!cuts || plan.problem.operation->part == nullptr || plan.problem.in_place ||
+        plan.result.elements() == 0) {
         require_memory(plan.host_bytes, options.memory_limit, what);
+        if (plan.device_bytes <= device_most) {  // host memory has come free meanwhile
+            plan.parts.emplace(plan.problem, inputs);
+            return;
+        }
         throw Error(ErrorCode::memory, what + " needs " + format_bytes(plan.device_bytes) + " on " +
                                            plan.gpu->info().name + ", and " + format_bytes(device_most) +
                                            " may be taken");

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <tuple>
 
 #include "lib/bench.hpp"
 #include "lib/bench_sampling.hpp"
+#include "lib/executor.hpp"
 #include "lib/record.hpp"
 
 namespace gpumat {
@@ -109,6 +111,53 @@ std::string command_line_of(const LoggedJson& record) {
 
 std::string fact_text(const LoggedJson& value) {
     return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::string matrix_name(const LoggedJson& matrix) {
+    return formats::to_string({text_at(matrix, "path"), text_at(matrix, "dataset")});
+}
+
+/// What `verify` found wrong.
+std::string wrong_result(const LoggedJson& record) {
+    const LoggedJson& logged = object_at(record, "verification");
+    const LoggedJson& result = object_at(record, "result");
+    Verification found = {.mode = text_at(logged, "mode"),
+                          .expected_ratio = number_at(logged, "expected_ratio").value_or(INFINITY),
+                          .mismatches = integer_at(logged, "mismatches"),
+                          .note = text_at(logged, "note")};
+    if (const LoggedJson& worst = object_at(logged, "worst"); !worst.empty()) {
+        found.worst = {.row = integer_at(worst, "row"),
+                       .col = integer_at(worst, "col"),
+                       .computed = text_at(worst, "computed"),
+                       .expected = text_at(worst, "expected")};
+    }
+    std::vector<std::string> inputs;
+    for (const LoggedJson& input : object_at(record, "inputs")) inputs.push_back(matrix_name(input));
+    return fmt::format("{} is not the {} of {}: {}", matrix_name(result), text_at(record, "op"),
+                       fmt::join(inputs, " and "),
+                       describe_failure(found, {integer_at(result, "rows"), integer_at(result, "cols")}));
+}
+
+/// What `compare` found to differ.
+std::string difference(const LoggedJson& record) {
+    const LoggedJson& listed = object_at(record, "differences");
+    std::string text = fmt::format("{} and {} differ: {} of {} elements", matrix_name(object_at(record, "x")),
+                                   matrix_name(object_at(record, "y")), integer_at(record, "differing"),
+                                   integer_at(record, "elements"));
+    if (listed.empty()) return text;
+    const LoggedJson& first = listed.front();
+    return text + fmt::format("; the first is row {}, column {}: {} and {}", integer_at(first, "row") + 1,
+                              integer_at(first, "col") + 1, fact_text(first.at("x")),
+                              fact_text(first.at("y")));
+}
+
+/// Why a record's exit code is not 0.
+std::string failure_of(const LoggedJson& record) {
+    if (text_at(object_at(record, "verification"), "verdict") == "failed" && record.contains("result"))
+        return wrong_result(record);
+    if (record.contains("differing")) return difference(record);
+    const std::string error = text_at(record, "error");
+    return error.empty() ? text_at(record, "verdict") : error;
 }
 
 class Collector {
@@ -216,9 +265,7 @@ class Collector {
     }
 
     void note_failure(const std::string& source, const LoggedJson& json) {
-        std::string what = text_at(json, "error");
-        if (what.empty()) what = text_at(json, "verdict");
-        data_.failures.push_back({source, command_line_of(json), what,
+        data_.failures.push_back({source, command_line_of(json), failure_of(json),
                                   static_cast<int>(integer_at(json, "exit_code")),
                                   text_at(json, "working_folder")});
     }

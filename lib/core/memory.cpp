@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -18,6 +19,8 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+std::atomic<std::uint64_t> memory_share{std::numeric_limits<std::uint64_t>::max()};
 
 /// The number that `file` starts with, or nothing ("max" means no limit).
 std::optional<std::uint64_t> number_in(const char* file) {
@@ -55,7 +58,11 @@ std::uint64_t left_in_control_group() {
 }  // namespace
 
 std::uint64_t available_memory_bytes() {
-    return std::min(system_available_bytes(), left_in_control_group());
+    return std::min({system_available_bytes(), left_in_control_group(), memory_share.load()});
+}
+
+void set_memory_share(std::optional<std::uint64_t> bytes) {
+    memory_share = bytes.value_or(std::numeric_limits<std::uint64_t>::max());
 }
 
 std::uint64_t peak_memory_bytes() {

@@ -8,8 +8,13 @@
 namespace gpumat {
 
 /// Bytes of host memory that can still be taken: what the kernel calls available, or what is left of the
-/// control group's limit where that is less.
+/// control group's limit or of this process's share where that is less.
 std::uint64_t available_memory_bytes();
+
+/// What this process may count on at most from now on, because others share the machine with it; nothing:
+/// all there is. It is no limit that a user gave: no work is cut into parts for it that would else be
+/// refused.
+void set_memory_share(std::optional<std::uint64_t> bytes);
 
 /// The largest resident set of this process so far, in bytes.
 std::uint64_t peak_memory_bytes();

@@ -11,6 +11,7 @@ import mmap
 import os
 import resource
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -239,6 +240,13 @@ def wait_for(condition, what):
         if time.monotonic() > deadline:
             raise AssertionError(f"waited in vain for {what}")
         time.sleep(0.002)
+
+
+def can_inject():
+    """Whether strace is there, and may trace here."""
+    strace = shutil.which("strace")
+    return strace is not None and subprocess.run([strace, "-qq", "-f", "-o", "/dev/null", "true"],
+                                                 capture_output=True, check=False).returncode == 0
 
 
 def open_for_writing(number, folder):

@@ -10,7 +10,12 @@ import unittest
 
 import numpy as np
 
-from harness import Case, random_values, read_h5, read_mtx, snapshot, wait_for, write_h5
+from harness import Case, can_inject, random_values, read_h5, read_mtx, snapshot, wait_for, write_h5
+
+
+def children(number):
+    with open(f"/proc/{number}/task/{number}/children", encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
 
 
 class BatchCase(Case):
@@ -78,7 +83,7 @@ class Lines(BatchCase):
                         "transpose in/1.h5 -o out/1.h5", "transpose --help", "compare in/0.h5 in/1.h5")
         result = self.run_tool("batch", "jobs.txt", "--log", "log.jsonl", code=1)
         self.assert_says(result, "13 jobs: 3 done, 1 differs, 9 failed (2, 3, 4)", "jobs.txt:2: missing.h5",
-                         "jobs.txt:3: 'frobnicate'", "jobs.txt:4: 'bench'", "jobs.txt:5: ", "jobs.txt:6: found '",
+                         "jobs.txt:3: 'frobnicate'", "jobs.txt:4: 'bench'", "jobs.txt:5: The following argument was not expected: --frobnicate", "jobs.txt:6: found '",
                          "jobs.txt:7: standard input and output", "jobs.txt:8: found >", "jobs.txt:10: cannot write nowhere/2.h5", "jobs.txt:13: the result differs")
         codes = {record["job"]["line"]: record["exit_code"] for record in self.records()}
         self.assertEqual(codes, {1: 0, 2: 3, 3: 2, 4: 2, 5: 2, 6: 2, 7: 2, 8: 2, 9: 0, 10: 4, 11: 0, 12: 2, 13: 1})
@@ -229,13 +234,9 @@ class Control(BatchCase):
         plain = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":handle_segv=0"}  # it would exit instead
         process = self.start("batch", "jobs.txt", "--jobs", "1", env=plain)
 
-        def workers():
-            with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
-                return [int(word) for word in file.read().split()]
-
-        wait_for(workers, "a worker")
+        wait_for(lambda: children(process.pid), "a worker")
         time.sleep(0.3)
-        os.kill(workers()[0], signal.SIGSEGV)
+        os.kill(children(process.pid)[0], signal.SIGSEGV)
         _, err = process.communicate()
         os.close(keep)
         self.assertEqual(process.returncode, 139, err)
@@ -253,6 +254,71 @@ class Control(BatchCase):
         process.communicate()
         os.close(keep)
         self.assertEqual((process.returncode, os.listdir(self.path("out"))), (-signal.SIGTERM, []))
+
+
+    @unittest.skipUnless(can_inject(), "strace is not installed, or may not trace here")
+    def test_a_job_that_ends_by_itself_when_its_time_is_over(self):
+        """The signal that ends it is late: it has ended by itself, and the next ones have begun."""
+        self.make_inputs(6)
+        with open(self.path("in/0.h5"), "rb") as file:
+            data = file.read()
+        os.mkfifo(self.path("fifo"))
+        keep = os.open(self.path("fifo"), os.O_RDWR)
+        self.write_jobs("transpose --from hdf5 fifo -o out/0.h5", *[f"transpose in/{i}.h5 -o out/{i}.h5" for i in range(1, 6)])
+        strace = ["strace", "-qq", "-o", self.path("calls"), "-e", "trace=kill", "-e", "inject=kill:delay_enter=1500000"]
+        process = self.start("batch", "jobs.txt", "--timeout", "0.5", "--jobs", "1", "--log", "log.jsonl", before=strace)
+        time.sleep(1)
+        with open(self.path("fifo"), "wb") as fifo:
+            fifo.write(data)
+        os.close(keep)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertIn(b"6 jobs: 6 done", err)
+        self.assertEqual(sorted((record["job"]["line"], record["exit_code"]) for record in self.records()), [(i, 0) for i in range(1, 7)])
+        for number in range(6):
+            self.check_transposed(f"out/{number}.h5", number)
+
+    @unittest.skipUnless(can_inject(), "strace is not installed, or may not trace here")
+    def test_jobs_on_a_gpu(self):
+        """On 16 processors, four workers take jobs of a GPU; other jobs have workers beside them."""
+        mask = self.path("calls"), "-e", "trace=sched_getaffinity", "-e", "inject=sched_getaffinity:retval=8:poke_exit=@arg3=ffff000000000000"
+        expected = 4 + 3
+        for env, gpu in ((None, ["-d gpu", "--device=gpu:1", "-dgpu"]), ({"GPUMAT_DEVICE": "gpu"}, [""])):
+            os.mkfifo(self.path("fifo"))
+            keep = os.open(self.path("fifo"), os.O_RDWR)
+            self.write_jobs(*[f"transpose fifo {gpu[i % len(gpu)]}" for i in range(6)], *["transpose fifo -d cpu"] * 3)
+            process = self.start("batch", "jobs.txt", before=["strace", "-qq", "-o", *mask], env=env)
+
+            def workers(tracer=process.pid):
+                return [worker for tool in children(tracer) for worker in children(tool)]
+
+            wait_for(workers, "a worker")
+            time.sleep(0.5)  # for more than there should be, too
+            found = len(workers())
+            os.kill(children(process.pid)[0], signal.SIGTERM)
+            process.communicate()
+            os.close(keep)
+            os.remove(self.path("fifo"))
+            self.assertEqual(found, expected)
+
+
+class Memory(BatchCase):
+    def test_a_share_is_no_limit(self):
+        """A small file that claims a huge matrix is refused, as it is outside of batches."""
+        self.make_inputs(1)
+        with open(self.path("huge.mtx"), "w", encoding="ascii") as file:
+            file.write("%%MatrixMarket matrix coordinate real general\n1000000 1000000 1\n1 1 1\n")
+        self.write_jobs("transpose huge.mtx", "transpose in/0.h5 -o out/0.h5")
+        result = self.run_tool("batch", "jobs.txt", "--jobs", "2", "--timeout", "20", code=6)
+        self.assert_says(result, "jobs.txt:1: ", "14.55 TiB", "available", "1 done, 1 failed (6)")
+
+    def test_a_limit_that_was_asked_for(self):
+        self.make_inputs(2, (600, 500))
+        self.write_jobs("transpose in/0.h5 -d cpu -o out/0.h5", "transpose in/1.h5 -d cpu -o out/1.h5 --memory-limit 2MiB")
+        self.run_tool("batch", "jobs.txt", "--jobs", "2", "--log", "log.jsonl", env={"GPUMAT_MEMORY_LIMIT": "1MiB"})
+        for number in range(2):
+            self.check_transposed(f"out/{number}.h5", number)
+        self.assertEqual([record["parts"] > 1 for record in self.records()], [True, True])
 
 
 class Resume(BatchCase):

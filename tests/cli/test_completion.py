@@ -31,6 +31,7 @@ class ShellCase(Case):
         self.assertNotIn("manpage", found)
         self.assertEqual(self.offered("gpumat", "tr"), {"transpose"})
         self.assertEqual(self.offered("gpumat", "verify", "m"), {"multiply"})
+        self.assertEqual(self.offered("gpumat", "completion", ""), {"bash", "zsh", "fish"})
 
     def check_levels_by_operation(self):
         for operation in ("transpose", "multiply", "reduce"):

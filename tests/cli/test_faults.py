@@ -17,7 +17,7 @@ import unittest
 
 import h5py
 
-from harness import (SLOW_ONES, Case, digest, open_for_writing, random_values, read_h5, read_mtx, same_bits, snapshot,
+from harness import (SLOW_ONES, Case, can_inject, digest, open_for_writing, random_values, read_h5, read_mtx, same_bits, snapshot,
                      wait_for, write_h5, write_mtx)
 
 SEED = int(os.environ.get("GPUMAT_TEST_SEED", "1"))
@@ -31,13 +31,6 @@ def lacking(*abilities):
     return {**SANITIZERS, "LD_PRELOAD": os.environ["GPUMAT_LIMITED_FILE_SYSTEM"],
             "GPUMAT_FILE_SYSTEM_LACKS": " ".join(abilities),
             **({"HDF5_USE_FILE_LOCKING": "FALSE"} if "lock" in abilities else {})}  # for its reading
-
-
-def can_inject():
-    """Whether strace is there, and may trace here."""
-    strace = shutil.which("strace")
-    return strace is not None and subprocess.run([strace, "-qq", "-f", "-o", "/dev/null", "true"],
-                                                 capture_output=True, check=False).returncode == 0
 
 
 # The outputs: name, what the command line says of it, whether it is new, and what the file system lacks.

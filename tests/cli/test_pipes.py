@@ -85,6 +85,34 @@ class Hdf5(PipeCase):
         self.assertEqual((process.communicate()[1].count(b"wrote"), process.returncode), (1, 0))
         self.assert_same_bits(read_h5(self.path("out.h5"))[1], self.matrix)
 
+    def test_every_command_reads_a_dataset_of_it(self):
+        """Where the word stands makes no difference: before an option, last, as the value of one."""
+        write_h5(self.path("in.h5"), self.matrix[:41], dataset="B", mode="a")
+        data = self.read_file("in.h5")
+        square = self.matrix[:41]
+        listed = self.run_tool("info", "-:/B", "--from", "hdf5", "--json", stdin=data).json()["matrices"]
+        self.assertEqual([(found["path"], found["dataset"], found["rows"]) for found in listed], [("-", "/B", 41)])
+        self.run_tool("convert", "-:/B", "--from", "hdf5", "-o", "b.h5", stdin=data)
+        self.assert_same_bits(read_h5(self.path("b.h5"), "B")[1], square)
+        self.run_tool("transpose", "--from", "hdf5", "-o", "t.h5", "--", "-:/B", stdin=data)
+        self.assert_same_bits(read_h5(self.path("t.h5"))[1], square.T.copy())
+        self.run_tool("compare", "b.h5", "--from", "hdf5", "-:/B", stdin=data)
+        self.run_tool("verify", "transpose", "--from", "hdf5", "-:/B", "t.h5", stdin=data)
+        self.run_tool("reduce", "-:/B", "--op", "nan-count", "--from", "hdf5", stdin=data)
+        ones = np.ones((41, 41))
+        write_h5(self.path("ones.h5"), ones)
+        data = self.read_file("ones.h5")
+        self.run_tool("multiply", "ones.h5", "-:/A", "--from", "hdf5", "-o", "c.h5", stdin=data)
+        np.testing.assert_array_equal(read_h5(self.path("c.h5"))[1], ones @ ones)
+        self.run_tool("multiply", "ones.h5", "ones.h5", "--add", "-:/A", "--beta", "2", "--from", "hdf5", "-o", "d.h5", stdin=data)
+        np.testing.assert_array_equal(read_h5(self.path("d.h5"))[1], ones @ ones + 2)
+
+    def test_it_can_be_read_once(self):
+        data = self.read_file("in.h5")
+        for words in (["compare", "-:/A", "-:/A"], ["compare", "-", "-:/A"], ["multiply", "-:/A", "-:/A"]):
+            result = self.run_tool(*words, "--from", "hdf5", stdin=data, code=2)
+            self.assert_says(result, "standard input ('-') can be only one of")
+
     def test_several_datasets(self):
         write_h5(self.path("in.h5"), self.matrix[:3], dataset="B", mode="a")
         data = self.read_file("in.h5")

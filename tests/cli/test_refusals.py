@@ -119,6 +119,7 @@ FILES = {
     "huge.h5": promising(10**6, 10**6, chunks=(1024, 1024)),
     "huge_contiguous.h5": promising(10**6, 10**6),
     "wide.h5": promising(2**40, 2**40, chunks=(1024, 1024)),
+    "no_rows.h5": promising(0, 10**6),
     "tall.h5": promising(10**6, 1, chunks=(1024, 1)),
 }
 
@@ -215,6 +216,10 @@ CASES = [
     ("mistyped_option", 2, ["--vreify=full; did you mean '--verify'?"], "transpose a.h5 --vreify=full"),
     ("nothing_alike", 2, ["no command 'zzzzzz' (see"], "zzzzzz a.h5"),
     ("unknown_option", 2, ["--frobnicate", "transpose --help"], "transpose a.h5 --frobnicate"),
+    ("unknown_option_and_no_input", 2, ["expected: --unknwon (see: gpumat transpose --help)"], "transpose --unknwon"),
+    ("mistyped_option_and_no_input", 2, ["--vrify", "did you mean '--verify'?"], "transpose --vrify=full"),
+    ("mistyped_option_and_a_missing_command", 2, ["--colour", "did you mean '--color'?"], "--colour never"),
+    ("mistyped_option_and_a_bad_value", 2, ["--vrify", "did you mean '--verify'?"], "transpose a.h5 --repeat x --vrify full"),
     ("unknown_command", 2, ["gpumat --help"], "invert a.h5"),
     ("unknown_verification", 2, ["sometimes"], "transpose a.h5 --verify sometimes"),
     ("missing_operand", 2, ["multiply --help"], "multiply a.h5"),
@@ -256,6 +261,8 @@ CASES = [
     ("huge_contiguous", MEMORY, ["huge_contiguous.h5", "TiB"], "transpose huge_contiguous.h5"),
     ("beyond_any_memory_product", MEMORY, ["beyond.mtx"], "multiply beyond.mtx beyond.mtx"),
     ("beyond_any_memory_hdf5", MEMORY, ["wide.h5"], "transpose wide.h5"),
+    ("huge_operand_of_an_empty_result", MEMORY, ["limit is 1.00 GiB", "7.28 TiB"],
+     "multiply no_rows.h5 huge.h5 --memory-limit 1GiB"),
     ("huge_product", MEMORY, ["tall.h5", "7.28 TiB"], "multiply tall.h5 tall.h5 --transpose-b"),
     ("memory_limit_of_nothing", MEMORY, ["limit is 0 bytes"], "transpose a.h5 --memory-limit 0"),
     ("memory_limit", MEMORY, ["300 bytes", "384 bytes"], "transpose a.h5 --memory-limit 300"),

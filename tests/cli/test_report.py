@@ -220,6 +220,23 @@ class Contents(ReportCase):
         self.assertEqual(report["failures"][0]["source"], f"log:{json.dumps(bench(row('tiled', around(1.0))), indent=2).count(chr(10)) + 3}")
         self.assertEqual(len(report["measurements"]), 1)
 
+    def test_what_differs_is_told(self):
+        """As the commands themselves tell it: the files, how much, and where."""
+        a = random_values("f64", (5, 7))
+        b, wrong = a.copy(), a.T.copy()
+        b[2, 3], b[4, 6], wrong[6, 1] = 99, 98, 97.5
+        for name, matrix in (("a", a), ("b", b), ("wrong", wrong)):
+            write_h5(self.path(name + ".h5"), matrix)
+        with open(self.path("jobs.txt"), "w", encoding="utf-8") as file:
+            file.write("compare a.h5 b.h5\nverify transpose a.h5 wrong.h5\ncompare a.h5 wrong.h5\n")
+        self.run_tool("batch", "jobs.txt", "--jobs", "1", "--log", "log.jsonl", code=1)
+        compared, verified, unlike = (one["what"] for one in self.report("log.jsonl")["failures"])
+        self.assertEqual(compared, f"a.h5:/A and b.h5:/A differ: 2 of 35 elements; the first is row 3, column 4: {a[2, 3]} and 99.0")
+        self.assertRegex(verified, r"^wrong.h5:/A is not the transpose of a.h5:/A: 1 element differs; "
+                                   r"the worst is row 7 of 7, column 2 of 5: computed 97.5, expected ")
+        for word in ("a.h5", "wrong.h5", "5x7", "7x5"):
+            self.assertIn(word, unlike)
+
     def test_comparisons_and_batches_fail_too(self):
         self.write("compare.json", {"schema": "gpumat.compare/1", "verdict": "different", "error": None, "exit_code": 1,
                                     "job": {"line": 2, "text": "compare a.h5 b.h5"}})

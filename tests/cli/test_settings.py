@@ -1,5 +1,6 @@
 """Defaults of options: the command line goes before the environment, the environment before --config; colour."""
 
+import contextlib
 import json
 import os
 import pty
@@ -120,6 +121,16 @@ class ConfigFile(SettingsCase):
                 self.assert_says(result, "gpumat.toml", *said)
                 self.assertEqual(len(result.err.splitlines()), 1)
 
+    def test_quotes_that_are_not_closed(self):
+        for text, line in [('level = "serial\n', 1), ("# defaults\n\n[transpose]\nlevel = 'serial\n", 4), ('type = ["f32", "f64]\n', 1),
+                           ('level = "se#rial"\n', 1), ('[bench]\ntype = ["f32",\n"f64]\n', 3), ('"level = 1\n', 1)]:
+            with self.subTest(text):
+                self.write(text)
+                result = self.run_tool("transpose", "a.h5", "--config", "gpumat.toml", code=2)
+                self.assert_says(result, f"gpumat.toml:{line}: a quote is not closed")
+        self.write("; it's no \"quote\n# nor 'this\nlevel = serial # or \"that\nlog = it's.jsonl\n[bench]\ntype = [\"f32\",\n'f64']\n")
+        self.assertEqual(self.level("--config", "gpumat.toml"), "serial")
+
     def test_no_file(self):
         for name in ("missing.toml", ".", "/dev/zero"):
             self.assert_says(self.run_tool("levels", "--config", name, code=2), name)
@@ -178,7 +189,10 @@ class Color(SettingsCase):
         with self.start(*words, env=environment, stderr=inner) as process:
             process.communicate(timeout=60)
         os.close(inner)
-        said = os.read(outer, 10000)
+        said = b""
+        with contextlib.suppress(OSError):  # EIO is a terminal's end
+            while piece := os.read(outer, 10000):  # which may come in pieces
+                said += piece
         os.close(outer)
         return said
 
