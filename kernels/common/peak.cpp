@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/common/intrinsics.hpp"
+#include "kernels/common/vector.hpp"
 #include "kernels/common/vector_width.hpp"
 #include "lib/core/parallel.hpp"
 
@@ -38,11 +39,11 @@ constexpr std::int64_t kSteps = 1'000'000;
 /// can be left out. x and y are such that the sums stay finite. Compiled into each of the functions below for
 /// its instructions.
 template <int kBytes, class T>
-[[gnu::always_inline]] inline T run_chains(T x, T y) {
-    typedef T Vector __attribute__((vector_size(kBytes)));  // NOLINT: `using` drops the attribute
-    Vector sums[kChains];
+GPUMAT_INLINE T run_chains(T x, T y) {
+    using Sum = Vector<T, kBytes / sizeof(T)>;
+    Sum sums[kChains];
     // All different, or the compiler would find that one chain is all of them.
-    for (int i = 0; i < kChains; ++i) sums[i] = Vector{} + static_cast<T>(i);
+    for (int i = 0; i < kChains; ++i) sums[i] = Sum{} + static_cast<T>(i);
     for (std::int64_t step = 0; step < kSteps; ++step) {
 #pragma GCC unroll 16
         for (int i = 0; i < kChains; ++i) sums[i] = sums[i] * x + y;

@@ -4,12 +4,11 @@
 
 namespace gpumat {
 
-/// The vector instructions that a CPU level can be compiled for, in one binary. The value is the width of a
-/// register in bits.
-enum class VectorWidth : int {
-    plain = 64,    ///< what the compiler makes of plain loops for any processor
-    avx2 = 256,    ///< AVX2 and FMA
-    avx512 = 512,  ///< AVX-512 F, BW, DQ and VL
+/// The vector instructions that a CPU level can be compiled for, in one binary, from the narrowest.
+enum class VectorWidth {
+    plain,   ///< those that every processor of the platform has
+    avx2,    ///< AVX2 and FMA
+    avx512,  ///< AVX-512 F, BW, DQ and VL
 };
 
 /// The widest that this processor has.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/common/intrinsics.hpp"
+#include "kernels/common/vector.hpp"
 #include "kernels/common/vector_width.hpp"
 #include "lib/core/half.hpp"
 #include "lib/core/memory.hpp"
@@ -49,11 +50,11 @@ constexpr std::int64_t kSteps = 2'000'000;
 
 /// kSteps multiply-adds on each of kChains vectors of kBytes.
 template <int kBytes, int kChains>
-[[gnu::always_inline]] inline float run_chains(float x, float y) {
-    typedef float Vector __attribute__((vector_size(kBytes)));  // NOLINT: `using` drops the attribute
-    Vector sums[kChains];
+GPUMAT_INLINE float run_chains(float x, float y) {
+    using Sum = Vector<float, kBytes / sizeof(float)>;
+    Sum sums[kChains];
 #pragma GCC unroll 16
-    for (int i = 0; i < kChains; ++i) sums[i] = Vector{} + static_cast<float>(i);
+    for (int i = 0; i < kChains; ++i) sums[i] = Sum{} + static_cast<float>(i);
     for (std::int64_t step = 0; step < kSteps; ++step) {
 #pragma GCC unroll 16
         for (int i = 0; i < kChains; ++i) sums[i] = sums[i] * x + y;

@@ -26,13 +26,12 @@
 
 #include "kernels/common/intrinsics.hpp"
 #include "kernels/common/team.hpp"
+#include "kernels/common/vector.hpp"
 #include "kernels/common/vector_width.hpp"
 #include "kernels/multiply/arithmetic.hpp"
 #include "kernels/multiply/cpu/levels.hpp"
 #include "lib/core/memory.hpp"
 #include "lib/core/shape.hpp"
-
-#define GPUMAT_INLINE __attribute__((always_inline)) inline
 
 namespace gpumat::multiply::cpu {
 namespace {
@@ -88,13 +87,9 @@ void pack_along(const T* from, std::int64_t ld, std::int64_t width, std::int64_t
     }
 }
 
-/// 16 bytes, as the compiler's vector type: what every processor of the platform has.
+/// 16 bytes: what every processor of the platform has.
 template <class T>
-struct LaneOf {
-    typedef T Vector __attribute__((vector_size(16)));  // NOLINT: `using` drops the attribute
-};
-template <class T>
-using Lane = typename LaneOf<T>::Vector;
+using Lane = Vector<T, 16 / sizeof(T)>;
 
 template <class T>
 GPUMAT_INLINE Lane<T> load_lane(const T* from) {
@@ -191,133 +186,55 @@ GPUMAT_INLINE void prefetch_row(const Target<T>& t, std::int64_t i) {
     for (std::int64_t j = 0; j < kCols; j += kLine) __builtin_prefetch(t.c + i * t.ld + j, 1);
 }
 
-template <class T>
-constexpr int kPlainLanes = 16 / sizeof(T);
-
-template <class T, int kRows, int kVectors>
-void multiply_plain(std::int64_t depth, const T* a, const T* b, const Target<T>& target) {
-    constexpr int kLanes = kPlainLanes<T>;
-    Lane<T> sums[kRows][kVectors] = {};
-    for (std::int64_t k = 0; k < depth; ++k, a += kRows, b += kVectors * kLanes) {
-#pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i) {
+/// Compiled for each width of vectors, of kBytes. A product and a sum become one instruction where there is
+/// one.
+template <class T, int kBytes, int kRows, int kVectors>
+GPUMAT_INLINE void add_product(const T* a, const T* b,
+                               Vector<T, kBytes / sizeof(T)> (&sums)[kRows][kVectors]) {
+    constexpr int kLanes = kBytes / sizeof(T);
+    Vector<T, kLanes> line[kVectors];
 #pragma GCC unroll 4
-            for (int v = 0; v < kVectors; ++v) sums[i][v] += a[i] * load_lane(b + v * kLanes);
-        }
-    }
-    store_tile<T, kRows, kVectors * kLanes>(reinterpret_cast<const T*>(sums), target);
-}
-
-#ifdef __x86_64__
-
-GPUMAT_AVX512 GPUMAT_INLINE __m512 load512(const float* from) {
-    return _mm512_loadu_ps(from);
-}
-GPUMAT_AVX512 GPUMAT_INLINE __m512d load512(const double* from) {
-    return _mm512_loadu_pd(from);
-}
-GPUMAT_AVX512 GPUMAT_INLINE __m512 multiply_add512(float a, __m512 b, __m512 c) {
-    return _mm512_fmadd_ps(_mm512_set1_ps(a), b, c);
-}
-GPUMAT_AVX512 GPUMAT_INLINE __m512d multiply_add512(double a, __m512d b, __m512d c) {
-    return _mm512_fmadd_pd(_mm512_set1_pd(a), b, c);
-}
-GPUMAT_AVX2 GPUMAT_INLINE __m256 load256(const float* from) {
-    return _mm256_loadu_ps(from);
-}
-GPUMAT_AVX2 GPUMAT_INLINE __m256d load256(const double* from) {
-    return _mm256_loadu_pd(from);
-}
-GPUMAT_AVX2 GPUMAT_INLINE __m256 multiply_add256(float a, __m256 b, __m256 c) {
-    return _mm256_fmadd_ps(_mm256_set1_ps(a), b, c);
-}
-GPUMAT_AVX2 GPUMAT_INLINE __m256d multiply_add256(double a, __m256d b, __m256d c) {
-    return _mm256_fmadd_pd(_mm256_set1_pd(a), b, c);
-}
-template <class T>
-struct Vectors;
-template <>
-struct Vectors<float> {
-    using V256 = __m256;
-    using V512 = __m512;
-};
-template <>
-struct Vectors<double> {
-    using V256 = __m256d;
-    using V512 = __m512d;
-};
-template <class T>
-using Vector256 = typename Vectors<T>::V256;
-template <class T>
-using Vector512 = typename Vectors<T>::V512;
-
-template <class T, int kRows, int kVectors>
-GPUMAT_AVX512 GPUMAT_INLINE void add_product_avx512(const T* a, const T* b,
-                                                    Vector512<T> (&sums)[kRows][kVectors]) {
-    constexpr int kLanes = 64 / sizeof(T);
-    Vector512<T> line[kVectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) line[v] = load512(b + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) std::memcpy(&line[v], b + v * kLanes, kBytes);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) sums[i][v] = multiply_add512(a[i], line[v], sums[i][v]);
+        for (int v = 0; v < kVectors; ++v) sums[i][v] += a[i] * line[v];
     }
 }
 
-template <class T, int kRows, int kVectors>
-GPUMAT_AVX512 void multiply_avx512(std::int64_t depth, const T* a, const T* b, const Target<T>& target) {
-    constexpr int kCols = kVectors * 64 / sizeof(T);
-    Vector512<T> sums[kRows][kVectors] = {};
+template <class T, int kBytes, int kRows, int kVectors>
+GPUMAT_INLINE void multiply_tile(std::int64_t depth, const T* a, const T* b, const Target<T>& target) {
+    constexpr int kCols = kVectors * kBytes / sizeof(T);
+    Vector<T, kBytes / sizeof(T)> sums[kRows][kVectors] = {};
     // A row of C a step: all at once would fill the buffers that loads of A and B wait for as well.
     const std::int64_t ahead = std::min(depth, target.rows);
     for (std::int64_t k = 0; k < ahead; ++k) {
         prefetch_row<T, kCols>(target, k);
         prefetch_panels<T, kRows>(a + k * kRows, target.next, k);
-        add_product_avx512(a + k * kRows, b + k * kCols, sums);
+        add_product<T, kBytes>(a + k * kRows, b + k * kCols, sums);
     }
     for (std::int64_t k = ahead; k < depth; ++k) {
         prefetch_panels<T, kRows>(a + k * kRows, target.next, k);
-        add_product_avx512(a + k * kRows, b + k * kCols, sums);
+        add_product<T, kBytes>(a + k * kRows, b + k * kCols, sums);
     }
     alignas(64) T tile[kRows * kCols];
     std::memcpy(tile, sums, sizeof tile);
     store_tile<T, kRows, kCols>(tile, target);
 }
 
-template <class T, int kRows, int kVectors>
-GPUMAT_AVX2 GPUMAT_INLINE void add_product_avx2(const T* a, const T* b,
-                                                Vector256<T> (&sums)[kRows][kVectors]) {
-    constexpr int kLanes = 32 / sizeof(T);
-    Vector256<T> line[kVectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) line[v] = load256(b + v * kLanes);
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) sums[i][v] = multiply_add256(a[i], line[v], sums[i][v]);
-    }
+template <class T>
+void multiply_plain(std::int64_t depth, const T* a, const T* b, const Target<T>& target) {
+    multiply_tile<T, 16, 4, 2>(depth, a, b, target);
 }
-
-template <class T, int kRows, int kVectors>
+#ifdef __x86_64__
+template <class T>
 GPUMAT_AVX2 void multiply_avx2(std::int64_t depth, const T* a, const T* b, const Target<T>& target) {
-    constexpr int kCols = kVectors * 32 / sizeof(T);
-    Vector256<T> sums[kRows][kVectors] = {};
-    const std::int64_t ahead = std::min(depth, target.rows);
-    for (std::int64_t k = 0; k < ahead; ++k) {
-        prefetch_row<T, kCols>(target, k);
-        prefetch_panels<T, kRows>(a + k * kRows, target.next, k);
-        add_product_avx2(a + k * kRows, b + k * kCols, sums);
-    }
-    for (std::int64_t k = ahead; k < depth; ++k) {
-        prefetch_panels<T, kRows>(a + k * kRows, target.next, k);
-        add_product_avx2(a + k * kRows, b + k * kCols, sums);
-    }
-    alignas(64) T tile[kRows * kCols];
-    std::memcpy(tile, sums, sizeof tile);
-    store_tile<T, kRows, kCols>(tile, target);
+    multiply_tile<T, 32, 4, 3>(depth, a, b, target);
 }
-
+template <class T>
+GPUMAT_AVX512 void multiply_avx512(std::int64_t depth, const T* a, const T* b, const Target<T>& target) {
+    multiply_tile<T, 64, 12, 2>(depth, a, b, target);
+}
 #endif
 
 // ---- The blocks around it. ----
@@ -352,11 +269,11 @@ template <class T>
 Kernel<T> kernel_for(VectorWidth width) {
     constexpr int kSize = sizeof(T);
 #ifdef __x86_64__
-    if (width == VectorWidth::avx512) return make_kernel<T, 12, 128 / kSize>(multiply_avx512<T, 12, 2>);
-    if (width == VectorWidth::avx2) return make_kernel<T, 4, 96 / kSize>(multiply_avx2<T, 4, 3>);
+    if (width == VectorWidth::avx512) return make_kernel<T, 12, 128 / kSize>(multiply_avx512<T>);
+    if (width == VectorWidth::avx2) return make_kernel<T, 4, 96 / kSize>(multiply_avx2<T>);
 #endif
     static_cast<void>(width);
-    return make_kernel<T, 4, 32 / kSize>(multiply_plain<T, 4, 2>);
+    return make_kernel<T, 4, 32 / kSize>(multiply_plain<T>);
 }
 
 /// One run: the operands, and the memory that a block of A and of B is packed into.

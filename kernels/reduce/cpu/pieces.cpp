@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "kernels/common/intrinsics.hpp"
+#include "kernels/common/vector.hpp"
 #include "kernels/reduce/accumulators.hpp"
-
-#define GPUMAT_INLINE __attribute__((always_inline)) inline
 
 namespace gpumat::reduce::cpu {
 namespace {
@@ -17,13 +16,6 @@ constexpr int kRuns = 4;  // that do not wait for each other
 // Of each lane, in the piece of a row; well under kLongestRun, for what is left over goes to the first run.
 constexpr std::int64_t kSteps = kLongestRun / 2;
 constexpr int kRowsAtOnce = 4;  // between a load and a store of the runs of columns
-
-template <class Number, int kLanes>
-struct VectorOf {
-    typedef Number Type __attribute__((vector_size(kLanes * sizeof(Number))));  // NOLINT: see common/peak.cpp
-};
-template <class Number, int kLanes>
-using Vector = typename VectorOf<Number, kLanes>::Type;
 
 /// f16 as f32, exactly: the exponent is moved by a product, which normalises small numbers, too.
 template <int kLanes>

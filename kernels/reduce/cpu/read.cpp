@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "kernels/common/vector.hpp"
 #include "kernels/reduce/cpu/levels.hpp"
 #include "kernels/reduce/operation.hpp"
 #include "lib/core/parallel.hpp"
@@ -12,7 +13,7 @@ namespace gpumat::reduce::cpu {
 namespace {
 
 constexpr std::int64_t kBytesAtOnce = std::int64_t{1} << 20U;
-typedef std::uint64_t Words __attribute__((vector_size(64)));  // NOLINT: `using` drops the attribute
+using Words = Vector<std::uint64_t, 8>;
 
 /// In registers of whatever width the processor has.
 [[gnu::target_clones("default,avx2,avx512f")]] std::uint64_t combine(const std::byte* from,

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/common/intrinsics.hpp"
+#include "kernels/common/vector.hpp"
 
 namespace gpumat::transpose::cpu {
 namespace {
@@ -137,80 +138,34 @@ void store_short(const std::byte* from, const std::byte* kept, std::byte* to, st
     store_tail(from, to, bytes);
 }
 
-GPUMAT_AVX512 inline __m512i load_line(const std::byte* from) {
-    return _mm512_loadu_si512(from);
+// ---- What follows is compiled for each width of registers, of kBytes ----
+
+template <int kBytes>
+using Register = Vector<std::int8_t, kBytes>;
+
+/// Stores a register past the caches. The compiler's vectors have no such store.
+GPUMAT_AVX2 inline void stream(std::byte* to, const Register<32>& x) {
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to), (__m256i)x);
+}
+GPUMAT_AVX512 inline void stream(std::byte* to, const Register<64>& x) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), (__m512i)x);
 }
 
-GPUMAT_AVX512 inline void stream_line(std::byte* to, __m512i line) {
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), line);
-}
-
-/// The line that begins with `past` kept bytes and ends with the first ones of a run.
-GPUMAT_AVX512 inline __m512i joined_avx512(const std::byte* kept, const std::byte* from, std::int64_t past) {
-    return _mm512_mask_loadu_epi8(_mm512_load_si512(kept), ~std::uint64_t{0} << past, from - past);
-}
-
-/// Writes any run.
-GPUMAT_AVX512 void stream_avx512(const std::byte* from, std::byte* kept, std::byte* to, std::int64_t bytes,
-                                 bool first, bool last) {
-    const std::int64_t past = past_line(to);
-    std::int64_t done = 0;
-    if (past != 0 && first) {
-        done = store_head(from, to, bytes);
-    } else if (past != 0) {
-        if (past + bytes < kLineBytes) return store_short(from, kept, to, bytes);
-        stream_line(to - past, joined_avx512(kept, from, past));
-        done = kLineBytes - past;
-    }
-    for (; done + kLineBytes <= bytes; done += kLineBytes) stream_line(to + done, load_line(from + done));
-    if (last) return store_tail(from + done, to + done, bytes - done);
-    if (past != 0) _mm512_store_si512(kept, load_line(from + done));
-}
-
-GPUMAT_AVX512 void write_any_avx512(const Runs& runs, const Requests& requests, std::int64_t begin,
-                                    std::int64_t end) {
-    Requests::Cursor cursor(requests, begin);
-    for (std::int64_t run = begin; run < end; ++run) {
-        cursor.prefetch();
-        stream_avx512(runs.from + run * runs.from_stride, runs.kept + run * kLineBytes,
-                      runs.to + run * runs.to_stride, runs.bytes, runs.first, runs.last);
+template <int kBytes>
+GPUMAT_INLINE void stream_line(std::byte* to, const std::byte* from) {
+    for (int at = 0; at < kLineBytes; at += kBytes) {
+        Register<kBytes> x;
+        std::memcpy(&x, from + at, kBytes);
+        stream(to + at, x);
     }
 }
 
-/// Cache-line aligned runs of two lines, with a piece each.
-GPUMAT_AVX512 void write_aligned_avx512(const Runs& runs, const Requests& requests, std::int64_t begin,
-                                        std::int64_t end) {
-    Requests::WholePieces pieces(requests, begin);
-    const std::int64_t from_stride = runs.from_stride;
-    const std::int64_t to_stride = runs.to_stride;
-    const std::byte* from = runs.from + begin * from_stride;
-    std::byte* to = runs.to + begin * to_stride;
-    for (std::int64_t left = end - begin; left > 0; --left, from += from_stride, to += to_stride) {
-        pieces.prefetch();
-        stream_line(to, load_line(from));
-        stream_line(to + kLineBytes, load_line(from + kLineBytes));
-    }
-}
-
-/// The same where runs are not cache-line aligned, neither the first runs nor the last. What was kept for a
-/// run that begins on a line is not used.
-GPUMAT_AVX512 void write_unaligned_avx512(const Runs& runs, const Requests& requests, std::int64_t begin,
-                                          std::int64_t end) {
-    Requests::WholePieces pieces(requests, begin);
-    const std::int64_t from_stride = runs.from_stride;
-    const std::int64_t to_stride = runs.to_stride;
-    const std::byte* from = runs.from + begin * from_stride;
-    std::byte* to = runs.to + begin * to_stride;
-    std::byte* kept = runs.kept + begin * kLineBytes;
-    for (std::int64_t left = end - begin; left > 0;
-         --left, from += from_stride, to += to_stride, kept += kLineBytes) {
-        pieces.prefetch();
-        const std::int64_t past = past_line(to);
-        std::byte* line = to - past;
-        const std::byte* part = from - past;
-        stream_line(line, joined_avx512(kept, from, past));
-        stream_line(line + kLineBytes, load_line(part + kLineBytes));
-        _mm512_store_si512(kept, load_line(part + 2 * kLineBytes));
+template <int kBytes>
+GPUMAT_INLINE void keep_line(std::byte* kept, const std::byte* from) {
+    for (int at = 0; at < kLineBytes; at += kBytes) {
+        Register<kBytes> x;
+        std::memcpy(&x, from + at, kBytes);
+        std::memcpy(kept + at, &x, kBytes);
     }
 }
 
@@ -221,105 +176,86 @@ alignas(64) constexpr auto kMasks = [] {
     return masks;
 }();
 
-constexpr std::int64_t kHalfBytes = kLineBytes / 2;
-
-GPUMAT_AVX2 inline __m256i load_half(const void* from) {
-    return _mm256_loadu_si256(static_cast<const __m256i*>(from));
-}
-
-GPUMAT_AVX2 inline void stream_half(std::byte* to, __m256i half) {
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(to), half);
-}
-
-GPUMAT_AVX2 inline void stream_line(std::byte* to, const std::byte* from) {
-    stream_half(to, load_half(from));
-    stream_half(to + kHalfBytes, load_half(from + kHalfBytes));
-}
-
-/// Half of the line that begins with `past` kept bytes and ends with the first ones of a run; the pointers
-/// are to the first half or the second.
-GPUMAT_AVX2 inline __m256i joined_avx2(const std::byte* kept, const std::byte* from,
-                                       const std::int8_t* mask) {
-    return _mm256_blendv_epi8(load_half(kept), load_half(from), load_half(mask));
-}
-
-/// Writes the line that begins with `past` kept bytes and ends with the first ones of a run.
-GPUMAT_AVX2 inline void stream_joined_avx2(const std::byte* kept, const std::byte* from, std::byte* to,
-                                           std::int64_t past) {
-    const std::int8_t* mask = kMasks.data() + kLineBytes - past;
-    const __m256i low = joined_avx2(kept, from - past, mask);
-    const __m256i high = joined_avx2(kept + kHalfBytes, from - past + kHalfBytes, mask + kHalfBytes);
-    stream_half(to - past, low);
-    stream_half(to - past + kHalfBytes, high);
-}
-
-/// Keeps a line.
-GPUMAT_AVX2 inline void keep_avx2(std::byte* kept, const std::byte* from) {
-    const __m256i low = load_half(from);
-    const __m256i high = load_half(from + kHalfBytes);
-    _mm256_store_si256(reinterpret_cast<__m256i*>(kept), low);
-    _mm256_store_si256(reinterpret_cast<__m256i*>(kept + kHalfBytes), high);
+/// Streams the line that begins with `past` kept bytes and ends with the first ones of a run.
+template <int kBytes>
+GPUMAT_INLINE void stream_joined(const std::byte* kept, const std::byte* from, std::byte* to,
+                                 std::int64_t past) {
+    Register<kBytes> line[kLineBytes / kBytes];
+    for (int at = 0; at < kLineBytes; at += kBytes) {
+        Register<kBytes> before;
+        Register<kBytes> after;
+        Register<kBytes> mask;
+        std::memcpy(&before, kept + at, kBytes);
+        std::memcpy(&after, from - past + at, kBytes);
+        std::memcpy(&mask, kMasks.data() + kLineBytes - past + at, kBytes);
+        line[at / kBytes] = mask < 0 ? after : before;
+    }
+    for (int at = 0; at < kLineBytes; at += kBytes) stream(to - past + at, line[at / kBytes]);
 }
 
 /// Writes any run.
-GPUMAT_AVX2 void stream_avx2(const std::byte* from, std::byte* kept, std::byte* to, std::int64_t bytes,
-                             bool first, bool last) {
+template <int kBytes>
+GPUMAT_INLINE void stream_run(const std::byte* from, std::byte* kept, std::byte* to, std::int64_t bytes,
+                              bool first, bool last) {
     const std::int64_t past = past_line(to);
     std::int64_t done = 0;
     if (past != 0 && first) {
         done = store_head(from, to, bytes);
     } else if (past != 0) {
         if (past + bytes < kLineBytes) return store_short(from, kept, to, bytes);
-        stream_joined_avx2(kept, from, to, past);
+        stream_joined<kBytes>(kept, from, to, past);
         done = kLineBytes - past;
     }
-    for (; done + kLineBytes <= bytes; done += kLineBytes) stream_line(to + done, from + done);
+    for (; done + kLineBytes <= bytes; done += kLineBytes) stream_line<kBytes>(to + done, from + done);
     if (last) return store_tail(from + done, to + done, bytes - done);
-    if (past != 0) keep_avx2(kept, from + done);
+    if (past != 0) keep_line<kBytes>(kept, from + done);
 }
 
-GPUMAT_AVX2 void write_any_avx2(const Runs& runs, const Requests& requests, std::int64_t begin,
-                                std::int64_t end) {
+template <int kBytes>
+GPUMAT_INLINE void write_any(const Runs& runs, const Requests& requests, std::int64_t begin,
+                             std::int64_t end) {
     Requests::Cursor cursor(requests, begin);
     for (std::int64_t run = begin; run < end; ++run) {
         cursor.prefetch();
-        stream_avx2(runs.from + run * runs.from_stride, runs.kept + run * kLineBytes,
-                    runs.to + run * runs.to_stride, runs.bytes, runs.first, runs.last);
+        stream_run<kBytes>(runs.from + run * runs.from_stride, runs.kept + run * kLineBytes,
+                           runs.to + run * runs.to_stride, runs.bytes, runs.first, runs.last);
     }
 }
 
-/// Cache-line aligned runs of two lines, with a piece each.
-GPUMAT_AVX2 void write_aligned_avx2(const Runs& runs, const Requests& requests, std::int64_t begin,
-                                    std::int64_t end) {
-    Requests::WholePieces pieces(requests, begin);
-    const std::int64_t from_stride = runs.from_stride;
-    const std::int64_t to_stride = runs.to_stride;
-    const std::byte* from = runs.from + begin * from_stride;
-    std::byte* to = runs.to + begin * to_stride;
-    for (std::int64_t left = end - begin; left > 0; --left, from += from_stride, to += to_stride) {
-        pieces.prefetch();
-        stream_line(to, from);
-        stream_line(to + kLineBytes, from + kLineBytes);
-    }
-}
-
-/// The same where runs are not cache-line aligned, neither the first runs nor the last.
-GPUMAT_AVX2 void write_unaligned_avx2(const Runs& runs, const Requests& requests, std::int64_t begin,
-                                      std::int64_t end) {
+/// Runs of two lines, with a piece each: cache-line aligned ones, or others that are neither the first nor
+/// the last. What was kept for one of those that begins on a line is not used.
+template <int kBytes, bool kAligned>
+GPUMAT_INLINE void write_pairs(const Runs& runs, const Requests& requests, std::int64_t begin,
+                               std::int64_t end) {
     Requests::WholePieces pieces(requests, begin);
     const std::int64_t from_stride = runs.from_stride;
     const std::int64_t to_stride = runs.to_stride;
     const std::byte* from = runs.from + begin * from_stride;
     std::byte* to = runs.to + begin * to_stride;
     std::byte* kept = runs.kept + begin * kLineBytes;
-    for (std::int64_t left = end - begin; left > 0;
-         --left, from += from_stride, to += to_stride, kept += kLineBytes) {
+    for (std::int64_t left = end - begin; left > 0; --left, from += from_stride, to += to_stride) {
         pieces.prefetch();
-        const std::int64_t past = past_line(to);
-        stream_joined_avx2(kept, from, to, past);
-        stream_line(to - past + kLineBytes, from - past + kLineBytes);
-        keep_avx2(kept, from - past + 2 * kLineBytes);
+        if constexpr (kAligned) {
+            stream_line<kBytes>(to, from);
+            stream_line<kBytes>(to + kLineBytes, from + kLineBytes);
+        } else {
+            const std::int64_t past = past_line(to);
+            stream_joined<kBytes>(kept, from, to, past);
+            stream_line<kBytes>(to - past + kLineBytes, from - past + kLineBytes);
+            keep_line<kBytes>(kept, from - past + 2 * kLineBytes);
+            kept += kLineBytes;
+        }
     }
+}
+
+template <Write kWrite>
+GPUMAT_AVX2 void in_avx2(const Runs& runs, const Requests& requests, std::int64_t begin, std::int64_t end) {
+    kWrite(runs, requests, begin, end);
+}
+template <Write kWrite>
+GPUMAT_AVX512 void in_avx512(const Runs& runs, const Requests& requests, std::int64_t begin,
+                             std::int64_t end) {
+    kWrite(runs, requests, begin, end);
 }
 
 #endif
@@ -329,13 +265,19 @@ GPUMAT_AVX2 void write_unaligned_avx2(const Runs& runs, const Requests& requests
 Write write_for([[maybe_unused]] VectorWidth width, [[maybe_unused]] const Runs& runs,
                 [[maybe_unused]] const Requests& requests) {
 #ifdef __x86_64__
-    const bool whole = runs.bytes == 2 * kLineBytes && requests.whole_pieces();
-    const bool on = whole && past_line(runs.to) == 0 && runs.to_stride % kLineBytes == 0;
-    const bool off = whole && !runs.first && !runs.last;
-    if (width == VectorWidth::avx512)
-        return on ? write_aligned_avx512 : off ? write_unaligned_avx512 : write_any_avx512;
-    if (width == VectorWidth::avx2)
-        return on ? write_aligned_avx2 : off ? write_unaligned_avx2 : write_any_avx2;
+    const bool pairs = runs.bytes == 2 * kLineBytes && requests.whole_pieces();
+    const bool on = pairs && past_line(runs.to) == 0 && runs.to_stride % kLineBytes == 0;
+    const bool off = pairs && !runs.first && !runs.last;
+    if (width == VectorWidth::avx512) {
+        return on    ? in_avx512<write_pairs<64, true>>
+               : off ? in_avx512<write_pairs<64, false>>
+                     : in_avx512<write_any<64>>;
+    }
+    if (width == VectorWidth::avx2) {
+        return on    ? in_avx2<write_pairs<32, true>>
+               : off ? in_avx2<write_pairs<32, false>>
+                     : in_avx2<write_any<32>>;
+    }
 #endif
     return write_plain;
 }

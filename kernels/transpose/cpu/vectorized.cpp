@@ -18,7 +18,7 @@
 // copy; for an input of two or three columns the loads.
 // Constraints: none. Columns that fill no block are a narrower one, which reads into the row below. Rows that
 // fill none, and those at the end of the matrix, are loaded a register a row, and stored lane by lane.
-// AVX-512, AVX2 or neither is decided when the level is prepared.
+// AVX-512, AVX2 or plain code is decided when the level is prepared.
 //
 // In place, a tile and its mirror image are both staged before either is written, while the next pair is
 // fetched. There the lines are in the cache already, so ordinary stores write them.
