@@ -704,7 +704,7 @@ std::unique_ptr<ResultCheck> check_reduction_parts(const Problem& part, const Op
 std::uint64_t reduction_verification_bytes(const Problem& problem, VerifyMode mode) {
     if (mode == VerifyMode::none) return 0;
     const Shape results = problem.operation->result(problem);
-    constexpr std::uint64_t kStateBytes = 64;                          // at least as many as any state has
+    constexpr std::uint64_t kStateBytes = 64;  // at least as many as any state has
     // Each may be there scaled as well. Columns have some of each piece, and of all parts.
     auto states = static_cast<std::uint64_t>(results.elements()) * 2;
     if (results.cols > 1) {
