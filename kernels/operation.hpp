@@ -59,11 +59,25 @@ enum class Rate {
 };
 
 /// A part of a problem: a problem of its own, the blocks of the inputs (by role, as stored; nothing where one
-/// is not read) that it takes, and the block of the result that it gives.
+/// is not read) that it takes, and the block of the result that it gives. Where parts share a block, they
+/// follow each other, and what they give is combined.
 struct ProblemPart {
     Problem problem;
     std::vector<std::optional<Block>> inputs;
     Block result;
+    bool is_first = true;  ///< of the parts that share the block
+    bool is_last = true;
+
+    [[nodiscard]] bool shares_result() const { return !is_first || !is_last; }
+};
+
+/// How the results of parts that share a block become one. Those of a problem that is `unfinished` are
+/// numbers with whatever is needed to go on, in the shape and type that the row says of it.
+struct Combination {
+    /// Takes the unfinished results of a part into those before it.
+    void (*take)(const Problem& part, void* results, const void* others) = nullptr;
+    /// Makes results of what all parts gave; `whole` is the problem, `count` how many results there are.
+    void (*finish)(const Problem& whole, const void* unfinished, std::int64_t count, void* results) = nullptr;
 };
 
 struct Operation {
@@ -102,9 +116,12 @@ struct Operation {
     double (*bytes)(const Problem& problem) = nullptr;
     /// Additions, multiplications and the like; null: none.
     double (*flops)(const Problem& problem) = nullptr;
-    /// The part that gives a block of the result; null: the operation needs its matrices whole. For matrices
-    /// that are larger than memory.
-    ProblemPart (*part)(const Problem& problem, const Block& result) = nullptr;
+    /// What is cut into blocks where matrices are larger than memory; null: the result.
+    Shape (*cut)(const Problem& problem) = nullptr;
+    /// The part that such a block makes; null: the operation needs its matrices whole.
+    ProblemPart (*part)(const Problem& problem, const Block& block) = nullptr;
+    /// Null: no parts share a block of the result.
+    const Combination* combination = nullptr;
     /// The problem without what its scalars leave unread; null: as it is.
     Problem (*as_read)(const Problem& problem) = nullptr;
 

@@ -47,6 +47,8 @@ struct Problem {
     Scalar beta = Scalar::of(0);
     /// transpose: input and output are the same memory (m = n).
     bool in_place = false;
+    /// A part of a problem whose results others are combined with: see Combination in kernels/operation.hpp.
+    bool unfinished = false;
     /// What the operation's settings chose, by name: "axis" → "rows".
     Parameters choices = {};
     /// The level's own parameters that were asked for; absent ones take their default.

@@ -69,8 +69,8 @@ struct Job {
     std::vector<std::shared_ptr<Held>> inputs;                 ///< by role; null where one is not read
     std::vector<std::shared_ptr<DeviceMemory>> device_inputs;  ///< by role
     std::shared_ptr<DeviceMemory> device_result;
-    std::shared_ptr<Buffer> result;  ///< in host memory; null where it comes in panels from a device
-    std::unique_ptr<ResultCheck> check;
+    std::shared_ptr<Buffer> result;      ///< in host memory; null where it comes in panels from a device
+    std::shared_ptr<ResultCheck> check;  ///< one for all parts that share a block of the result
 };
 using JobPointer = std::shared_ptr<Job>;
 
@@ -130,7 +130,8 @@ VerifyMode mode_of_parts(const Plan& plan, const RunOptions& options) {
 }
 
 std::size_t bytes_of_result(const ProblemPart& part) {
-    return static_cast<std::size_t>(part.result.rows * part.result.cols) * size_of(result_type(part.problem));
+    const Shape shape = part.problem.operation->result(part.problem);
+    return static_cast<std::size_t>(shape.elements()) * size_of(result_type(part.problem));
 }
 
 /// In place on a CPU, where the input is gone but for its hash: the result's transpose must have that hash.
@@ -591,7 +592,7 @@ class Flow {
                 continue;
             }
             if (job.result) {
-                take_whole(panel->job);
+                if (!job.part.shares_result() || combine(job)) take_whole(panel->job);
             } else {
                 take(*panel);
             }
@@ -625,7 +626,29 @@ class Flow {
         std::vector<const void*> places(read_only.inputs.size(), nullptr);
         for (std::size_t role = 0; role < places.size(); ++role)
             if (read_only.inputs[role]) places[role] = read_only.inputs[role]->memory->data();
-        job.check = check_of(job.part, operands_at(problem, places, nullptr));
+        const Operands inputs = operands_at(problem, places, nullptr);
+        if (job.part.is_first) shared_check_ = check_of(job.part, inputs);
+        job.check = shared_check_;
+        if (job.part.shares_result() && options_.verify != VerifyMode::none)
+            progress_.timeline.verify([&] { job.check->add_part(job.part.problem, inputs); });
+    }
+
+    /// Takes what a part gave into what those before it gave. Whether it was the last of them: then the job
+    /// has their result.
+    bool combine(Job& job) {
+        const Combination& combination = *plan_.problem.operation->combination;
+        job.inputs.clear();  // for the next parts
+        if (job.part.is_first) {
+            combined_.emplace(bytes_of_result(job.part));
+            std::memcpy(combined_->data(), job.result->data(), combined_->size());
+        } else {
+            combination.take(job.part.problem, combined_->data(), job.result->data());
+        }
+        if (!job.part.is_last) return false;
+        const std::int64_t count = job.part.result.rows * job.part.result.cols;
+        job.result = std::make_shared<Buffer>(static_cast<std::size_t>(count) * size_of(plan_.result_type));
+        combination.finish(plan_.problem, combined_->data(), count, job.result->data());
+        return true;
     }
 
     /// A part whose result lies in host memory.
@@ -712,6 +735,8 @@ class Flow {
     std::vector<std::set<std::pair<std::int64_t, std::int64_t>>> seen_;  // reading: blocks that were hashed
     std::vector<ContentHash> hashes_;
     std::optional<ContentHash> output_hash_;
+    std::shared_ptr<ResultCheck> shared_check_;  // verifying: of the part, or parts, at hand
+    std::optional<Buffer> combined_;             // verifying: of the parts so far that share a block
     std::unique_ptr<formats::Writer> writer_;
     FlowResult result_;
 

@@ -32,7 +32,8 @@ struct BufferCounts {
     std::size_t results = 1;                 ///< on either side
 };
 
-/// A problem cut into parts, each of which gives a block of the result. One part where all fits.
+/// A problem cut into parts, each of which gives a block of the result, or its share of one. One part where
+/// all fits.
 class Parts {
   public:
     /// The whole problem as one part.
@@ -59,8 +60,8 @@ class Parts {
   private:
     Problem problem_;
     ProblemPart whole_;
-    Shape result_;
-    Shape step_;              ///< of the result, but for parts at the edges
+    Shape extent_;            ///< of what is cut
+    Shape step_;              ///< of it, but for parts at the edges
     std::int64_t rows_ = 1;   ///< parts from top to bottom
     std::int64_t cols_ = 1;   ///< and from left to right
     bool down_first_ = true;  ///< parts follow each other downwards

@@ -16,6 +16,10 @@ class ResultCheck {
     ResultCheck(const ResultCheck&) = delete;
     ResultCheck& operator=(const ResultCheck&) = delete;
 
+    /// Before all else, where the result is combined of parts: each of them, in order. The inputs are not
+    /// needed afterwards.
+    virtual void add_part(const Problem& /*part*/, const Operands& /*inputs*/) {}
+
     /// Whether the result may come in panels; else it must come whole.
     [[nodiscard]] virtual bool takes_panels() const = 0;
 

@@ -249,9 +249,11 @@ void explain_plan(const Plan& plan, const Tell& say, Severity severity) {
          fmt::format("memory: {} on the host, {} on the device", format_bytes(plan.host_bytes),
                      format_bytes(plan.device_bytes)));
     if (const std::int64_t parts = plan.parts->count(); parts > 1) {
-        tell(say, severity,
-             fmt::format("in {} parts, which give {} of the result at a time", parts,
-                         to_string(plan.parts->at(0).result.shape())));
+        const ProblemPart first = plan.parts->at(0);
+        tell(
+            say, severity,
+            fmt::format("in {} parts, which {} {} of the result at a time", parts,
+                        first.shares_result() ? "are combined to" : "give", to_string(first.result.shape())));
     }
 }
 

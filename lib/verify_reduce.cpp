@@ -22,6 +22,10 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // What is scaled by these is far from both ends of the range of double, and so are its squares.
 constexpr double kUp = 0x1p600;
 constexpr double kDown = 0x1p-600;
+// Beyond these, what a part adds up may pass the range of double in more parts than there can be.
+constexpr double kLargeSum = 0x1p990;
+constexpr double kLargeSquares = 0x1p900;
+constexpr double kSmallSquares = 0x1p-900;
 
 __extension__ using Int128 = __int128;
 __extension__ using Unsigned128 = unsigned __int128;
@@ -59,6 +63,7 @@ struct Twice {
         add(other.high);
         add(other.low);
     }
+    [[nodiscard]] Twice times(double power_of_two) const { return {high * power_of_two, low * power_of_two}; }
 };
 
 // ---- What is kept of each result's elements; `scale` is a power of two ----
@@ -79,6 +84,10 @@ struct SumState {
             im_size += std::fabs(imag_of(value)) * scale;
         }
     }
+    [[nodiscard]] SumState scaled_down() const {
+        return {re.times(kDown), im.times(kDown), re_size * kDown, im_size * kDown};
+    }
+    [[nodiscard]] bool is_large() const { return !(re_size < kLargeSum && im_size < kLargeSum); }
     void merge(const SumState& other) {
         re.add(other.re);
         im.add(other.im);
@@ -121,6 +130,9 @@ struct SquaresState {
         add_square(real_of(value) * scale);
         if constexpr (kIsComplex<T>) add_square(imag_of(value) * scale);
     }
+    [[nodiscard]] SquaresState scaled_down() const { return {sum.times(kDown).times(kDown), special}; }
+    [[nodiscard]] bool is_large() const { return !(sum.high < kLargeSquares); }
+    [[nodiscard]] bool is_small() const { return sum.high < kSmallSquares; }
     void merge(const SquaresState& other) {
         sum.add(other.sum);
         special += other.special;
@@ -209,7 +221,7 @@ struct OrderState {
 enum class Axis { all, rows, columns };
 
 struct Walk {
-    const Operands& operands;
+    Operand a;
     std::int64_t m;
     std::int64_t n;
     Axis axis;
@@ -221,6 +233,11 @@ struct Walk {
         return axis == Axis::all ? m * n : axis == Axis::rows ? n : m;
     }
     [[nodiscard]] bool empty() const { return m == 0 || n == 0; }
+    [[nodiscard]] Walk scaled(double by) const {
+        Walk walk = *this;
+        walk.scale = by;
+        return walk;
+    }
 };
 
 constexpr std::int64_t kAtOnce = std::int64_t{1} << 16U;
@@ -249,7 +266,7 @@ std::vector<State> states_of_rows(const Walk& walk) {
     parallel_for(walk.m * across, together, walk.threads, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t col = i % across * kAtOnce;
-            const T* row = walk.operands.a.as<T>() + i / across * walk.operands.a.pitch;
+            const T* row = walk.a.as<T>() + i / across * walk.a.pitch;
             State found = state_of_row<State>(row + col, std::min(kAtOnce, walk.n - col), walk.scale);
             (across > 1 ? parts : states)[static_cast<std::size_t>(i)] = std::move(found);
         }
@@ -259,11 +276,19 @@ std::vector<State> states_of_rows(const Walk& walk) {
     return states;
 }
 
+/// Of a piece of some columns: pieces are many enough for all threads, and few, for each has its states.
+std::int64_t rows_of_pieces(std::int64_t m, std::int64_t n) {
+    constexpr std::int64_t kPieces = 64;
+    const std::int64_t down =
+        std::max<std::int64_t>(1, kPieces * kColumnsAtOnce / std::max<std::int64_t>(1, n));
+    return std::max<std::int64_t>(1024, (m + down - 1) / down);
+}
+
 template <class State, class T>
 std::vector<State> states_of_columns(const Walk& walk) {
-    const std::int64_t rows_at_once = std::max<std::int64_t>(1024, walk.m / 64);
-    const std::int64_t down = (walk.m + rows_at_once - 1) / rows_at_once;
     const std::int64_t across = (walk.n + kColumnsAtOnce - 1) / kColumnsAtOnce;
+    const std::int64_t rows_at_once = rows_of_pieces(walk.m, walk.n);
+    const std::int64_t down = (walk.m + rows_at_once - 1) / rows_at_once;
     std::vector<State> states(static_cast<std::size_t>(down * walk.n));
     parallel_for(down * across, 1, walk.threads, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
@@ -272,7 +297,7 @@ std::vector<State> states_of_columns(const Walk& walk) {
             const std::int64_t top = i / across * rows_at_once;
             State* part = states.data() + i / across * walk.n;
             for (std::int64_t row = top; row < std::min(walk.m, top + rows_at_once); ++row) {
-                const T* from = walk.operands.a.as<T>() + row * walk.operands.a.pitch;
+                const T* from = walk.a.as<T>() + row * walk.a.pitch;
                 for (std::int64_t col = left; col < right; ++col) part[col].add(from[col], walk.scale);
             }
         }
@@ -290,7 +315,7 @@ std::vector<State> states_of(const Walk& walk) {
     if (walk.axis == Axis::columns) return states_of_columns<State, T>(walk);
     if (walk.axis == Axis::rows) return states_of_rows<State, T>(walk);
     Walk one = walk;
-    if (is_contiguous(walk.operands.a)) {  // rows without gaps are one row
+    if (is_contiguous(walk.a)) {  // rows without gaps are one row
         one.n = walk.m * walk.n;
         one.m = 1;
     }
@@ -298,6 +323,24 @@ std::vector<State> states_of(const Walk& walk) {
     for (std::size_t i = 1; i < states.size(); ++i) states[0].merge(states[i]);
     states.resize(1);
     return states;
+}
+
+/// Takes the states of a part into those of the parts before it, which may be none.
+template <class State>
+void merge_states(std::vector<State>& into, std::vector<State> part) {
+    if (into.empty()) {
+        into = std::move(part);
+    } else {
+        for (std::size_t i = 0; i < into.size(); ++i) into[i].merge(part[i]);
+    }
+}
+
+template <class State>
+std::vector<State> scaled_down(const std::vector<State>& states) {
+    std::vector<State> scaled;
+    scaled.reserve(states.size());
+    for (const State& state : states) scaled.push_back(state.scaled_down());
+    return scaled;
 }
 
 // ---- Comparing ----
@@ -323,33 +366,86 @@ Outcome outcome_of(double computed, double expected, double rest, double toleran
 constexpr Outcome kRight = {};
 constexpr Outcome kWrong = {.ratio = kInfinite, .error = kInfinite, .worst_ratio = kInfinite};
 
-/// One reduction of a matrix of T, compared with what the level left.
+/// One reduction of a matrix of T, which may come in parts, compared with what the level left.
 template <class T>
-class ReductionCheck {
+class ReductionCheck final : public ResultCheck {
   public:
-    ReductionCheck(const Problem& problem, const Walk& walk, const VerifyOptions& options)
-        : walk_(walk),
+    ReductionCheck(const Problem& problem, const VerifyOptions& options)
+        : op_(problem.choices.at("op")),
+          axis_(axis_of(problem)),
           type_(result_type(problem)),
+          mode_(options.mode),
           tolerance_(options.tolerance),
-          op_(problem.choices.at("op")) {
-        const double count = static_cast<double>(walk.elements());
-        const double depth = kReducedInAChain + count / 1024;
-        chain_ = narrow() ? (kReducedInAChain + 1) * kRoundoff : 0;
-        rest_ = depth * kRoundoff * depth * kRoundoff;
+          threads_(options.threads) {}
+
+    [[nodiscard]] bool takes_panels() const override { return false; }
+
+    void add_part(const Problem& part, const Operands& inputs) override {
+        const Walk walk = {.a = inputs.a, .m = part.m, .n = part.n, .axis = axis_, .threads = threads_};
+        elements_ += static_cast<double>(walk.elements());
+        ++parts_;
+        if constexpr (std::is_integral_v<T>) {
+            if (adds()) return merge_states(whole_sums_, states_of<WholeSumState<T>, T>(walk));
+            if (op_ == "norm") return merge_states(whole_squares_, states_of<WholeSquaresState<T>, T>(walk));
+        } else {
+            if (adds()) return add_sums(walk);
+            if (op_ == "norm") return add_squares(walk);
+        }
+        merge_states(orders_, states_of<OrderState<T>, T>(walk));
     }
 
-    Findings run() {
-        if (op_ == "sum" || op_ == "mean") {
+    void take(std::int64_t, const Operand& result) override {
+        const double depth = kReducedInAChain + elements_ / 1024 + parts_;
+        chain_ = narrow() ? (kReducedInAChain + 1) * kRoundoff : 0;
+        rest_ = depth * kRoundoff * depth * kRoundoff;
+        result_ = result;
+        if (adds()) {
             std::is_integral_v<T> ? check_whole_sums() : check_sums();
         } else if (op_ == "norm") {
             std::is_integral_v<T> ? check_whole_norms() : check_norms();
         } else {
             check_order();
         }
-        return found_;
+    }
+
+    Verification finish() override {
+        Verification result = verification_of("full", found_);
+        if (mode_ == VerifyMode::freivalds) result.note = "a reduction is verified in full";
+        return result;
     }
 
   private:
+    [[nodiscard]] bool adds() const { return op_ == "sum" || op_ == "mean"; }
+    [[nodiscard]] double divisor() const { return op_ == "mean" ? elements_ : 1; }
+
+    /// The parts before need no second look: where none of them is large, a power of two scales their sums as
+    /// it would scale their elements.
+    void add_sums(const Walk& walk) {
+        auto plain = states_of<SumState<T>, T>(walk);
+        if (std::ranges::any_of(plain, [](const auto& state) { return state.is_large(); })) {
+            if (sums_down_.empty()) sums_down_ = scaled_down(sums_);
+            merge_states(sums_down_, states_of<SumState<T>, T>(walk.scaled(kDown)));
+            merge_states(special_, states_of<SpecialState<T>, T>(walk));
+        } else if (!sums_down_.empty()) {
+            merge_states(sums_down_, scaled_down(plain));
+        }
+        merge_states(sums_, std::move(plain));
+    }
+
+    void add_squares(const Walk& walk) {
+        auto plain = states_of<SquaresState<T>, T>(walk);
+        if (std::ranges::any_of(plain, [](const auto& state) { return state.is_large(); })) {
+            if (squares_down_.empty()) squares_down_ = scaled_down(squares_);
+            merge_states(squares_down_, states_of<SquaresState<T>, T>(walk.scaled(kDown)));
+        } else if (!squares_down_.empty()) {
+            merge_states(squares_down_, scaled_down(plain));
+        }
+        // A result that is small is so in all parts.
+        if (std::ranges::any_of(plain, [](const auto& state) { return state.is_small(); }))
+            merge_states(squares_up_, states_of<SquaresState<T>, T>(walk.scaled(kUp)));
+        merge_states(squares_, std::move(plain));
+    }
+
     /// Types that are added up in f64 as they are; f64 keeps what each addition rounds off.
     static constexpr bool narrow() {
         return !std::is_same_v<T, double> && !std::is_same_v<T, std::complex<double>>;
@@ -359,11 +455,11 @@ class ReductionCheck {
     template <class Compare>
     void for_results(const Compare& compare) {
         visit_type(type_, [&]<class Result>(TypeTag<Result>) {
-            const Operand c = walk_.operands.c;
-            for (std::int64_t i = 0; i < walk_.results(); ++i) {
-                const std::int64_t row = walk_.axis == Axis::rows ? i : 0;
-                const std::int64_t col = walk_.axis == Axis::columns ? i : 0;
-                compare(static_cast<std::size_t>(i), row, col, c.as<Result>()[row * c.pitch + col]);
+            for (std::int64_t row = 0; row < result_.rows; ++row) {
+                for (std::int64_t col = 0; col < result_.cols; ++col) {
+                    compare(static_cast<std::size_t>(row + col), row, col,
+                            result_.as<Result>()[row * result_.pitch + col]);
+                }
             }
         });
     }
@@ -378,27 +474,15 @@ class ReductionCheck {
     // -- Sums and means of numbers that are not whole --
 
     void check_sums() {
-        const auto states = states_of<SumState<T>, T>(walk_);
-        const double count = op_ == "mean" ? static_cast<double>(walk_.elements()) : 1;
-        std::vector<SumState<T>> small;  // scaled down, where sums pass the range of double
-        std::vector<SpecialState<T>> special;
-        for (const auto& state : states) {
-            if (std::isfinite(state.re_size) && std::isfinite(state.im_size)) continue;
-            Walk scaled = walk_;
-            scaled.scale = kDown;
-            small = states_of<SumState<T>, T>(scaled);
-            special = states_of<SpecialState<T>, T>(walk_);
-            break;
-        }
         for_results([&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
             const std::complex<double> c = as_complex(computed);
-            const SumState<T>& down = small.empty() ? states[i] : small[i];
-            const SpecialState<T> odd = special.empty() ? SpecialState<T>{} : special[i];
-            const auto& [sum_re, sum_im, size_re, size_im] = states[i];
+            const SumState<T>& plain = sums_[i];
+            const SumState<T>& down = sums_down_.empty() ? plain : sums_down_[i];
+            const SpecialState<T> odd = special_.empty() ? SpecialState<T>{} : special_[i];
             const Outcome re =
-                compare_part(c.real(), {sum_re, size_re}, {down.re, down.re_size}, odd.re, count);
+                compare_part(c.real(), {plain.re, plain.re_size}, {down.re, down.re_size}, odd.re);
             const Outcome im =
-                compare_part(c.imag(), {sum_im, size_im}, {down.im, down.im_size}, odd.im, count);
+                compare_part(c.imag(), {plain.im, plain.im_size}, {down.im, down.im_size}, odd.im);
             note(im.ratio > re.ratio ? im : re, row, col, computed, {re.expected.real(), im.expected.real()});
         });
     }
@@ -410,16 +494,16 @@ class ReductionCheck {
 
     /// `small` is the same sum scaled by kDown where its size is not finite, `special` the sum of the
     /// elements that are not.
-    [[nodiscard]] Outcome compare_part(double computed, const Sum& sum, const Sum& small, double special,
-                                       double count) const {
-        if (std::isfinite(sum.size)) return compare_sum(computed, sum.value, sum.size, count, 0);
+    [[nodiscard]] Outcome compare_part(double computed, const Sum& sum, const Sum& small,
+                                       double special) const {
+        if (std::isfinite(sum.size)) return compare_sum(computed, sum.value, sum.size, 0);
         if (!std::isfinite(special)) return outcome_of(computed, special, 0, 0);
         if (!std::isfinite(computed)) return kRight;  // the additions passed the range
-        return compare_sum(computed * kDown, small.value, small.size, count, kTiniest);
+        return compare_sum(computed * kDown, small.value, small.size, kTiniest);
     }
 
-    [[nodiscard]] Outcome compare_sum(double computed, const Twice& sum, double size, double count,
-                                      double more) const {
+    [[nodiscard]] Outcome compare_sum(double computed, const Twice& sum, double size, double more) const {
+        const double count = divisor();
         const double mean = sum.high / count;
         // What the division of the reference leaves, to twice the precision as well.
         const double left = (__builtin_fma(-mean, count, sum.high) + sum.low) / count;
@@ -433,18 +517,15 @@ class ReductionCheck {
 
     void check_whole_sums() {
         if constexpr (std::is_integral_v<T>) {
-            const auto states = states_of<WholeSumState<T>, T>(walk_);
             for_results([&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
                 using Result = decltype(computed);
-                const Int128 sum = states[i].sum;
+                const Int128 sum = whole_sums_[i].sum;
                 if constexpr (std::is_integral_v<Result>) {
                     const auto expected = static_cast<Result>(static_cast<std::uint64_t>(sum));
                     if (static_cast<Int128>(expected) != sum) ++found_.wrapped;
                     note_whole(computed, expected, row, col);
                 } else if constexpr (std::is_same_v<Result, double>) {
-                    const Twice exact = twice_of(sum);
-                    Outcome outcome =
-                        compare_sum(computed, exact, 0, static_cast<double>(walk_.elements()), 0);
+                    const Outcome outcome = compare_sum(computed, twice_of(sum), 0, 0);
                     note(outcome, row, col, computed, outcome.expected);
                 }
             });
@@ -488,28 +569,17 @@ class ReductionCheck {
     }
 
     void check_norms() {
-        const auto states = states_of<SquaresState<T>, T>(walk_);
-        Walk up = walk_;
-        up.scale = kUp;
-        Walk down = walk_;
-        down.scale = kDown;
-        std::vector<SquaresState<T>> large;
-        std::vector<SquaresState<T>> small;
-        for (const auto& state : states) {
-            if (!(state.sum.high < 0x1p900) && large.empty()) large = states_of<SquaresState<T>, T>(down);
-            if (state.sum.high < 0x1p-900 && small.empty()) small = states_of<SquaresState<T>, T>(up);
-        }
         for_results([&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
             if constexpr (std::is_same_v<decltype(computed), double>) {
-                const Twice& plain = states[i].sum;
-                if (const double special = states[i].special; special != 0) {
-                    note(outcome_of(computed, special, 0, 0), row, col, computed, special);
-                } else if (!(plain.high < 0x1p900)) {
-                    compare_norm(computed, large[i].sum, kDown, row, col);
-                } else if (plain.high < 0x1p-900) {
-                    compare_norm(computed, small[i].sum, kUp, row, col);
+                const SquaresState<T>& plain = squares_[i];
+                if (plain.special != 0) {
+                    note(outcome_of(computed, plain.special, 0, 0), row, col, computed, plain.special);
+                } else if (!(plain.sum.high < kLargeSum)) {
+                    compare_norm(computed, squares_down_[i].sum, kDown, row, col);
+                } else if (plain.is_small()) {
+                    compare_norm(computed, squares_up_[i].sum, kUp, row, col);
                 } else {
-                    compare_norm(computed, plain, 1, row, col);
+                    compare_norm(computed, plain.sum, 1, row, col);
                 }
             }
         });
@@ -517,13 +587,12 @@ class ReductionCheck {
 
     void check_whole_norms() {
         if constexpr (std::is_integral_v<T>) {
-            const auto states = states_of<WholeSquaresState<T>, T>(walk_);
             for_results([&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
                 if constexpr (std::is_same_v<decltype(computed), double>) {
                     Twice squares;
-                    for (const auto& [sum, unit] :
-                         {std::pair(states[i].aa, 0x1p64), std::pair(states[i].ab, 0x1p33),
-                          std::pair(states[i].bb, 1.0)}) {
+                    const WholeSquaresState<T>& state = whole_squares_[i];
+                    for (const auto& [sum, unit] : {std::pair(state.aa, 0x1p64), std::pair(state.ab, 0x1p33),
+                                                    std::pair(state.bb, 1.0)}) {
                         squares.add(static_cast<double>(static_cast<std::uint64_t>(sum >> 96U)) * 0x1p96 *
                                     unit);
                         squares.add(static_cast<double>(static_cast<std::uint32_t>(sum >> 64U)) * 0x1p64 *
@@ -541,10 +610,9 @@ class ReductionCheck {
     // -- Extremes and counts --
 
     void check_order() {
-        const auto states = states_of<OrderState<T>, T>(walk_);
         for_results([&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
             using Result = decltype(computed);
-            const OrderState<T>& state = states[i];
+            const OrderState<T>& state = orders_[i];
             if (op_ == "nan-count") {
                 if constexpr (std::is_same_v<Result, std::uint64_t>)
                     note_whole(computed, static_cast<std::uint64_t>(state.nans), row, col);
@@ -577,48 +645,73 @@ class ReductionCheck {
         return static_cast<Result>(std::max(low < 0 ? -low : low, high < 0 ? -high : high));
     }
 
-    Walk walk_;
-    Type type_;
-    std::optional<double> tolerance_;
+    static Axis axis_of(const Problem& problem) {
+        const std::string& axis = problem.choices.at("axis");
+        return axis == "rows" ? Axis::rows : axis == "columns" ? Axis::columns : Axis::all;
+    }
+
     std::string op_;
+    Axis axis_;
+    Type type_;
+    VerifyMode mode_;
+    std::optional<double> tolerance_;
+    int threads_;
+    double elements_ = 0;  ///< of each result
+    double parts_ = 0;
+
+    // A state for each result, of what the reduction needs. Those scaled down or up are there where needed.
+    std::vector<SumState<T>> sums_;
+    std::vector<SumState<T>> sums_down_;
+    std::vector<SpecialState<T>> special_;
+    std::vector<SquaresState<T>> squares_;
+    std::vector<SquaresState<T>> squares_down_;
+    std::vector<SquaresState<T>> squares_up_;
+    std::vector<WholeSumState<T>> whole_sums_;
+    std::vector<WholeSquaresState<T>> whole_squares_;
+    std::vector<OrderState<T>> orders_;
+
+    Operand result_;
     double chain_ = 0;  ///< error of chains of additions in f64, relative to Σ|x|
     double rest_ = 0;   ///< of what keeps its roundings
     Findings found_;
 };
 
-Walk walk_of(const Problem& problem, const Operands& operands, int threads) {
-    const std::string& axis = problem.choices.at("axis");
-    return {.operands = operands,
-            .m = problem.m,
-            .n = problem.n,
-            .axis = axis == "rows"      ? Axis::rows
-                    : axis == "columns" ? Axis::columns
-                                        : Axis::all,
-            .threads = threads};
+std::unique_ptr<ResultCheck> check_of(Problem problem, const VerifyOptions& options) {
+    problem.unfinished = false;                                // what is judged is finished
+    problem.choices.insert({{"op", "sum"}, {"axis", "all"}});  // those chosen stay
+    return visit_type(problem.type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<ResultCheck> {
+        return std::make_unique<ReductionCheck<T>>(problem, options);
+    });
 }
 
 }  // namespace
 
-Verification verify_reduction(const Problem& asked, const Operands& operands, const VerifyOptions& options) {
+Verification verify_reduction(const Problem& problem, const Operands& operands,
+                              const VerifyOptions& options) {
     if (options.mode == VerifyMode::none) return {};
-    Problem problem = asked;
-    problem.choices.insert({{"op", "sum"}, {"axis", "all"}});  // those chosen stay
-    const Walk walk = walk_of(problem, operands, options.threads);
-    if (walk.results() == 0) return verification_of("full", {});
-    const Findings found = visit_type(
-        problem.type, [&]<class T>(TypeTag<T>) { return ReductionCheck<T>(problem, walk, options).run(); });
-    Verification result = verification_of("full", found);
-    if (options.mode == VerifyMode::freivalds) result.note = "a reduction is verified in full";
-    return result;
+    if (problem.operation->result(problem).elements() == 0) return verification_of("full", {});
+    const auto check = check_of(problem, options);
+    check->add_part(problem, operands);
+    check->take(0, operands.c);
+    return check->finish();
+}
+
+std::unique_ptr<ResultCheck> check_reduction_parts(const Problem& part, const Operands&,
+                                                   const VerifyOptions& options) {
+    return part.unfinished ? check_of(part, options) : nullptr;
 }
 
 std::uint64_t reduction_verification_bytes(const Problem& problem, VerifyMode mode) {
     if (mode == VerifyMode::none) return 0;
     const Shape results = problem.operation->result(problem);
-    constexpr std::uint64_t kStateBytes = 64;  // at least as many as any state has, twice where it is scaled
-    const auto columns = static_cast<std::uint64_t>(results.cols > 1 ? 65 : 1);
-    return static_cast<std::uint64_t>(results.rows) * static_cast<std::uint64_t>(results.cols) * columns * 2 *
-           kStateBytes;
+    constexpr std::uint64_t kStateBytes = 64;  // at least as many as any state has
+    // Each may be there scaled as well. Columns have some of each piece, and of all parts.
+    auto states = static_cast<std::uint64_t>(results.elements()) * 2;
+    if (results.cols > 1) {
+        const std::int64_t rows = rows_of_pieces(problem.m, problem.n);
+        states *= static_cast<std::uint64_t>((problem.m + rows - 1) / rows) + 1;
+    }
+    return states * kStateBytes;
 }
 
 }  // namespace gpumat

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <memory>
+
+#include "lib/result_check.hpp"
 #include "lib/verify.hpp"
 
 namespace gpumat {
@@ -16,6 +19,11 @@ inline constexpr double kReducedInAChain = 4096;
 ///  - Other results are within the derived bound, or `tolerance` times the sum of the magnitudes (the norm).
 ///  - Where the sum of the magnitudes passes the range of f64, a sum may be infinite or NaN.
 Verification verify_reduction(const Problem& problem, const Operands& operands, const VerifyOptions& options);
+
+/// The same of a result that is combined of parts, of which this is the first; null where it is not. No
+/// element is looked at again, and what is kept does not grow with the parts.
+std::unique_ptr<ResultCheck> check_reduction_parts(const Problem& part, const Operands& inputs,
+                                                   const VerifyOptions& options);
 
 /// Host memory that the check takes beside the matrices.
 std::uint64_t reduction_verification_bytes(const Problem& problem, VerifyMode mode);

@@ -411,6 +411,10 @@ struct Int128 {
     }
 };
 
+/// A run as a total, of at least a word, as GPUs move it.
+template <class Run>
+struct alignas(alignof(Run) < 4 ? 4 : alignof(Run)) RunTotal : Run {};
+
 struct CountTotal {
     std::uint64_t count = 0;
 
@@ -512,7 +516,7 @@ struct ExtremeReducer {
     using Number = ComparedAs<T>;
     template <class F, class Count>
     using Run = RunExtreme<F, Number, kLargest>;
-    using Total = Run<Number, Number>;
+    using Total = RunTotal<Run<Number, Number>>;
     using Result = T;
 
     GPUMAT_BOTH static Result finish(const Total& total, std::int64_t) { return stored_as<T>(total.best); }
@@ -533,7 +537,7 @@ struct Reducer<Reduction::absmax, T> {
     template <class F, class Count>
     using Run = std::conditional_t<kComplex, ModulusRun<F>,
                                    std::conditional_t<kWhole, RunSpan<F, Number>, RunLargest<F>>>;
-    using Total = Run<Number, Number>;
+    using Total = RunTotal<Run<Number, Number>>;
     template <class U>
     struct Unsigned {
         using Type = U;
@@ -574,6 +578,29 @@ struct Reducer<Reduction::nan_count, T> {
     using Result = std::uint64_t;
 
     GPUMAT_BOTH static Result finish(const Total& total, std::int64_t) { return total.count; }
+};
+
+/// Where results of `elements` elements each go: finished, or as totals.
+template <class R>
+struct Results {
+    typename R::Total* totals;  ///< null: finished
+    typename R::Result* out;
+    std::int64_t step;
+    std::int64_t elements;
+
+    Results(const Problem& problem, const MutableOperand& result)
+        : totals(problem.unfinished ? result.as<typename R::Total>() : nullptr),
+          out(result.as<typename R::Result>()),
+          step(result_step(problem, result)),
+          elements(elements_of(problem)) {}
+
+    GPUMAT_BOTH void store(std::int64_t at, const typename R::Total& total) const {
+        if (totals != nullptr) {
+            totals[at] = total;
+        } else {
+            out[at * step] = R::finish(total, elements);
+        }
+    }
 };
 
 /// The run of single numbers.

@@ -62,14 +62,17 @@ bool has_neutral(Reduction reduction) {
     return reduction != Reduction::min && reduction != Reduction::max && reduction != Reduction::mean;
 }
 
+constexpr std::int64_t kWordBytes = 4;  // what unfinished results are counted in
+
 Shape result(const Problem& problem) {
+    const std::int64_t words = problem.unfinished ? total_bytes(problem) / kWordBytes : 1;
     switch (axis_of(problem)) {
         case Axis::rows:
-            return {problem.m, 1};
+            return {problem.m, words};
         case Axis::columns:
-            return {1, problem.n};
+            return {1, problem.n * words};
         default:
-            return {1, 1};
+            return {1, words};
     }
 }
 
@@ -96,6 +99,7 @@ Type unsigned_of(Type type) {
 }
 
 Type type_of_result(const Problem& problem) {
+    if (problem.unfinished) return Type::u32;
     const Type type = problem.type;
     const Type wide = is_complex(type) ? Type::c128 : Type::f64;
     switch (reduction_of(problem)) {
@@ -124,18 +128,29 @@ double bytes(const Problem& problem) {
                static_cast<double>(size_of(type_of_result(problem)));
 }
 
-/// Rows, or columns, are reduced without the others; one number needs all of them.
+Shape matrix(const Problem& problem) {
+    return {problem.m, problem.n};
+}
+
+/// A block of the matrix. It shares its results with those before and after it on the axes that are reduced.
 ProblemPart part(const Problem& problem, const Block& block) {
-    Problem smaller = problem;
-    Block in = {0, 0, problem.m, problem.n};
-    if (axis_of(problem) == Axis::rows) {
-        in.row = block.row;
-        in.rows = smaller.m = block.rows;
-    } else if (axis_of(problem) == Axis::columns) {
-        in.col = block.col;
-        in.cols = smaller.n = block.cols;
+    ProblemPart found = {problem, {block}, block};
+    found.problem.m = block.rows;
+    found.problem.n = block.cols;
+    if (axis_of(problem) != Axis::rows) {
+        found.result.row = 0;
+        found.result.rows = 1;
+        found.is_first = block.row == 0;
+        found.is_last = block.row + block.rows == problem.m;
     }
-    return {smaller, {in}, block};
+    if (axis_of(problem) != Axis::columns) {
+        found.result.col = 0;
+        found.result.cols = 1;
+        found.is_first = found.is_first && block.col == 0;
+        found.is_last = found.is_last && block.col + block.cols == problem.n;
+    }
+    found.problem.unfinished = found.shares_result();
+    return found;
 }
 
 std::vector<Level> levels() {
@@ -157,6 +172,17 @@ Reduction reduction_of(const Problem& problem) {
 
 Axis axis_of(const Problem& problem) {
     return static_cast<Axis>(chosen(problem, "axis", kAxes));
+}
+
+std::int64_t elements_of(const Problem& problem) {
+    switch (axis_of(problem)) {
+        case Axis::rows:
+            return problem.n;
+        case Axis::columns:
+            return problem.m;
+        default:
+            return problem.m * problem.n;
+    }
 }
 
 Reasons reduction_reasons(const Problem& problem) {
@@ -190,7 +216,9 @@ constinit const Operation kReduce = {
     .result = reduce::result,
     .result_type = reduce::type_of_result,
     .bytes = reduce::bytes,
+    .cut = reduce::matrix,
     .part = reduce::part,
+    .combination = &reduce::kCombination,
     .levels = reduce::levels,
     .preference = reduce::preference};
 

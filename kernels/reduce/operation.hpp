@@ -30,8 +30,19 @@ enum class Axis {
 Reduction reduction_of(const Problem& problem);
 Axis axis_of(const Problem& problem);
 
+/// Of the matrix, that make one result.
+std::int64_t elements_of(const Problem& problem);
+/// From one result to the next, in elements; unfinished ones follow each other.
+inline std::int64_t result_step(const Problem& problem, const Operand& result) {
+    return axis_of(problem) == Axis::rows && !problem.unfinished ? result.pitch : 1;
+}
+
 /// Why no level can serve the problem: complex numbers have no order.
 Reasons reduction_reasons(const Problem& problem);
+
+/// The bytes of an unfinished result: the total of accumulators.hpp. 0 where no level can serve the problem.
+std::int64_t total_bytes(const Problem& problem);
+extern const Combination kCombination;
 
 }  // namespace reduce
 }  // namespace gpumat

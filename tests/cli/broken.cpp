@@ -12,6 +12,7 @@
 
 #include "cli/app.hpp"
 #include "kernels/multiply/operation.hpp"
+#include "kernels/reduce/operation.hpp"
 #include "kernels/transpose/operation.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/type.hpp"
@@ -93,6 +94,21 @@ Launch short_k(const Problem& problem, const Operands& operands, const Device& d
     return spoiled("broken-short-k", problem, shortened, device, [copy](const auto& run) { run(); });
 }
 
+/// Reduces as if M were one less.
+Launch short_m(const Problem& problem, const Operands& operands, const Device& device) {
+    Problem shorter = problem;
+    --shorter.m;
+    return spoiled("broken-short-m", shorter, operands, device, [](const auto& run) { run(); });
+}
+
+/// The exponent of the first result, or of the first number that an unfinished one has.
+Launch first_number(const Problem& problem, const Operands& operands, const Device& device) {
+    return spoiled("broken-first-number", problem, operands, device, [=](const auto& run) {
+        run();
+        operands.c.as<std::byte>()[sizeof(double) - 1] ^= std::byte{0x40};
+    });
+}
+
 Launch other_name(const Problem& problem, const Operands& operands, const Device& device) {
     return spoiled("impostor", problem, operands, device, [](const auto& run) { run(); });
 }
@@ -133,6 +149,11 @@ void add_broken(std::vector<Level>& levels, const Operation& operation) {
                           .unsupported = unsupported,
                           .prepare = prepare});
     };
+    if (&operation == &kReduce) {
+        add("broken-short-m", short_m, nullptr);
+        add("broken-first-number", first_number, nullptr);
+        return;
+    }
     add("broken-wrong-element", wrong_element, nullptr);
     add("broken-unwritten-last-row", unwritten_last_row, nullptr);
     add("broken-swapped-columns", swapped_columns, nullptr);
@@ -152,5 +173,7 @@ int main(int argc, char** argv) {
     std::vector<Level> levels(standard.levels().begin(), standard.levels().end());
     add_broken(levels, kTranspose);
     add_broken(levels, kMultiply);
-    return cli::run(argc, argv, Catalog::standard(Registry({&kTranspose, &kMultiply}, std::move(levels))));
+    add_broken(levels, kReduce);
+    return cli::run(argc, argv,
+                    Catalog::standard(Registry({&kTranspose, &kMultiply, &kReduce}, std::move(levels))));
 }

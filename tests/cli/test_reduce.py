@@ -3,7 +3,9 @@
 import json
 import math
 import os
+import re
 import unittest
+import zlib
 from fractions import Fraction
 
 import h5py
@@ -12,6 +14,7 @@ import numpy as np
 from harness import DTYPES, Case, encode, is_integer, random_values, read_h5, values_of, write_h5, write_mtx
 
 U = Fraction(1, 2**53)
+MIB = 1 << 20
 LEVELS = ["serial", "vectorized"]
 AXES = {"all": None, "rows": 1, "columns": 0}
 SUM_TYPE = {name: "c128" if name[0] == "c" else "i64" if name[0] == "i" else "u64" if name[0] == "u" else "f64"
@@ -36,7 +39,11 @@ def sum_bound(elements, narrow):
     return (4097 * U if narrow else 0) * size + (chain * U) ** 2 * size + 3 * U * abs(sum(exact(elements)))
 
 
-class Reduce(Case):
+def ops_of(name):
+    return ["sum", "mean", "norm", "absmax", "nan-count"] + ([] if name[0] == "c" else ["min", "max"])
+
+
+class Reducing(Case):
     def reduce(self, path, *words, code=0):
         return self.run_tool("reduce", path, *words, "-d", "cpu", "-q", code=code).out.strip()
 
@@ -52,63 +59,51 @@ class Reduce(Case):
         error = abs(Fraction(float(found)) * count - sum(exact(elements), Fraction(0)))
         self.assertLessEqual(error, sum_bound(elements, narrow) + 3 * U * abs(Fraction(float(found)) * count))
 
-    def test_sums_and_means_are_within_the_bound(self):
+    def check(self, path, name, values, op, axis, *words):
+        """The tool's result of this matrix against the definition."""
+        kind, found = self.vector(path, "--op", op, "--axis", axis, *words)
+        if op in ("sum", "mean"):
+            self.assertEqual(kind, "f64" if op == "mean" and is_integer(name) else SUM_TYPE[name])
+            for result, elements in zip(found.ravel(), segments(values, axis), strict=True):
+                count = len(elements) if op == "mean" else 1
+                if kind in ("i64", "u64"):
+                    self.assertEqual(int(result), sum(int(x) for x in elements))
+                elif kind == "c128":
+                    self.check_sum(result.real, elements.real, name == "c64", count)
+                    self.check_sum(result.imag, elements.imag, name == "c64", count)
+                else:
+                    self.check_sum(result, elements, name != "f64", count)
+        elif op == "norm":
+            self.assertEqual(kind, "f64")
+            for result, elements in zip(found.ravel(), segments(values, axis), strict=True):
+                parts = np.concatenate([elements.real, elements.imag]) if name[0] == "c" else elements
+                square = sum(x * x for x in exact(parts))
+                self.assertLessEqual(abs(Fraction(float(result)) ** 2 - square), square * (4096 + 16) * U)
+        elif op == "nan-count":
+            np.testing.assert_array_equal(found.ravel(), np.atleast_1d(np.isnan(values).sum(axis=AXES[axis])))
+        elif op == "absmax":
+            sizes = np.abs(values.astype("c16" if name[0] == "c" else values.dtype))
+            expected = np.atleast_1d(np.max(sizes, axis=AXES[axis]))
+            if name[0] == "c":  # two squares, a sum and a root are rounded on each side
+                np.testing.assert_allclose(found.ravel(), expected, rtol=8 * 2.0**-53)
+            else:
+                np.testing.assert_array_equal(values_of(kind, found).ravel(), expected)
+        else:
+            self.assertEqual(kind, name)
+            expected = np.atleast_1d((np.min if op == "min" else np.max)(values, axis=AXES[axis]))
+            np.testing.assert_array_equal(values_of(kind, found).ravel(), expected)
+
+
+class Reduce(Reducing):
+    def test_every_op_of_every_type_and_axis(self):
         for name in DTYPES:
             array = random_values(name, (37, 45), seed=3)
             path = self.path(f"{name}.h5")
             write_h5(path, array, name)
-            values = values_of(name, array)
             for axis in AXES:
-                for op in ("sum", "mean"):
-                    kind, found = self.vector(path, "--op", op, "--axis", axis)
-                    integer_mean = op == "mean" and is_integer(name)
-                    self.assertEqual(kind, "f64" if integer_mean else SUM_TYPE[name])
-                    for result, elements in zip(found.ravel(), segments(values, axis)):
-                        count = len(elements) if op == "mean" else 1
-                        if kind in ("i64", "u64"):
-                            self.assertEqual(int(result), sum(int(x) for x in elements))
-                        elif kind == "c128":
-                            self.check_sum(result.real, elements.real, name == "c64", count)
-                            self.check_sum(result.imag, elements.imag, name == "c64", count)
-                        else:
-                            self.check_sum(result, elements, name != "f64", count)
-
-    def test_norms_are_within_the_bound(self):
-        for name in DTYPES:
-            array = random_values(name, (23, 31), seed=4)
-            path = self.path(f"{name}.h5")
-            write_h5(path, array, name)
-            values = values_of(name, array)
-            for axis in AXES:
-                kind, found = self.vector(path, "--op", "norm", "--axis", axis)
-                self.assertEqual(kind, "f64")
-                for result, elements in zip(found.ravel(), segments(values, axis)):
-                    parts = np.concatenate([elements.real, elements.imag]) if name[0] == "c" else elements
-                    square = sum(x * x for x in exact(parts))
-                    error = abs(Fraction(float(result)) ** 2 - square)
-                    self.assertLessEqual(error, square * (4096 + 16) * U)
-
-    def test_extremes_and_counts_are_exact(self):
-        for name in DTYPES:
-            array = random_values(name, (19, 70), seed=5)
-            path = self.path(f"{name}.h5")
-            write_h5(path, array, name)
-            values = values_of(name, array)
-            for axis, number in AXES.items():
-                for op, function in (("min", np.min), ("max", np.max)):
-                    if name[0] == "c":
-                        continue
-                    kind, found = self.vector(path, "--op", op, "--axis", axis)
-                    self.assertEqual(kind, name)
-                    expected = np.atleast_1d(function(values, axis=number))
-                    np.testing.assert_array_equal(values_of(kind, found).ravel(), expected)
-                kind, found = self.vector(path, "--op", "absmax", "--axis", axis)
-                expected = np.atleast_1d(np.max(np.abs(values.astype("c16" if name[0] == "c" else values.dtype)), axis=number))
-                if name[0] == "c":  # two squares, a sum and a root are rounded on each side
-                    np.testing.assert_allclose(found.ravel(), expected, rtol=8 * 2.0**-53)
-                else:
-                    np.testing.assert_array_equal(values_of(kind, found).ravel(), expected)
-                self.assertEqual(self.vector(path, "--op", "nan-count", "--axis", axis)[1].sum(), 0)
+                for op in ops_of(name):
+                    with self.subTest(name, axis=axis, op=op):
+                        self.check(path, name, values_of(name, array), op, axis)
 
     def test_hostile_sums(self):
         cases = {
@@ -226,15 +221,6 @@ class Reduce(Case):
             found = [self.vector(path, "--axis", axis, "--threads", threads)[1].tobytes() for threads in ("1", "2", "5")]
             self.assertEqual(len(set(found)), 1)
 
-    def test_matrices_larger_than_memory(self):
-        path = self.path("large.h5")
-        write_h5(path, np.random.default_rng(3).normal(size=(3000, 1500)))  # 34 MiB
-        for axis in ("rows", "columns"):
-            whole = self.vector(path, "--axis", axis)[1]
-            parts = self.vector(path, "--axis", axis, "--memory-limit", "20MiB")[1]
-            # The parts of columns have all their rows, those of rows all their columns: the additions are the same.
-            self.assertEqual(whole.tobytes(), parts.tobytes())
-
     def test_stored_results_are_verified(self):
         path = self.path("a.h5")
         write_h5(path, np.random.default_rng(2).normal(size=(60, 80)).astype("f4"))
@@ -257,6 +243,137 @@ class Reduce(Case):
         self.assertIn("of read", self.run_tool(*words).out)
         self.assertIn("vectorized", self.run_tool("levels", "reduce").out)
         self.assertIn("nan-count", self.run_tool("reduce", "--help").out)
+
+
+class InParts(Reducing):
+    """Matrices that are larger than the memory limit."""
+
+    limit = None  # None: a little less than it takes to have the matrix whole
+
+    def limit_of(self, path, words):
+        if self.limit is not None:
+            return self.limit
+        plan = self.run_tool("reduce", path, *words, "-d", "cpu", "--dry-run").err
+        number, unit = re.search(r"memory: (\S+) (\S+) on the host", plan).groups()
+        return str(int(float(number) * 0.98 * {"KiB": 2**10, "MiB": 2**20}[unit]))
+
+    def record_of(self, path, *words, code=0):
+        limit = self.limit_of(path, words)
+        record = self.run_tool("reduce", path, *words, "-d", "cpu", "--json", "--memory-limit", limit, code=code).json()
+        self.assertGreater(record["parts"], 1)
+        self.assertEqual(record["verification"]["verdict"], "failed" if code else "passed")
+        return record
+
+    def reduce(self, path, *words, code=0):
+        self.record_of(path, *words, code=code)
+
+    def answer(self, path, *words):
+        return self.record_of(path, *words)["answer"]
+
+    def test_every_op_of_every_type_and_axis(self):
+        path = self.path("large.h5")
+        for i, name in enumerate(DTYPES):
+            array = random_values(name, (150, 90), seed=3)
+            storage = {} if i % 2 or name == "bf16" else {"chunks": (30, 40), "compression": 1}
+            write_h5(path, array, name, **storage)
+            for axis in AXES:
+                for op in ops_of(name):
+                    with self.subTest(name, axis=axis, op=op, storage=storage):
+                        self.check(path, name, values_of(name, array), op, axis)
+
+    def spread(self, elements, dtype=np.float64):
+        """A matrix of at least 10 parts. Each of the elements is in another part, and what is between them is 0."""
+        matrix = np.zeros((1280, 200), dtype)
+        matrix[128 * np.arange(len(elements)) + 5, 77] = elements
+        path = self.path("spread.h5")
+        write_h5(path, matrix)
+        self.limit = str(int(matrix[:128].nbytes * 1.6))
+        return path
+
+    def test_hostile_sums(self):
+        cases = {
+            "cancel": ([1e16, 1, -1e16], 1.0),
+            "order": ([1.0, *[2.0**-53] * 4, -1.0], 4 * 2.0**-53),
+            "large": ([1e308, 1e292, -1e308], 1e292),
+            "largest": ([1e308, 1e307, -1e308], 1e307),
+            "subnormal": ([5e-324, 1e-310, 5e-324, 5e-324], 1e-310 + 15e-324),
+            "infinite": ([1, 2, math.inf, 3], "inf"),
+            "both": ([-math.inf, 2, math.inf, 3], "nan"),
+            "nan": ([1, 2, 3, math.nan], "nan"),
+        }
+        for name, (elements, expected) in cases.items():
+            path = self.spread(elements)
+            for level in LEVELS:
+                record = self.record_of(path, "-l", level)
+                self.assertEqual(record["answer"], expected, (name, level))
+                self.assertGreaterEqual(record["parts"], 10)
+            found = self.vector(path, "--axis", "columns")[1][0, 77]
+            self.assertTrue(found == float(expected) or np.isnan([found, float(expected)]).all(), name)
+
+    def test_sums_beyond_the_range_are_infinite(self):
+        self.assertEqual(self.answer(self.spread([1.5e308, 1.5e308])), "inf")
+        self.assertEqual(self.answer(self.spread([1e308] * 2), "--op", "norm"), math.sqrt(2) * 1e308)
+
+    def test_hostile_norms(self):
+        for elements in ([3e200, 4e200], [3e-200, 4e-200], [5e-324] * 9, [1e-320, 0, 1e-320], [1e300, 1e-300, 1], [-0.0]):
+            square = sum(Fraction(x) ** 2 for x in elements)
+            found = Fraction(self.answer(self.spread(elements), "--op", "norm"))
+            self.assertLessEqual(max(found * (1 - 8 * U) - Fraction(5e-324), 0) ** 2, square, elements)
+            self.assertGreaterEqual((found * (1 + 8 * U) + Fraction(5e-324)) ** 2, square, elements)
+        self.assertEqual(self.answer(self.spread([1, -math.inf]), "--op", "norm"), "inf")
+        self.assertEqual(self.answer(self.spread([1, math.nan, 1e300]), "--op", "norm"), "nan")
+
+    def test_wide_integers(self):
+        path = self.spread([2**63 - 1] * 3, np.int64)
+        words = ["-d", "cpu", "--memory-limit", self.limit]
+        done = self.run_tool("reduce", path, *words, "-v")
+        self.assertIn("parts, which are combined to 1x1 of the result", done.err)
+        self.assertIn("1 results do not fit in i64", done.err)
+        self.assertEqual(int(done.out), (3 * (2**63 - 1) + 2**63) % 2**64 - 2**63)
+        self.assertEqual(self.answer(path, "--op", "mean"), float(Fraction(3 * (2**63 - 1), 1280 * 200)))
+        self.assertEqual(self.answer(self.spread([5, -(2**63)], np.int64), "--op", "absmax"), 2**63)
+
+    def test_what_need_not_be_combined_is_not(self):
+        path = self.path("large.h5")
+        write_h5(path, np.random.default_rng(3).normal(size=(3000, 1500)), chunks=(100, 100))
+        self.limit = "8MiB"
+        for axis in ("rows", "columns"):
+            done = self.run_tool("reduce", path, "-d", "cpu", "-v", "--axis", axis, "--memory-limit", self.limit)
+            self.assertIn("parts, which give", done.err)
+            whole = Reducing.reduce(self, path, "--axis", axis, "-o", self.path("whole.h5"))
+            self.assertEqual(whole, "")
+            self.assertEqual(read_h5(self.path("whole.h5"))[1].tobytes(), self.vector(path, "--axis", axis)[1].tobytes())
+            os.remove(self.path("whole.h5"))
+
+    def test_the_limit_is_kept(self):
+        path = self.path("large.h5")
+        write_h5(path, np.ones((8, 8)))
+        of_tool = json.loads(self.run_tool("reduce", path, "-d", "cpu", "--json").out)["peak_host_bytes"]
+        matrix = random_values("f32", (8192, 4096))  # 128 MiB
+        write_h5(path, matrix)
+        self.limit = "24MiB"
+        for axis in ("all", "columns"):
+            record = self.record_of(path, "--axis", axis, "-o", self.path("out.h5"), "--force")
+            self.assertEqual(record["inputs"][0]["hash"], f"crc32:{zlib.crc32(matrix.tobytes()):08x}")
+            self.assertLess(record["peak_host_bytes"] - of_tool, 28 * MIB)  # with what libraries and threads take
+            expected = matrix.sum(dtype=np.longdouble, axis=AXES[axis])
+            np.testing.assert_allclose(read_h5(self.path("out.h5"))[1].ravel(), np.atleast_1d(expected).astype(float), rtol=1e-9)
+
+    def test_wrong_parts_are_caught(self):
+        path = self.spread([1.5, -2, 3])
+        with h5py.File(path, "r+") as file:
+            file["A"][127::128, :] = 1  # the last rows of parts
+        out = self.path("out.h5")
+        self.tool = os.environ["GPUMAT_BROKEN"]
+        for level in ("broken-first-number", "broken-short-m"):
+            for axis in ("all", "columns"):
+                for op in ("sum", "mean", "norm"):
+                    self.record_of(path, "-l", level, "--op", op, "--axis", axis, "-o", out, code=1)
+                    self.assertFalse(os.path.exists(out))
+        with h5py.File(path, "r+") as file:
+            file["A"][127::128, :] = math.nan
+        for op in ("nan-count", "min", "max", "absmax"):
+            self.record_of(path, "-l", "broken-short-m", "--op", op, code=1)
 
 
 if __name__ == "__main__":

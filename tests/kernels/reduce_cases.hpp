@@ -7,6 +7,7 @@
 #include <complex>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -188,6 +189,45 @@ inline bool all_right(const Problem& problem, const Bytes& in, const unsigned ch
         }
         return true;
     });
+}
+
+/// The results of a matrix that is reduced in blocks of this size, from left to right and from the top down.
+/// `run` gives the results of a part from its elements.
+template <class Run>
+Bytes reduced_in_parts(const Problem& problem, const Bytes& in, Shape step, const Run& run) {
+    const Shape results = kReduce.result(problem);
+    const std::size_t size = size_of(problem.type);
+    const std::size_t result_size = size_of(result_type(problem));
+    Bytes all(static_cast<std::size_t>(results.elements()) * result_size);
+    std::map<std::int64_t, Bytes> unfinished;  // by the number of the first result
+    for (std::int64_t row = 0; row < problem.m; row += step.rows) {
+        for (std::int64_t col = 0; col < problem.n; col += step.cols) {
+            const ProblemPart part = kReduce.part(problem, {row, col, std::min(step.rows, problem.m - row),
+                                                            std::min(step.cols, problem.n - col)});
+            Bytes elements;
+            for (std::int64_t i = 0; i < part.problem.m; ++i) {
+                const auto* from = in.data() + static_cast<std::size_t>((row + i) * problem.n + col) * size;
+                elements.insert(elements.end(), from, from + static_cast<std::size_t>(part.problem.n) * size);
+            }
+            const Bytes given = run(part.problem, elements);
+            const std::int64_t first = part.result.row + part.result.col;
+            unsigned char* place = all.data() + static_cast<std::size_t>(first) * result_size;
+            if (!part.shares_result()) {
+                std::copy(given.begin(), given.end(), place);
+                continue;
+            }
+            if (part.is_first) {
+                unfinished[first] = given;
+            } else {
+                kReduce.combination->take(part.problem, unfinished[first].data(), given.data());
+            }
+            if (part.is_last) {
+                kReduce.combination->finish(problem, unfinished[first].data(),
+                                            part.result.rows * part.result.cols, place);
+            }
+        }
+    }
+    return all;
 }
 
 }  // namespace reduce_cases

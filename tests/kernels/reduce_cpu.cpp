@@ -113,6 +113,24 @@ TEST_CASE("a NaN is in every result of the CPU, and counted", "[reduce]") {
     }
 }
 
+TEST_CASE("parts of a matrix, combined, have the result of the definition on the CPU", "[reduce]") {
+    const Registry registry = Registry::standard();
+    for (const Level* level : registry.levels(kReduce, DeviceKind::cpu, Role::rung)) {
+        for (const Shape step : {Shape{17, 70}, Shape{40, 9}, Shape{7, 9}, Shape{1, 1}}) {
+            for (const Problem& problem : all_problems({40, 70})) {
+                for (const int planted : {0, 3}) {
+                    INFO(describe(problem, level->name) << " in " << to_string(step));
+                    const Bytes input = matrix_of(problem, planted);
+                    const Bytes found = reduced_in_parts(
+                        problem, input, step,
+                        [&](const Problem& part, const Bytes& in) { return run(*level, part, in, 2, 0); });
+                    CHECK(all_right(problem, input, found.data()));
+                }
+            }
+        }
+    }
+}
+
 TEST_CASE("large reductions on the CPU are right, and have the same bits on any number of threads",
           "[reduce]") {
     const Registry registry = Registry::standard();

@@ -103,6 +103,16 @@ bool serves(const Level& level, const Problem& problem, const Bytes& input, std:
     return true;
 }
 
+Bytes run(const Level& level, const Problem& problem, const Bytes& input) {
+    Guarded in(input.size());
+    Guarded out(result_bytes(problem));
+    in.write(input);
+    prepare_launch(level, problem, contiguous_operands(problem, {.a = in.data(), .c = out.data()}), device())
+        .run(gpu().stream());
+    gpu().synchronize();
+    return out.read();
+}
+
 struct Count {
     int ran = 0;
     int refused = 0;
@@ -138,6 +148,28 @@ TEST_CASE("every level reduces every shape, type, axis and op") {
         }
     }
     count.print("shapes");
+}
+
+TEST_CASE(
+    "parts of a matrix, combined, have the result of the definition on the GPU, or it is said why not") {
+    Count count;
+    for (const Level* level : all_levels()) {
+        for (const Shape step : {Shape{17, 400}, Shape{40, 90}, Shape{7, 90}}) {
+            for_problems({40, 400}, [&](const Problem& problem) {
+                INFO(describe(problem, level->name) << " in " << to_string(step));
+                bool served = true;
+                const Bytes input = matrix_of(problem);
+                const Bytes found =
+                    reduced_in_parts(problem, input, step, [&](const Problem& part, const Bytes& elements) {
+                        served = served && unsupported_reasons(*level, part, device()).empty();
+                        return served ? run(*level, part, elements) : Bytes(result_bytes(part));
+                    });
+                count.add(served);
+                if (served) CHECK(all_right(problem, input, found.data()));
+            });
+        }
+    }
+    count.print("parts");
 }
 
 TEST_CASE("every level takes memory of any alignment") {

@@ -181,22 +181,30 @@ struct Avx512 {
 #endif
 
 template <class R, class T, class Width>
-Pieces pieces_in() {
+Pieces pieces_in(bool unfinished) {
     using Total = typename R::Total;
-    return {.most_elements = kRuns * Width::Its::kLanes * kSteps,
-            .most_rows = kSteps,
-            .start = [](AnyTotal& total) { new (&total) Total; },
-            .add_row = Width::add_row,
-            .add_columns = Width::add_columns,
-            .merge =
-                [](AnyTotal& into, const AnyTotal& other) {
-                    reinterpret_cast<Total&>(into).take(reinterpret_cast<const Total&>(other));
-                },
-            .finish =
-                [](const AnyTotal& total, std::int64_t elements, void* result) {
-                    *static_cast<typename R::Result*>(result) =
-                        R::finish(reinterpret_cast<const Total&>(total), elements);
-                }};
+    Pieces pieces = {.most_elements = kRuns * Width::Its::kLanes * kSteps,
+                     .most_rows = kSteps,
+                     .start = [](AnyTotal& total) { new (&total) Total; },
+                     .add_row = Width::add_row,
+                     .add_columns = Width::add_columns,
+                     .merge =
+                         [](AnyTotal& into, const AnyTotal& other) {
+                             reinterpret_cast<Total&>(into).take(reinterpret_cast<const Total&>(other));
+                         },
+                     .finish =
+                         [](const AnyTotal& total, std::int64_t elements, void* result) {
+                             *static_cast<typename R::Result*>(result) =
+                                 R::finish(reinterpret_cast<const Total&>(total), elements);
+                         },
+                     .result_bytes = sizeof(typename R::Result)};
+    if (unfinished) {
+        pieces.finish = [](const AnyTotal& total, std::int64_t, void* result) {
+            *static_cast<Total*>(result) = reinterpret_cast<const Total&>(total);
+        };
+        pieces.result_bytes = sizeof(Total);
+    }
+    return pieces;
 }
 
 }  // namespace
@@ -204,12 +212,12 @@ Pieces pieces_in() {
 Pieces pieces_of(const Problem& problem, VectorWidth width) {
     return visit_reducer(problem, [&]<class R, class T>(R, TypeTag<T>) {
 #ifdef __x86_64__
-        if (width == VectorWidth::avx512) return pieces_in<R, T, Avx512<R, T>>();
-        if (width == VectorWidth::avx2) return pieces_in<R, T, Avx2<R, T>>();
+        if (width == VectorWidth::avx512) return pieces_in<R, T, Avx512<R, T>>(problem.unfinished);
+        if (width == VectorWidth::avx2) return pieces_in<R, T, Avx2<R, T>>(problem.unfinished);
 #else
         static_cast<void>(width);
 #endif
-        return pieces_in<R, T, Plain<R, T>>();
+        return pieces_in<R, T, Plain<R, T>>(problem.unfinished);
     });
 }
 

@@ -30,8 +30,9 @@ struct Pieces {
     /// Takes each column of a piece of at most kPieceBytes a row into a total of its own.
     void (*add_columns)(const Piece& piece, AnyTotal* totals);
     void (*merge)(AnyTotal& into, const AnyTotal& other);
-    /// Writes the result of a total of so many elements.
+    /// Writes the result of a total of so many elements, or the total where the problem is unfinished.
     void (*finish)(const AnyTotal& total, std::int64_t elements, void* result);
+    std::int64_t result_bytes;  ///< that `finish` writes
 };
 
 /// Of the columns that are reduced side by side: long enough to be read ahead of, and their sums stay in the

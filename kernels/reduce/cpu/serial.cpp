@@ -25,28 +25,27 @@ void add_elements(const T* from, std::int64_t count, typename R::Total& total) {
 }
 
 template <class R, class T>
-void reduce_all(const Operands& operands, std::int64_t m, std::int64_t n) {
+void reduce_all(const Operand& a, std::int64_t m, std::int64_t n, const Results<R>& results) {
     typename R::Total total;
-    for (std::int64_t i = 0; i < m && n > 0; ++i)
-        add_elements<R>(operands.a.as<T>() + i * operands.a.pitch, n, total);
-    *operands.c.as<typename R::Result>() = R::finish(total, m * n);
+    for (std::int64_t i = 0; i < m && n > 0; ++i) add_elements<R>(a.as<T>() + i * a.pitch, n, total);
+    results.store(0, total);
 }
 
 template <class R, class T>
-void reduce_rows(const Operands& operands, std::int64_t m, std::int64_t n) {
+void reduce_rows(const Operand& a, std::int64_t m, std::int64_t n, const Results<R>& results) {
     for (std::int64_t i = 0; i < m; ++i) {
         typename R::Total total;
-        add_elements<R>(operands.a.as<T>() + i * operands.a.pitch, n, total);
-        operands.c.as<typename R::Result>()[i * operands.c.pitch] = R::finish(total, n);
+        add_elements<R>(a.as<T>() + i * a.pitch, n, total);
+        results.store(i, total);
     }
 }
 
 template <class R, class T>
-void reduce_columns(const Operands& operands, std::int64_t m, std::int64_t n) {
+void reduce_columns(const Operand& a, std::int64_t m, std::int64_t n, const Results<R>& results) {
     std::vector<typename R::Total> totals(static_cast<std::size_t>(n));
     std::vector<ScalarRun<R>> runs(totals.size());
     for (std::int64_t i = 0; i < m; ++i) {
-        const T* row = operands.a.as<T>() + i * operands.a.pitch;
+        const T* row = a.as<T>() + i * a.pitch;
         for (std::size_t j = 0; j < runs.size(); ++j) runs[j].add(element_at<R>(row + j));
         if ((i + 1) % kLongestRun != 0 && i + 1 < m) continue;
         for (std::size_t j = 0; j < runs.size(); ++j) {
@@ -54,8 +53,7 @@ void reduce_columns(const Operands& operands, std::int64_t m, std::int64_t n) {
             runs[j] = {};
         }
     }
-    auto* out = operands.c.as<typename R::Result>();
-    for (std::size_t j = 0; j < totals.size(); ++j) out[j] = R::finish(totals[j], m);
+    for (std::int64_t j = 0; j < n; ++j) results.store(j, totals[static_cast<std::size_t>(j)]);
 }
 
 }  // namespace
@@ -63,13 +61,14 @@ void reduce_columns(const Operands& operands, std::int64_t m, std::int64_t n) {
 Launch prepare_serial(const Problem& problem, const Operands& operands, const Device&) {
     return {.level = "serial", .run = [problem, operands](Stream) {
                 visit_reducer(problem, [&]<class R, class T>(R, TypeTag<T>) {
+                    const Results<R> results(problem, operands.c);
                     switch (axis_of(problem)) {
                         case Axis::rows:
-                            return reduce_rows<R, T>(operands, problem.m, problem.n);
+                            return reduce_rows<R, T>(operands.a, problem.m, problem.n, results);
                         case Axis::columns:
-                            return reduce_columns<R, T>(operands, problem.m, problem.n);
+                            return reduce_columns<R, T>(operands.a, problem.m, problem.n, results);
                         default:
-                            return reduce_all<R, T>(operands, problem.m, problem.n);
+                            return reduce_all<R, T>(operands.a, problem.m, problem.n, results);
                     }
                 });
             }};

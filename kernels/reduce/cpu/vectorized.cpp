@@ -35,8 +35,8 @@ struct Job {
     Piece matrix;
     std::int64_t size;  ///< of an element
     std::byte* results;
-    std::int64_t result_step;  ///< bytes from one result to the next
     int threads;
+    std::int64_t result_step = 0;  ///< bytes from one result to the next
 
     [[nodiscard]] const void* at(std::int64_t row, std::int64_t col) const {
         return static_cast<const std::byte*>(matrix.data) + (row * matrix.pitch + col) * size;
@@ -153,9 +153,8 @@ Launch prepare_vectorized(const Problem& problem, const Operands& operands, cons
                .matrix = {operands.a.data, problem.m, problem.n, operands.a.pitch},
                .size = static_cast<std::int64_t>(size_of(problem.type)),
                .results = operands.c.as<std::byte>(),
-               .result_step = (axis == Axis::rows ? operands.c.pitch : 1) *
-                              static_cast<std::int64_t>(size_of(result_type(problem))),
                .threads = device.threads};
+    job.result_step = result_step(problem, operands.c) * job.pieces.result_bytes;
     if (axis == Axis::all && is_contiguous(operands.a))  // rows without gaps are one row
         job.matrix = {operands.a.data, 1, problem.m * problem.n, problem.m * problem.n};
     return {.level = "vectorized",

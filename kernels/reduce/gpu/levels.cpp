@@ -22,6 +22,8 @@ Reasons vendor_unsupported(const Problem& problem, const Operands& operands, con
     if (axis_of(problem) != Axis::all)
         reasons.emplace_back("CUB's DeviceReduce gives one number, not one for each row or column");
     if (!is_contiguous(operands.a)) reasons.emplace_back("CUB takes elements without gaps");
+    if (problem.unfinished)
+        reasons.emplace_back("CUB's results cannot be combined, and the matrix is too large to be whole");
     return reasons;
 }
 

@@ -37,12 +37,12 @@ __device__ typename R::Total total_at(const In* in, std::int64_t offset) {
     }
 }
 
-/// Thread t of a block: column t % across, row t / across. Leaves partial results, or in the last pass the
-/// results, of `elements` elements each.
+/// Thread t of a block: column t % across, row t / across. Leaves partial results, or in the last pass, which
+/// has no place for them, the results.
 template <class R, class In>
 __global__ void __launch_bounds__(kThreads)
     sequential_kernel(const In* __restrict__ in, Pass pass, typename R::Total* __restrict__ partials,
-                      typename R::Result* __restrict__ out, std::int64_t out_step, std::int64_t elements) {
+                      Results<R> results) {
     using Total = typename R::Total;
     __shared__ __align__(16) unsigned char shared[kThreads * sizeof(Total)];
     Total* totals = reinterpret_cast<Total*>(shared);
@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(kThreads)
             __syncthreads();  // the step's sums are there before the next step reads them
         }
         if (row == 0 && segment < pass.segments) {
-            if (out != nullptr) {
-                out[segment * out_step] = R::finish(totals[t], elements);
+            if (partials == nullptr) {
+                results.store(segment, totals[t]);
             } else {
                 partials[pass.across == 1 ? segment * parts + part : part * pass.segments + segment] =
                     totals[t];
@@ -84,25 +84,21 @@ Launch launch(const Problem& problem, const Operands& operands, const Device& de
     const std::size_t bytes = static_cast<std::size_t>(most_partials(passes)) * sizeof(Total);
     // Passes read what the one before left and write beside it.
     const auto partials = std::make_shared<DeviceMemory>(device.gpu->allocate(2 * bytes));
-    const Axis axis = axis_of(problem);
-    const std::int64_t elements = axis == Axis::rows      ? problem.n
-                                  : axis == Axis::columns ? problem.m
-                                                          : problem.m * problem.n;
-    const auto run = [=, in = operands.a.as<T>(), out = operands.c.as<typename R::Result>(),
-                      out_step = axis == Axis::rows ? operands.c.pitch : 1](Stream stream) {
+    const Results<R> results(problem, operands.c);
+    const auto run = [=, in = operands.a.as<T>()](Stream stream) {
         auto* half = static_cast<Total*>(partials->data());
         Total* to = half;
         Total* from = half + bytes / sizeof(Total);
         for (std::size_t i = 0; i < passes.size(); ++i) {
             const Pass& pass = passes[i];
             const Geometry geometry = geometry_of(pass);
-            auto* result = i + 1 == passes.size() ? out : nullptr;
+            Total* left = i + 1 == passes.size() ? nullptr : to;
             if (i == 0) {
-                sequential_kernel<R, T><<<geometry.grid, geometry.block, 0, cuda_stream(stream)>>>(
-                    in, pass, to, result, out_step, elements);
+                sequential_kernel<R, T>
+                    <<<geometry.grid, geometry.block, 0, cuda_stream(stream)>>>(in, pass, left, results);
             } else {
-                sequential_kernel<R, Total><<<geometry.grid, geometry.block, 0, cuda_stream(stream)>>>(
-                    from, pass, to, result, out_step, elements);
+                sequential_kernel<R, Total>
+                    <<<geometry.grid, geometry.block, 0, cuda_stream(stream)>>>(from, pass, left, results);
             }
             GPUMAT_CUDA(cudaGetLastError());
             std::swap(from, to);

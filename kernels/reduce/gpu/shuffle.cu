@@ -521,22 +521,21 @@ Launch launch_columns(const Problem& problem, const Operands& operands, const Ta
 
 template <class R, class T>
 Launch launch(const Problem& problem, const Operands& operands, const Device& device) {
+    using Packed = Words<typename R::Total>;
+    static_assert(sizeof(Packed) == sizeof(typename R::Total));
     const Axis axis = axis_of(problem);
-    Target<R> target = {.totals = nullptr,
-                        .out = operands.c.as<typename R::Result>(),
-                        .out_step = axis == Axis::rows ? operands.c.pitch : 1,
-                        .elements = problem.m * problem.n};
+    const Target<R> target = {.totals = problem.unfinished ? operands.c.as<Packed>() : nullptr,
+                              .out = operands.c.as<typename R::Result>(),
+                              .out_step = result_step(problem, operands.c),
+                              .elements = elements_of(problem)};
     if (axis == Axis::columns) {
-        target.elements = problem.m;
         if (problem.n == 0) return {.level = "shuffle", .run = [](Stream) {}};
         return launch_columns<R, T>(problem, operands, target, device);
     }
     RowProblem matrix = {problem.m, problem.n, operands.a.pitch};
-    if (axis == Axis::rows) {
-        target.elements = problem.n;
-    } else if (is_contiguous(operands.a) || problem.n == 0) {  // one row
+    if (axis == Axis::all && (is_contiguous(operands.a) || problem.n == 0)) {  // one row
         matrix = {1, problem.m * problem.n, 0};
-    } else {
+    } else if (axis == Axis::all) {
         return launch_gapped<R, T>(problem, operands, target, device);
     }
     return launch_rows<R>(problem, matrix, operands.a.as<T>(), target, device);
