@@ -208,6 +208,9 @@ class Result:
 # For measurements of memory: the address sanitizer keeps what is freed, unless it is told not to.
 FREE_AT_ONCE = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=0"}
 
+# For runs under strace, where the leak sanitizer does not work.
+TRACED = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0:verify_asan_link_order=0"}
+
 # The address sanitizer takes memory of its own, and ends the tool where libhdf5 reads past a list of its own.
 with open(GPUMAT, "rb") as _tool, mmap.mmap(_tool.fileno(), 0, access=mmap.ACCESS_READ) as _bytes:
     SANITIZED = _bytes.find(b"__asan_init") >= 0

@@ -10,7 +10,7 @@ import unittest
 
 import numpy as np
 
-from harness import Case, can_inject, random_values, read_h5, read_mtx, snapshot, wait_for, write_h5
+from harness import TRACED, Case, can_inject, random_values, read_h5, read_mtx, snapshot, wait_for, write_h5
 
 
 def children(number):
@@ -266,7 +266,7 @@ class Control(BatchCase):
         keep = os.open(self.path("fifo"), os.O_RDWR)
         self.write_jobs("transpose --from hdf5 fifo -o out/0.h5", *[f"transpose in/{i}.h5 -o out/{i}.h5" for i in range(1, 6)])
         strace = ["strace", "-qq", "-o", self.path("calls"), "-e", "trace=kill", "-e", "inject=kill:delay_enter=1500000"]
-        process = self.start("batch", "jobs.txt", "--timeout", "0.5", "--jobs", "1", "--log", "log.jsonl", before=strace)
+        process = self.start("batch", "jobs.txt", "--timeout", "0.5", "--jobs", "1", "--log", "log.jsonl", before=strace, env=TRACED)
         time.sleep(1)
         with open(self.path("fifo"), "wb") as fifo:
             fifo.write(data)

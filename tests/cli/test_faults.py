@@ -17,18 +17,17 @@ import unittest
 
 import h5py
 
-from harness import (SLOW_ONES, Case, can_inject, digest, open_for_writing, random_values, read_h5, read_mtx, same_bits, snapshot,
-                     wait_for, write_h5, write_mtx)
+from harness import (SLOW_ONES, TRACED, Case, can_inject, digest, open_for_writing, random_values, read_h5, read_mtx, same_bits,
+                     snapshot, wait_for, write_h5, write_mtx)
 
 SEED = int(os.environ.get("GPUMAT_TEST_SEED", "1"))
-SANITIZERS = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0:verify_asan_link_order=0"}
 
 
 def lacking(*abilities):
     """The environment of a run whose file systems lack these."""
     if not abilities:
-        return SANITIZERS
-    return {**SANITIZERS, "LD_PRELOAD": os.environ["GPUMAT_LIMITED_FILE_SYSTEM"],
+        return TRACED
+    return {**TRACED, "LD_PRELOAD": os.environ["GPUMAT_LIMITED_FILE_SYSTEM"],
             "GPUMAT_FILE_SYSTEM_LACKS": " ".join(abilities),
             **({"HDF5_USE_FILE_LOCKING": "FALSE"} if "lock" in abilities else {})}  # for its reading
 
@@ -175,14 +174,14 @@ class Faults(FaultCase):
             self.assertNotIn((call, error, 0), self.codes)
 
     def test_a_full_disk_while_the_old_file_is_copied_says_so(self):
-        result = self.run_tool("transpose", "a.h5", "-o", "out.h5:/new", code=4, env=SANITIZERS, before=[
+        result = self.run_tool("transpose", "a.h5", "-o", "out.h5:/new", code=4, env=TRACED, before=[
             "strace", "-f", "-qq", "-o", "/dev/null", "-e", "inject=copy_file_range:error=ENOSPC"])
         self.assert_says(result, "out.h5", "No space left on device")
 
 
     def test_an_input_that_cannot_be_read_is_not_called_empty(self):
         for name, call in itertools.product(("a.h5", "a.mtx"), ("read", "pread64")):
-            result = self.run_tool("transpose", name, code=3, env=SANITIZERS, before=[
+            result = self.run_tool("transpose", name, code=3, env=TRACED, before=[
                 "strace", "-f", "-qq", "-o", "/dev/null", "-P", self.path(name), "-e", f"inject={call}:error=EIO:when=1"])
             self.assert_says(result, name, "Input/output error")
             self.assertNotIn("empty", result.err)
