@@ -227,6 +227,7 @@ class Batch {
     void give(Worker& worker, const std::vector<std::size_t>& group) {
         std::vector<Assignment> assignments;
         std::vector<std::string> begun;
+        const std::uint64_t memory = at_once_ > 1 ? available_memory_bytes() / at_once_ : 0;
         for (const std::size_t job : group) {
             JobProgress& progress = progress_[job];
             progress.state = State::running;
@@ -236,7 +237,7 @@ class Batch {
             if (at_once_ > 1 && !progress.alone) {
                 assignment.threads =
                     std::max<std::uint64_t>(1, static_cast<std::uint64_t>(hardware_threads()) / at_once_);
-                assignment.memory = available_memory_bytes() / at_once_;
+                assignment.memory = memory;
             }
             assignments.push_back(assignment);
             progress.had_no_output = nothing_at_output(jobs_[job]);

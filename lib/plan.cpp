@@ -138,6 +138,14 @@ bool holds_what_it_says(const Plan& plan, std::uint64_t matrix_bytes) {
     return stored >= matrix_bytes / kMostInflation;
 }
 
+/// Less than the tool itself takes: it is there, and the system, whose answer takes time, is not asked.
+constexpr std::uint64_t kAlwaysThere = std::uint64_t{4} << 20;
+
+bool fits_host(std::uint64_t bytes, std::optional<std::uint64_t> limit) {
+    if (limit) return bytes <= *limit;
+    return bytes <= kAlwaysThere || bytes <= available_memory_bytes();
+}
+
 /// One part where all fits into memory, else as many as it takes.
 void plan_parts(const RunOptions& options, const Catalog& catalog, Plan& plan) {
     std::string what = describe_work(plan);
@@ -166,13 +174,13 @@ void plan_parts(const RunOptions& options, const Catalog& catalog, Plan& plan) {
     add_bytes(plan.host_bytes, fixed_bytes);
     plan.device_bytes = !plan.gpu ? 0 : plan.problem.in_place ? result_bytes : matrix_bytes;
 
-    const std::uint64_t host_room = options.memory_limit ? *options.memory_limit : available_memory_bytes();
     const std::uint64_t device_most = plan.gpu ? device_room(options, plan, plan.device_bytes) : 0;
     const auto inputs = stored_inputs(options, plan);
-    if (plan.host_bytes <= host_room && plan.device_bytes <= device_most) {
+    if (fits_host(plan.host_bytes, options.memory_limit) && plan.device_bytes <= device_most) {
         plan.parts.emplace(plan.problem, inputs);
         return;
     }
+    const std::uint64_t host_room = options.memory_limit ? *options.memory_limit : available_memory_bytes();
     const bool cuts =
         options.memory_limit || holds_what_it_says(plan, matrix_bytes) || plan.host_bytes <= host_room;
     if (!cuts || plan.problem.operation->part == nullptr || plan.problem.in_place ||
