@@ -240,7 +240,7 @@ class LimitedFileSystems(FaultCase):
 class Kills(FaultCase):
     kills = int(os.environ.get("GPUMAT_TEST_KILLS", "40"))  # on each kind of file system
 
-    def check_kills(self, *lacks):
+    def check_kills(self, *lacks, options=()):
         """The output is always old or new. Returns how often something else was left."""
         chance = random.Random(SEED)
         environment = lacking(*lacks)
@@ -250,14 +250,14 @@ class Kills(FaultCase):
         start = time.monotonic()
         for kind in kinds:
             self.restore()
-            self.run_tool("transpose", "a.h5", *OUTPUTS[kind][1], env=environment)
+            self.run_tool("transpose", "a.h5", *OUTPUTS[kind][1], *options, env=environment)
         duration = (time.monotonic() - start) / len(kinds)
         left = killed = 0
         for number in range(self.kills):
             name, arguments, new, _ = OUTPUTS[kinds[number % len(kinds)]]
             self.restore()
             before = None if new else digest(self.path(name))
-            with self.start("transpose", "a.h5", *arguments, "-q", env=environment, stdin=subprocess.DEVNULL) as process:
+            with self.start("transpose", "a.h5", *arguments, *options, "-q", env=environment, stdin=subprocess.DEVNULL) as process:
                 time.sleep(chance.uniform(0, duration))
                 process.send_signal(signal.SIGKILL)
                 process.communicate(timeout=60)
@@ -273,7 +273,7 @@ class Kills(FaultCase):
                 self.run_tool("transpose", "a.h5", "-o", name, "--force", env=environment)
                 self.assertEqual(set(os.listdir(self.folder)) - self.names - {name}, set())
         self.assertGreater(killed, self.kills / 3)
-        print(f"{killed} of {self.kills} killed, {left} left a name of their own; lacking {lacks}", file=sys.stderr)
+        print(f"{killed} of {self.kills} killed, {left} left a name of their own; lacking {lacks}, {options}", file=sys.stderr)
         return left
 
     def test_with_unnamed_files(self):
@@ -283,6 +283,9 @@ class Kills(FaultCase):
     def test_with_named_files(self):
         self.check_kills("tmpfile")
         self.check_kills("tmpfile", "noreplace", "link")
+
+    def test_in_parts(self):
+        self.assertLessEqual(self.check_kills(options=["--memory-limit", "600KiB"]), 2)
 
 
 class Attackers(FaultCase):
