@@ -583,19 +583,21 @@ struct Reducer<Reduction::nan_count, T> {
 /// Where results of `elements` elements each go: finished, or as totals.
 template <class R>
 struct Results {
-    typename R::Total* totals;  ///< null: finished
-    typename R::Result* out;
+    typename R::Total* totals;
+    typename R::Result* out;  ///< the same memory
+    bool unfinished;
     std::int64_t step;
     std::int64_t elements;
 
     Results(const Problem& problem, const MutableOperand& result)
-        : totals(problem.unfinished ? result.as<typename R::Total>() : nullptr),
+        : totals(result.as<typename R::Total>()),
           out(result.as<typename R::Result>()),
+          unfinished(problem.unfinished),
           step(result_step(problem, result)),
           elements(elements_of(problem)) {}
 
     GPUMAT_BOTH void store(std::int64_t at, const typename R::Total& total) const {
-        if (totals != nullptr) {
+        if (unfinished) {
             totals[at] = total;
         } else {
             out[at * step] = R::finish(total, elements);

@@ -15,9 +15,15 @@ namespace {
 constexpr std::int64_t kBytesAtOnce = std::int64_t{1} << 20U;
 using Words = Vector<std::uint64_t, 8>;
 
+/// A clone is chosen before the thread sanitizer has started, without which nothing of it can run.
+#if defined(__SANITIZE_THREAD__)
+#define GPUMAT_WIDTHS
+#else
+#define GPUMAT_WIDTHS [[gnu::target_clones("default,avx2,avx512f")]]
+#endif
+
 /// In registers of whatever width the processor has.
-[[gnu::target_clones("default,avx2,avx512f")]] std::uint64_t combine(const std::byte* from,
-                                                                     std::int64_t bytes) {
+GPUMAT_WIDTHS std::uint64_t combine(const std::byte* from, std::int64_t bytes) {
     Words words[4] = {};
     std::int64_t i = 0;
     constexpr std::int64_t kStep = sizeof words;
