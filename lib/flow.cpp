@@ -176,7 +176,8 @@ class Flow {
           progress_(progress),
           say_(say),
           parts_(*plan.parts),
-          how_{mode_of_parts(plan, options), options.tolerance, options.threads, options.seed},
+          how_{mode_of_parts(plan, options), options.tolerance, options.threads, options.seed,
+               plan.parts->count()},
           executor_(catalog, plan.device, how_),
           in_turn_(!plan.gpu && is_single() && bytes_of_matrices() <= kWorthThreads),
           panel_rows_(rows_of_panels()),
@@ -627,10 +628,20 @@ class Flow {
         for (std::size_t role = 0; role < places.size(); ++role)
             if (read_only.inputs[role]) places[role] = read_only.inputs[role]->memory->data();
         const Operands inputs = operands_at(problem, places, nullptr);
-        if (job.part.is_first) shared_check_ = check_of(job.part, inputs);
+        if (job.part.is_first) begin_check_of_block(job.part, inputs);
         job.check = shared_check_;
         if (job.part.shares_result() && options_.verify != VerifyMode::none)
             progress_.timeline.verify([&] { job.check->add_part(job.part.problem, inputs); });
+    }
+
+    void begin_check_of_block(const ProblemPart& part, const Operands& inputs) {
+        const std::shared_ptr<ResultCheck> before = std::exchange(shared_check_, check_of(part, inputs));
+        const auto blocks_before = std::exchange(checked_blocks_, part.inputs);
+        if (!before) return;
+        std::vector<bool> same;
+        for (std::size_t role = 0; role < part.inputs.size(); ++role)
+            same.push_back(part.inputs[role] == blocks_before[role]);
+        shared_check_->follow(*before, same);
     }
 
     /// Takes what a part gave into what those before it gave. Whether it was the last of them: then the job
@@ -735,8 +746,9 @@ class Flow {
     std::vector<std::set<std::pair<std::int64_t, std::int64_t>>> seen_;  // reading: blocks that were hashed
     std::vector<ContentHash> hashes_;
     std::optional<ContentHash> output_hash_;
-    std::shared_ptr<ResultCheck> shared_check_;  // verifying: of the part, or parts, at hand
-    std::optional<Buffer> combined_;             // verifying: of the parts so far that share a block
+    std::shared_ptr<ResultCheck> shared_check_;         // verifying: of the part, or parts, at hand
+    std::vector<std::optional<Block>> checked_blocks_;  // verifying: the inputs of these
+    std::optional<Buffer> combined_;                    // verifying: of the parts so far that share a block
     std::unique_ptr<formats::Writer> writer_;
     FlowResult result_;
 

@@ -22,6 +22,7 @@ constexpr auto kRounds = static_cast<std::size_t>(kFreivaldsRounds);
 /// Rows that are kept because they stand out the most, and those of them that are always computed again.
 constexpr std::size_t kKeptRows = 8;
 constexpr std::size_t kAlwaysRecomputed = 2;
+constexpr std::size_t kAlwaysRecomputedOfPart = 1;
 
 /// A row stands out where the energy of its residual, relative to what is expected, is more than so many
 /// times the median of all rows. For 16 normal numbers the probability is 3e−7.
@@ -33,6 +34,7 @@ constexpr double kSurelyWrong = 9;
 /// Rows computed again at random: for as many operations as a millisecond or so of a level takes.
 constexpr double kSampleFlops = 0x1p30;
 constexpr double kLeastSample = 2;
+constexpr double kLeastSampleOfPart = 1;
 constexpr double kMostSample = 16;
 
 /// Counts positive numbers by their size, in a quarter of an octave, for their median.
@@ -75,13 +77,16 @@ struct KeptRow {
     std::vector<std::byte> elements;
 };
 
-/// Rows to compute again: the first, the last, and others at random. In order.
-std::vector<std::int64_t> sample(const Problem& p, std::uint64_t seed) {
+/// Rows to compute again: at random, and the first and the last of a whole result. In order.
+std::vector<std::int64_t> sample(const Problem& p, const VerifyOptions& options) {
+    const bool is_part = options.parts > 1;
     const double flops_of_row = std::max(1.0, p.flops()) / static_cast<double>(p.m);
     const auto most =
-        static_cast<std::size_t>(std::clamp(kSampleFlops / flops_of_row, kLeastSample, kMostSample));
-    std::mt19937_64 random(~seed);
-    std::vector<std::int64_t> rows = {0, p.m - 1};
+        static_cast<std::size_t>(std::clamp(kSampleFlops / static_cast<double>(options.parts) / flops_of_row,
+                                            is_part ? kLeastSampleOfPart : kLeastSample, kMostSample));
+    std::mt19937_64 random(~options.seed);
+    std::vector<std::int64_t> rows;
+    if (!is_part) rows = {0, p.m - 1};
     while (rows.size() < most)
         rows.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(p.m)));
     std::sort(rows.begin(), rows.end());
@@ -99,7 +104,8 @@ class ProductCheck::Rows {
           inputs_(inputs),
           threads_(options.threads),
           check_(problem_, inputs, options),
-          sample_(sample(problem_, options.seed)) {}
+          sample_(sample(problem_, options)),
+          always_recomputed_(options.parts > 1 ? kAlwaysRecomputedOfPart : kAlwaysRecomputed) {}
     Rows(const Rows&) = delete;
     Rows& operator=(const Rows&) = delete;
     virtual ~Rows() = default;
@@ -114,6 +120,7 @@ class ProductCheck::Rows {
     [[nodiscard]] int threads() const { return threads_; }
     [[nodiscard]] const RowCheck& check() const { return check_; }
     [[nodiscard]] const std::vector<KeptRow>& standing_out() const { return top_; }
+    [[nodiscard]] std::size_t always_recomputed() const { return always_recomputed_; }
 
     /// Keeps the rows of a panel that are in the sample.
     void keep_sample(std::int64_t first, const Operand& panel) {
@@ -183,6 +190,7 @@ class ProductCheck::Rows {
     int threads_;
     RowCheck check_;
     std::vector<std::int64_t> sample_;
+    std::size_t always_recomputed_;
     std::vector<KeptRow> kept_;
     std::vector<KeptRow> top_;  // by falling ratio
     Findings found_;
@@ -197,15 +205,17 @@ namespace {
 /// Floating-point and complex types.
 class FloatRows final : public ProductCheck::Rows {
   public:
-    FloatRows(const Problem& p, const Operands& inputs, const VerifyOptions& options)
+    FloatRows(const Problem& p, const Operands& inputs, const VerifyOptions& options, const Rows* before)
         : Rows(p, inputs, options),
           scalars_(p),
           x_(random_signs(p.n, options.seed)),
-          b_x_(times(rows_of_b(p, inputs), x_, Squares::plain, options.threads)) {}
+          b_x_(before != nullptr ? static_cast<const FloatRows*>(before)->b_x_
+                                 : std::make_shared<const SignProducts>(
+                                       times(rows_of_b(p, inputs), x_, Squares::plain, options.threads))) {}
 
     void expect(std::int64_t first, std::int64_t count) override {
         const Problem& p = problem();
-        SignProducts right = times(rows_of_a(p, inputs(), first, count), b_x_, Squares::weighted, threads());
+        SignProducts right = times(rows_of_a(p, inputs(), first, count), *b_x_, Squares::weighted, threads());
         const SignProducts added =
             p.beta.is_zero(p.type) ? SignProducts(count, is_complex(p.type))
                                    : times(rows_of_panel(p.type, rows_of(p.type, inputs().d, first, count)),
@@ -239,7 +249,7 @@ class FloatRows final : public ProductCheck::Rows {
         const auto& rows = standing_out();
         const auto standing = static_cast<std::size_t>(std::count_if(
             rows.begin(), rows.end(), [&](const KeptRow& row) { return row.ratio > kStandsOut * median; }));
-        check_kept(std::max(standing, kAlwaysRecomputed));
+        check_kept(std::max(standing, always_recomputed()));
         // Where more rows stand out than are kept, only one that stands out more than these was noticed.
         const double limit =
             standing == kKeptRows ? std::max(kStandsOut * median, rows.back().ratio) : kStandsOut * median;
@@ -314,7 +324,7 @@ class FloatRows final : public ProductCheck::Rows {
 
     ReferenceScalars scalars_;
     SignProducts x_;
-    SignProducts b_x_;
+    std::shared_ptr<const SignProducts> b_x_;
     std::map<std::int64_t, SignProducts> expected_;  // by first row
     Histogram ratios_;
     double all_values_ = 0;
@@ -326,14 +336,16 @@ class FloatRows final : public ProductCheck::Rows {
 /// Integers, exactly.
 class IntegerRows final : public ProductCheck::Rows {
   public:
-    IntegerRows(const Problem& p, const Operands& inputs, const VerifyOptions& options)
+    IntegerRows(const Problem& p, const Operands& inputs, const VerifyOptions& options, const Rows* before)
         : Rows(p, inputs, options),
           x_(random_integers(p.n, options.seed)),
-          b_x_(times(rows_of_b(p, inputs), x_, options.threads)) {}
+          b_x_(before != nullptr ? static_cast<const IntegerRows*>(before)->b_x_
+                                 : std::make_shared<const IntegerProducts>(
+                                       times(rows_of_b(p, inputs), x_, options.threads))) {}
 
     void expect(std::int64_t first, std::int64_t count) override {
         const Problem& p = problem();
-        IntegerProducts right = times(rows_of_a(p, inputs(), first, count), b_x_, threads());
+        IntegerProducts right = times(rows_of_a(p, inputs(), first, count), *b_x_, threads());
         const auto alpha = static_cast<std::uint64_t>(p.alpha.integer);
         const auto beta = static_cast<std::uint64_t>(p.beta.integer);
         for (std::uint64_t& value : right) value *= alpha;
@@ -376,21 +388,25 @@ class IntegerRows final : public ProductCheck::Rows {
 
   private:
     IntegerProducts x_;
-    IntegerProducts b_x_;
+    std::shared_ptr<const IntegerProducts> b_x_;
     std::map<std::int64_t, IntegerProducts> expected_;
     std::int64_t wrong_ = 0;
 };
 
+/// `before` is of a problem of the same type.
 std::unique_ptr<ProductCheck::Rows> make_rows(const Problem& p, const Operands& inputs,
-                                              const VerifyOptions& options) {
-    if (is_integer(p.type)) return std::make_unique<IntegerRows>(p, inputs, options);
-    return std::make_unique<FloatRows>(p, inputs, options);
+                                              const VerifyOptions& options,
+                                              const ProductCheck::Rows* before) {
+    if (is_integer(p.type)) return std::make_unique<IntegerRows>(p, inputs, options, before);
+    return std::make_unique<FloatRows>(p, inputs, options, before);
 }
 
 }  // namespace
 
-ProductCheck::ProductCheck(const Problem& problem, const Operands& inputs, const VerifyOptions& options)
-    : problem_(as_read(problem)), rows_(make_rows(problem_, inputs, options)) {}
+ProductCheck::ProductCheck(const Problem& problem, const Operands& inputs, const VerifyOptions& options,
+                           const ProductCheck* before)
+    : problem_(as_read(problem)),
+      rows_(make_rows(problem_, inputs, options, before != nullptr ? before->rows_.get() : nullptr)) {}
 
 ProductCheck::~ProductCheck() = default;
 

@@ -26,8 +26,10 @@ class ProductCheck {
   public:
     class Rows;
 
-    /// A, B and D must stay as they are until `finish`; `inputs.c` is not used.
-    ProductCheck(const Problem& problem, const Operands& inputs, const VerifyOptions& options);
+    /// A, B and D must stay as they are until `finish`; `inputs.c` is not used. `before` is the check of
+    /// another product with the same B and the same seed, if there was one: B is not read again.
+    ProductCheck(const Problem& problem, const Operands& inputs, const VerifyOptions& options,
+                 const ProductCheck* before = nullptr);
     ProductCheck(const ProductCheck&) = delete;
     ProductCheck& operator=(const ProductCheck&) = delete;
     ~ProductCheck();

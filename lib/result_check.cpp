@@ -48,8 +48,14 @@ class ProductPanels final : public ResultCheck {
 
     [[nodiscard]] bool takes_panels() const override { return true; }
 
+    void follow(const ResultCheck& before, const std::vector<bool>& same_by_role) override {
+        const auto* other = dynamic_cast<const ProductPanels*>(&before);
+        if (other != nullptr && other->check_ && same_by_role[1])
+            check_.emplace(problem_, inputs_, how_, &*other->check_);
+    }
+
     void prepare(std::int64_t panel_rows) override {
-        check_.emplace(problem_, inputs_, how_);
+        if (!check_) check_.emplace(problem_, inputs_, how_);
         for (std::int64_t first = 0; first < std::min(problem_.m, kRowsAhead); first += panel_rows)
             check_->expect(first, std::min(panel_rows, problem_.m - first));
     }

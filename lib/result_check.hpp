@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "kernels/problem.hpp"
 #include "lib/verify.hpp"
@@ -19,6 +20,10 @@ class ResultCheck {
     /// Before all else, where the result is combined of parts: each of them, in order. The inputs are not
     /// needed afterwards.
     virtual void add_part(const Problem& /*part*/, const Operands& /*inputs*/) {}
+
+    /// Before all else, where the part before this one had the same blocks of some inputs: may take over what
+    /// its check made of them.
+    virtual void follow(const ResultCheck& /*before*/, const std::vector<bool>& /*same_by_role*/) {}
 
     /// Whether the result may come in panels; else it must come whole.
     [[nodiscard]] virtual bool takes_panels() const = 0;

@@ -234,7 +234,8 @@ __global__ void __launch_bounds__(kThreads)
 // ---- Columns
 
 constexpr int kRowsOfThreads = kWarps;
-constexpr int kRowsInFlight = 4;
+constexpr int kRowsInFlight = 8;
+constexpr int kLastInFlight = (kRowsInFlight - 1) * kRowsOfThreads;
 constexpr int kCombiningRows = 32;  // of threads of the kernel that combines parts
 
 /// Columns a thread: what one word holds, but no more than have room for their totals in registers.
@@ -260,24 +261,33 @@ struct Columns {
     std::int64_t strips;  ///< of 32 threads side by side
 };
 
-/// V neighbouring elements of a row; whole words where `aligned`, else those that are there.
+/// V neighbouring elements of a row, of which those are added that are there.
 template <class R, class T, int V>
 __device__ __forceinline__ void add_columns(const T* __restrict__ in, std::int64_t row, std::int64_t col,
-                                            const Columns& matrix, bool aligned, ScalarRun<R> (&runs)[V]) {
+                                            const Columns& matrix, ScalarRun<R> (&runs)[V]) {
     const std::int64_t offset = row * matrix.pitch + col;
-    if (aligned && offset + V <= matrix.limit) {
-        using Word = typename WordOf<V* static_cast<int>(sizeof(T))>::type;
-        const Word word = load_word<Cache::once>(reinterpret_cast<const Word*>(in + offset));
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+        if (col + v < matrix.cols && offset + v < matrix.limit) runs[v].add(element_at<R>(in + offset + v));
+    }
+}
+
+/// V neighbouring elements, as a word, of each of kRowsInFlight rows of which the thread takes every
+/// kRowsOfThreads-th. All are on their way before the first is added.
+template <class R, class T, int V>
+__device__ __forceinline__ void add_words(const T* __restrict__ in, std::int64_t pitch,
+                                          ScalarRun<R> (&runs)[V]) {
+    using Word = typename WordOf<V* static_cast<int>(sizeof(T))>::type;
+    Word loaded[kRowsInFlight];
+#pragma unroll
+    for (int k = 0; k < kRowsInFlight; ++k)
+        loaded[k] = load_word<Cache::once>(reinterpret_cast<const Word*>(in + k * kRowsOfThreads * pitch));
+#pragma unroll
+    for (int k = 0; k < kRowsInFlight; ++k) {
         T elements[V];
-        memcpy(static_cast<void*>(elements), &word, sizeof word);
+        memcpy(static_cast<void*>(elements), loaded + k, sizeof(Word));
 #pragma unroll
         for (int v = 0; v < V; ++v) runs[v].add(element_at<R>(elements + v));
-    } else {
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-            if (col + v < matrix.cols && offset + v < matrix.limit)
-                runs[v].add(element_at<R>(in + offset + v));
-        }
     }
 }
 
@@ -301,12 +311,12 @@ __global__ void __launch_bounds__(kThreads)
         while (row < end && col < matrix.cols) {
             ScalarRun<R> runs[V];
             const std::int64_t stop = min(end, row + (kLongestRun - kRowsInFlight) * kRowsOfThreads);
-            for (; row + (kRowsInFlight - 1) * kRowsOfThreads < stop; row += kRowsInFlight * kRowsOfThreads) {
-#pragma unroll
-                for (int k = 0; k < kRowsInFlight; ++k)
-                    add_columns<R, T, V>(in, row + k * kRowsOfThreads, col, matrix, whole, runs);
-            }
-            for (; row < stop; row += kRowsOfThreads) add_columns<R, T, V>(in, row, col, matrix, whole, runs);
+            for (; whole && row + kLastInFlight < stop &&
+                   (row + kLastInFlight) * matrix.pitch + col + V <= matrix.limit;
+                 row += kRowsInFlight * kRowsOfThreads)
+                add_words<R, T, V>(in + row * matrix.pitch + col, matrix.pitch, runs);
+#pragma unroll 4
+            for (; row < stop; row += kRowsOfThreads) add_columns<R, T, V>(in, row, col, matrix, runs);
 #pragma unroll
             for (int v = 0; v < V; ++v) mine[v].take(runs[v]);
         }
