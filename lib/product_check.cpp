@@ -22,7 +22,9 @@ constexpr auto kRounds = static_cast<std::size_t>(kFreivaldsRounds);
 /// Rows that are kept because they stand out the most, and those of them that are always computed again.
 constexpr std::size_t kKeptRows = 8;
 constexpr std::size_t kAlwaysRecomputed = 2;
-constexpr std::size_t kAlwaysRecomputedOfPart = 1;
+
+/// Of the parts of a result at least so many have rows computed again whatever their residuals are.
+constexpr std::int64_t kSampledParts = 16;
 
 /// A row stands out where the energy of its residual, relative to what is expected, is more than so many
 /// times the median of all rows. For 16 normal numbers the probability is 3e−7.
@@ -34,7 +36,6 @@ constexpr double kSurelyWrong = 9;
 /// Rows computed again at random: for as many operations as a millisecond or so of a level takes.
 constexpr double kSampleFlops = 0x1p30;
 constexpr double kLeastSample = 2;
-constexpr double kLeastSampleOfPart = 1;
 constexpr double kMostSample = 16;
 
 /// Counts positive numbers by their size, in a quarter of an octave, for their median.
@@ -77,16 +78,13 @@ struct KeptRow {
     std::vector<std::byte> elements;
 };
 
-/// Rows to compute again: at random, and the first and the last of a whole result. In order.
-std::vector<std::int64_t> sample(const Problem& p, const VerifyOptions& options) {
-    const bool is_part = options.parts > 1;
+/// Rows to compute again: the first, the last, and others at random. In order.
+std::vector<std::int64_t> sample(const Problem& p, std::uint64_t seed) {
     const double flops_of_row = std::max(1.0, p.flops()) / static_cast<double>(p.m);
     const auto most =
-        static_cast<std::size_t>(std::clamp(kSampleFlops / static_cast<double>(options.parts) / flops_of_row,
-                                            is_part ? kLeastSampleOfPart : kLeastSample, kMostSample));
-    std::mt19937_64 random(~options.seed);
-    std::vector<std::int64_t> rows;
-    if (!is_part) rows = {0, p.m - 1};
+        static_cast<std::size_t>(std::clamp(kSampleFlops / flops_of_row, kLeastSample, kMostSample));
+    std::mt19937_64 random(~seed);
+    std::vector<std::int64_t> rows = {0, p.m - 1};
     while (rows.size() < most)
         rows.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(p.m)));
     std::sort(rows.begin(), rows.end());
@@ -99,13 +97,14 @@ std::vector<std::int64_t> sample(const Problem& p, const VerifyOptions& options)
 /// What checks of integers and of other types have in common: which rows are kept and computed again.
 class ProductCheck::Rows {
   public:
-    Rows(const Problem& problem, const Operands& inputs, const VerifyOptions& options)
+    Rows(const Problem& problem, const Operands& inputs, const VerifyOptions& options, const Rows* before)
         : problem_(problem),
           inputs_(inputs),
           threads_(options.threads),
           check_(problem_, inputs, options),
-          sample_(sample(problem_, options)),
-          always_recomputed_(options.parts > 1 ? kAlwaysRecomputedOfPart : kAlwaysRecomputed) {}
+          sample_(sample(problem_, options.seed)),
+          parts_(options.parts),
+          done_(before != nullptr ? before->done_ : std::make_shared<Done>()) {}
     Rows(const Rows&) = delete;
     Rows& operator=(const Rows&) = delete;
     virtual ~Rows() = default;
@@ -120,7 +119,6 @@ class ProductCheck::Rows {
     [[nodiscard]] int threads() const { return threads_; }
     [[nodiscard]] const RowCheck& check() const { return check_; }
     [[nodiscard]] const std::vector<KeptRow>& standing_out() const { return top_; }
-    [[nodiscard]] std::size_t always_recomputed() const { return always_recomputed_; }
 
     /// Keeps the rows of a panel that are in the sample.
     void keep_sample(std::int64_t first, const Operand& panel) {
@@ -146,16 +144,24 @@ class ProductCheck::Rows {
         compare(list);
     }
 
-    /// Compares the sample, and of the rows that stand out the first ones.
-    void check_kept(std::size_t standing_out) {
+    /// Compares so many of the rows that stand out; and the sample, and those that stand out the most, of a
+    /// part now and then, and where all of a part stands out from those before it.
+    void check_kept(std::size_t standing_out, double median) {
+        const bool with_sample = done_->count++ % std::max<std::int64_t>(1, parts_ / kSampledParts) == 0 ||
+                                 median > kStandsOut * done_->median;
         std::vector<ResultRow> list;
-        for (const KeptRow& row : kept_) list.push_back({row.row, row.elements.data()});
+        if (with_sample) {
+            standing_out = std::max(standing_out, kAlwaysRecomputed);
+            for (const KeptRow& row : kept_) list.push_back({row.row, row.elements.data()});
+        }
         for (std::size_t i = 0; i < std::min(standing_out, top_.size()); ++i) {
-            const bool sampled = std::binary_search(sample_.begin(), sample_.end(), top_[i].row);
-            if (!sampled) list.push_back({top_[i].row, top_[i].elements.data()});
+            const bool listed =
+                with_sample && std::binary_search(sample_.begin(), sample_.end(), top_[i].row);
+            if (!listed) list.push_back({top_[i].row, top_[i].elements.data()});
         }
         compare(list);
         too_coarse_ = check_.too_coarse(list, found_, note_);
+        if (with_sample && wrong_rows_ == 0 && !too_coarse_) done_->median = std::max(done_->median, median);
     }
 
     [[nodiscard]] const Findings& found() const { return found_; }
@@ -172,6 +178,12 @@ class ProductCheck::Rows {
     }
 
   private:
+    /// The parts that are done.
+    struct Done {
+        std::int64_t count = 0;
+        double median = 0;  ///< the largest of their residuals' medians where a sample was found right
+    };
+
     [[nodiscard]] KeptRow copy(std::int64_t row, double ratio, std::int64_t first,
                                const Operand& panel) const {
         const std::byte* from = row_of(problem_.type, panel, row - first);
@@ -190,7 +202,8 @@ class ProductCheck::Rows {
     int threads_;
     RowCheck check_;
     std::vector<std::int64_t> sample_;
-    std::size_t always_recomputed_;
+    std::int64_t parts_;
+    std::shared_ptr<Done> done_;  // one for all parts
     std::vector<KeptRow> kept_;
     std::vector<KeptRow> top_;  // by falling ratio
     Findings found_;
@@ -205,13 +218,14 @@ namespace {
 /// Floating-point and complex types.
 class FloatRows final : public ProductCheck::Rows {
   public:
-    FloatRows(const Problem& p, const Operands& inputs, const VerifyOptions& options, const Rows* before)
-        : Rows(p, inputs, options),
+    FloatRows(const Problem& p, const Operands& inputs, const VerifyOptions& options, const Rows* before,
+              bool same_b)
+        : Rows(p, inputs, options, before),
           scalars_(p),
           x_(random_signs(p.n, options.seed)),
-          b_x_(before != nullptr ? static_cast<const FloatRows*>(before)->b_x_
-                                 : std::make_shared<const SignProducts>(
-                                       times(rows_of_b(p, inputs), x_, Squares::plain, options.threads))) {}
+          b_x_(same_b ? static_cast<const FloatRows*>(before)->b_x_
+                      : std::make_shared<const SignProducts>(
+                            times(rows_of_b(p, inputs), x_, Squares::plain, options.threads))) {}
 
     void expect(std::int64_t first, std::int64_t count) override {
         const Problem& p = problem();
@@ -249,7 +263,7 @@ class FloatRows final : public ProductCheck::Rows {
         const auto& rows = standing_out();
         const auto standing = static_cast<std::size_t>(std::count_if(
             rows.begin(), rows.end(), [&](const KeptRow& row) { return row.ratio > kStandsOut * median; }));
-        check_kept(std::max(standing, always_recomputed()));
+        check_kept(standing, median);
         // Where more rows stand out than are kept, only one that stands out more than these was noticed.
         const double limit =
             standing == kKeptRows ? std::max(kStandsOut * median, rows.back().ratio) : kStandsOut * median;
@@ -336,12 +350,13 @@ class FloatRows final : public ProductCheck::Rows {
 /// Integers, exactly.
 class IntegerRows final : public ProductCheck::Rows {
   public:
-    IntegerRows(const Problem& p, const Operands& inputs, const VerifyOptions& options, const Rows* before)
-        : Rows(p, inputs, options),
+    IntegerRows(const Problem& p, const Operands& inputs, const VerifyOptions& options, const Rows* before,
+                bool same_b)
+        : Rows(p, inputs, options, before),
           x_(random_integers(p.n, options.seed)),
-          b_x_(before != nullptr ? static_cast<const IntegerRows*>(before)->b_x_
-                                 : std::make_shared<const IntegerProducts>(
-                                       times(rows_of_b(p, inputs), x_, options.threads))) {}
+          b_x_(same_b ? static_cast<const IntegerRows*>(before)->b_x_
+                      : std::make_shared<const IntegerProducts>(
+                            times(rows_of_b(p, inputs), x_, options.threads))) {}
 
     void expect(std::int64_t first, std::int64_t count) override {
         const Problem& p = problem();
@@ -382,7 +397,7 @@ class IntegerRows final : public ProductCheck::Rows {
     }
 
     Verification finish() override {
-        check_kept(kKeptRows);
+        check_kept(kKeptRows, 0);
         return report(wrong_);
     }
 
@@ -395,18 +410,19 @@ class IntegerRows final : public ProductCheck::Rows {
 
 /// `before` is of a problem of the same type.
 std::unique_ptr<ProductCheck::Rows> make_rows(const Problem& p, const Operands& inputs,
-                                              const VerifyOptions& options,
-                                              const ProductCheck::Rows* before) {
-    if (is_integer(p.type)) return std::make_unique<IntegerRows>(p, inputs, options, before);
-    return std::make_unique<FloatRows>(p, inputs, options, before);
+                                              const VerifyOptions& options, const ProductCheck::Rows* before,
+                                              bool same_b) {
+    if (is_integer(p.type)) return std::make_unique<IntegerRows>(p, inputs, options, before, same_b);
+    return std::make_unique<FloatRows>(p, inputs, options, before, same_b);
 }
 
 }  // namespace
 
 ProductCheck::ProductCheck(const Problem& problem, const Operands& inputs, const VerifyOptions& options,
-                           const ProductCheck* before)
+                           const PartBefore& before)
     : problem_(as_read(problem)),
-      rows_(make_rows(problem_, inputs, options, before != nullptr ? before->rows_.get() : nullptr)) {}
+      rows_(make_rows(problem_, inputs, options,
+                      before.check != nullptr ? before.check->rows_.get() : nullptr, before.same_b)) {}
 
 ProductCheck::~ProductCheck() = default;
 

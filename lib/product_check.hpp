@@ -8,6 +8,15 @@
 
 namespace gpumat {
 
+class ProductCheck;
+
+/// What the check of a part takes over from that of the part before: B·X, where B is the same; and which
+/// residuals were found right.
+struct PartBefore {
+    const ProductCheck* check = nullptr;  ///< of the same type and seed
+    bool same_b = false;
+};
+
 /// Freivalds' randomized check of a multiply: C·X against α·op(A)·(op(B)·X) + β·D·X, row by row, for an n ×
 /// kFreivaldsRounds matrix X of random numbers. It costs about kFreivaldsRounds operations an element of A,
 /// B, C and D, instead of 2·M·N·K. Rows that stand out by their residuals, and some at random, are kept and
@@ -26,10 +35,10 @@ class ProductCheck {
   public:
     class Rows;
 
-    /// A, B and D must stay as they are until `finish`; `inputs.c` is not used. `before` is the check of
-    /// another product with the same B and the same seed, if there was one: B is not read again.
+    /// A, B and D must stay as they are until `finish`; `inputs.c` is not used. Of parts of one product each
+    /// gets the check of the one before it.
     ProductCheck(const Problem& problem, const Operands& inputs, const VerifyOptions& options,
-                 const ProductCheck* before = nullptr);
+                 const PartBefore& before = {});
     ProductCheck(const ProductCheck&) = delete;
     ProductCheck& operator=(const ProductCheck&) = delete;
     ~ProductCheck();

@@ -50,8 +50,10 @@ class ProductPanels final : public ResultCheck {
 
     void follow(const ResultCheck& before, const std::vector<bool>& same_by_role) override {
         const auto* other = dynamic_cast<const ProductPanels*>(&before);
-        if (other != nullptr && other->check_ && same_by_role[1])
-            check_.emplace(problem_, inputs_, how_, &*other->check_);
+        if (other != nullptr && other->check_) {
+            check_.emplace(problem_, inputs_, how_,
+                           PartBefore{.check = &*other->check_, .same_b = same_by_role[1]});
+        }
     }
 
     void prepare(std::int64_t panel_rows) override {

@@ -54,9 +54,7 @@ struct VerifyOptions {
     std::optional<double> tolerance = std::nullopt;
     int threads = 1;
     std::uint64_t seed = 0;  ///< of Freivalds' random vectors
-    /// The results that are checked like this one, parts of one result: all of them together get the random
-    /// sample of rows of one.
-    std::int64_t parts = 1;
+    std::int64_t parts = 1;  ///< of the result; each has a check of its own
     /// How the level rounds; where that is not known, as `Rounding::of` the type says.
     std::optional<Rounding> rounding = std::nullopt;
 };

@@ -315,6 +315,77 @@ TEST_CASE("panels of a result give what the whole gives, in any order and expect
     }
 }
 
+namespace {
+
+/// Checks C in parts of ten rows, as a result that does not fit into memory is; returns those that failed.
+std::vector<std::int64_t> failed_parts(Product& x, std::int64_t& rows_recomputed) {
+    constexpr std::int64_t kRows = 10;
+    const Operands whole = x.operands();
+    const std::int64_t parts = x.problem.m / kRows;
+    const VerifyOptions options = {.threads = 2, .seed = 1, .parts = parts};
+    std::vector<std::int64_t> failed;
+    std::unique_ptr<ProductCheck> before;
+    rows_recomputed = 0;
+    for (std::int64_t part = 0; part < parts; ++part) {
+        Problem problem = x.problem;
+        problem.m = kRows;
+        Operands operands = whole;
+        const auto down = [&](auto& operand) {
+            operand.data = const_cast<std::byte*>(operand.template as<std::byte>()) +
+                           static_cast<std::size_t>(part * kRows * operand.pitch) * size_of(problem.type);
+            operand.rows = kRows;
+        };
+        down(operands.a);
+        down(operands.c);
+        auto check = before ? std::make_unique<ProductCheck>(problem, operands, options,
+                                                             PartBefore{before.get(), part % 5 != 0})
+                            : std::make_unique<ProductCheck>(problem, operands, options);
+        check->take(0, operands.c);
+        const Verification found = check->finish();
+        rows_recomputed += found.rows_recomputed;
+        if (found.failed()) failed.push_back(part);
+        before = std::move(check);
+    }
+    return failed;
+}
+
+}  // namespace
+
+TEST_CASE("every part of a product is checked, also where no rows are computed again that do not stand out") {
+    for (const Type type : {Type::f32, Type::f64, Type::c64, Type::i32}) {
+        INFO(name_of(type));
+        Product x = make_product({type, 400, 70, 300, Data::normal, false, false, 4});
+        compute_fast(x);
+        std::int64_t rows = 0;
+        CHECK(failed_parts(x, rows).empty());
+        CHECK(rows < 250);  // of 400
+        CHECK(rows >= 16 * 2);
+        const Matrix right = copy_of(x.c);
+        constexpr std::int64_t kPart = 33;  // has no sample
+        constexpr std::int64_t kFirst = kPart * 10 * 70;
+        const auto planted = [&](const char* what) {
+            INFO(what);
+            CHECK(failed_parts(x, rows) == std::vector<std::int64_t>{kPart});
+            std::memcpy(x.c.data(), right.data(), right.bytes());
+        };
+        set(x.c, kFirst + 5 * 70 + 3, get(x.c, kFirst + 5 * 70 + 3) + 5.0);
+        planted("one element");
+        for (std::int64_t i = 0; i < 700; ++i) set(x.c, kFirst + i, 0);
+        planted("zero");
+        for (std::int64_t i = 0; i < 700; ++i) set(x.c, kFirst + i, get(right, kFirst - 700 + i));
+        planted("the part before it");
+        if (type != Type::f32 && type != Type::f64) continue;
+        const Matrix a = copy_of(x.a);
+        shorten(x.a, type == Type::f32 ? 10 : 23);
+        compute_fast(x);
+        std::memcpy(x.a.data(), a.data(), a.bytes());
+        const Matrix coarse = copy_of(x.c);
+        std::memcpy(x.c.data(), right.data(), right.bytes());
+        for (std::int64_t i = 0; i < 700; ++i) set(x.c, kFirst + i, get(coarse, kFirst + i));
+        planted("a lower precision");
+    }
+}
+
 TEST_CASE("complex elements are judged by their parts, also where the modulus overflows") {
     for (const Type type : {Type::c64, Type::c128}) {
         const double most = type == Type::c64 ? 0x1.8p127 : 0x1.8p1023;
