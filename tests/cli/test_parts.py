@@ -13,7 +13,7 @@ from harness import Case, random_values, read_h5, read_mtx, write_h5, write_mtx
 
 MIB = 1 << 20
 # What the address sanitizer takes for itself: shadows, what was freed a while ago, and pages that it keeps.
-SANITIZER = 128 * MIB if "ASAN_OPTIONS" in os.environ else 0
+SANITIZER = 128 * MIB if "ASAN_OPTIONS" in os.environ else 2048 * MIB if "TSAN_OPTIONS" in os.environ else 0
 
 
 class Parts(Case):
