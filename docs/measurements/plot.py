@@ -1,23 +1,28 @@
 #!/usr/bin/env python3
 """Draws a record of `gpumat bench --json`, GB/s or GFLOP/s: over many sizes a curve a level, else for each level a bar a problem.
+Of `gpumat probe --json` it draws one probe, as `--plot` does.
 
 Usage: plot.py RECORD.json PLOT.svg [TYPE]   (TYPE: only its rows; needs gnuplot; for records made where there is none)
+       plot.py PROBES.json PLOT.svg PROBE
 """
 import json
 import subprocess
 import sys
 
 MOST_BARS = 8  # of a level
+PROBES = {  # what x and y are, and a scale
+    "coalescing": ("stride or offset in words of 4 bytes", "useful GB/s", "set yrange [0:*]"),
+    "banks": ("stride in elements", "clocks of a warp's access", "set yrange [0:*]; set xtics 4"),
+    "ilp": ("threads a multiprocessor", "share of 128 multiply-adds a clock", "set yrange [0:*]; set logscale x 2"),
+    "roofline": ("operations (elements moved, where nothing is computed) a byte", "10⁹ operations/s", "set logscale xy"),
+    "energy": ("ms a run", "joules a run", "set logscale xy"),
+}
+NO_CURVES = ("share of the first", "Little's law")
+BASELINES = ("copy", "copy-kept", "copy-shared", "copy-strided", "memcpy", "read")
 
 with open(sys.argv[1]) as file:
     record = json.load(file)
 kind = sys.argv[3] if len(sys.argv) > 3 else None
-moves = all(row["gflops"] is None for row in record["rows"])
-rate = "effective_bandwidth_gbps" if moves else "gflops"
-rows = [row for row in record["rows"] if row[rate] is not None and kind in (None, row["type"])]
-if not rows:
-    sys.exit(f"{sys.argv[1]}: no rows of {kind or 'any type'} that ran")
-unit = "GB/s" if moves else "GFLOP/s"
 
 
 def problem(row):
@@ -26,16 +31,19 @@ def problem(row):
     return row["type"] + " " + shape
 
 
-def curves():
-    """Plot command and data of a curve a level, over n."""
-    points = {}
+def plot(series, styles):
+    return "plot " + ", ".join(f'"-" with {style} title "{name}"' for name, style in zip(series, styles))
+
+
+def curves(rows, rate, unit):
+    """Plot commands and data of a curve a level, over n."""
+    series = {}
     for row in rows:
-        points.setdefault(row["level"] + " " + row["type"], []).append(f"{row['n']} {row[rate]}")
-    plots = ", ".join(f'"-" with lines title "{name}"' for name in points)
-    return [f'set xlabel "n"; set ylabel "{unit}"; set yrange [0:*]', "plot " + plots], points.values()
+        series.setdefault(row["level"] + " " + row["type"], []).append(f"{row['n']} {row[rate]}")
+    return [f'set xlabel "n"; set ylabel "{unit}"; set yrange [0:*]', plot(series, ["lines"] * len(series))], series.values()
 
 
-def bars():
+def bars(rows, rate, unit):
     """The same of bars, a cluster a level in the order of the record. Rates of a ladder span decades."""
     levels = list(dict.fromkeys(row["level"] for row in rows))
     series = {}
@@ -47,9 +55,48 @@ def bars():
             "set xtics rotate by 35 right noenhanced", "plot " + plots], data
 
 
-commands, blocks = bars() if len({problem(row) for row in rows}) <= MOST_BARS else curves()
-title = f'{rows[0]["op"]} {", ".join(dict.fromkeys(row["type"] for row in rows))}, {record["device"]["name"]}, {record["time"][:10]}'
-script = [f'set terminal svg size 1200,600 background "white"; set output "{sys.argv[2]}"',
+def bench():
+    moves = all(row.get("gflops") is None for row in record["rows"])
+    rate = "effective_bandwidth_gbps" if moves else "gflops"
+    rows = [row for row in record["rows"] if row[rate] is not None and kind in (None, row["type"])]
+    if not rows:
+        sys.exit(f"{sys.argv[1]}: no rows of {kind or 'any type'} that ran")
+    draw = bars if len({problem(row) for row in rows}) <= MOST_BARS else curves
+    return f'{rows[0]["op"]} {", ".join(dict.fromkeys(row["type"] for row in rows))}', *draw(rows, rate, "GB/s" if moves else "GFLOP/s")
+
+
+def probe():
+    """Curves over the first column of each table, or a point a level."""
+    x_label, y_label, scale = PROBES[kind]
+    tables = [table["rows"] for table in next(one for one in record["probes"] if one["name"] == kind)["tables"]]
+    series = {}
+    of_levels = "level" in tables[-1][0]
+    if of_levels:
+        for row in tables[-1]:
+            if kind == "energy":
+                x, y = row["ms"], row["joules"]
+            else:
+                x, y = row["W, 10⁹ operations"] / row["Q, MB"] * 1e3, row["W, 10⁹ operations"] / row["measured ms"] * 1e3
+            if row["level"] not in BASELINES:
+                series.setdefault(row["operation"], []).append(f"{x} {y}")
+    else:
+        for rows in tables:
+            x, *columns = rows[0]
+            for column in columns:
+                if column not in NO_CURVES:
+                    series[x if len(tables) > 1 else column] = [f"{row[x]} {row[column]}" for row in rows]
+    styles = ["points pt 7" if of_levels else "linespoints"] * len(series)
+    if kind == "roofline":
+        rates = {row["ceiling"]: row["rate"] for row in tables[0]}
+        peak, copy = rates["f32"], rates["copy, read and written"]
+        series["roof: copy, f32"] = [f"{x} {min(peak, x * copy)}" for x in (0.1, peak / copy, 1000)]
+        styles.append("lines")
+    return kind, [f'set xlabel "{x_label}"; set ylabel "{y_label}"; {scale}', plot(series, styles)], series.values()
+
+
+subject, commands, blocks = probe() if "probes" in record else bench()
+title = f'{subject}, {record["device"]["name"]}, {record["time"][:10]}'
+script = [f'set terminal svg size 1200,600 background "white"; set output "{sys.argv[2]}"', "set encoding utf8",
           f'set title "{title}"; set key outside right; set grid', *commands]
 for block in blocks:
     script += [*block, "e"]

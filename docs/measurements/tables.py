@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Prints the records of `gpumat bench --json` and `gpumat probe --json` as Markdown tables. Usage: tables.py RECORD.json…"""
 import json
+import os
 import shlex
 import sys
 
@@ -36,7 +37,8 @@ def print_problem(rows):
         rate = row["effective_bandwidth_gbps"] if moves else row["gflops"]
         part = row.get(f"share_of_{yardstick}")
         if part is None and row["median_ms"]:  # a record of before it was there
-            part = next((other["median_ms"] / row["median_ms"] for other in rows if other["level"] == yardstick), None)
+            part = next((other["median_ms"] / row["median_ms"] for other in rows
+                         if other["level"] == yardstick and other["median_ms"]), None)
         print(f"| {level_name(row)} | {number(row['median_ms'])} | {number(rate)} | {share(part)} | "
               f"{gain(row['gain_over_previous'])} | {gain(row['gain_over_first'])} | {row['reason'] or row['verdict']} |")
 
@@ -59,7 +61,8 @@ for path in sys.argv[1:]:
     device = record["device"]
     facts = [device["name"], f"driver {device['driver']}" if device.get("driver") else "", record["time"][:10],
              f"gpumat {record['version']}"]
-    print(f"\n{', '.join(fact for fact in facts if fact)}; `{record['command_line'] if 'probes' in record else shlex.join(record['command'])}`")
+    program, *words = record["command"] if "command" in record else shlex.split(record["command_line"])
+    print(f"\n{', '.join(fact for fact in facts if fact)}; `{shlex.join([os.path.basename(program), *words])}`")
     for probe in record.get("probes", []):
         print_probe(probe)
     problems = {}

@@ -16,9 +16,9 @@ GPU_MARK = "# needs a GPU"
 
 # Where the figures of a page come from: f32 of these extents in this record. `reduce` has none.
 RECORDS = {
-    ("transpose", "gpu"): ("2026-11-23-h200-2/transpose-4096.json", 4096, "effective_bandwidth_gbps"),
+    ("transpose", "gpu"): ("2026-11-25-h200/transpose-4096.json", 4096, "effective_bandwidth_gbps"),
     ("transpose", "cpu"): ("2026-11-23-cpu-epyc-26/cpu-transpose-4096.json", 4096, "effective_bandwidth_gbps"),
-    ("multiply", "gpu"): ("2026-11-22-h200/multiply.json", 4096, "gflops"),
+    ("multiply", "gpu"): ("2026-11-25-h200/multiply.json", 4096, "gflops"),
     ("reduce", "gpu"): ("2026-11-25-h200/reduce-f32.json", 16384, "effective_bandwidth_gbps"),
     ("multiply", "cpu"): ("2026-11-21-cpu/cpu-multiply-1024.json", 1024, "gflops"),
 }
