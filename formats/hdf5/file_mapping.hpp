@@ -14,8 +14,8 @@ class FileMapping {
     FileMapping& operator=(const FileMapping&) = delete;
     ~FileMapping();
 
-    /// Maps bytes whose space has been reserved. Leaves `data` null where the file system may still move them
-    /// elsewhere when they are written (copy on write), or does not say.
+    /// Maps bytes whose space is reserved before they are written. Leaves `data` null where the file system
+    /// may still move them elsewhere when they are written (copy on write), or does not say.
     void open(int descriptor, std::uint64_t offset, std::size_t bytes);
 
     /// The first byte; null where nothing is mapped.

@@ -31,6 +31,7 @@ constexpr std::int64_t kPieceBytes = std::int64_t{8} << 20;  ///< of one write t
 
 /// Fewer threads write as fast one after the other: page faults cost more than the lock.
 constexpr int kThreadsForMapping = 4;
+constexpr std::int64_t kReservedBytes = std::int64_t{1} << 28;
 constexpr std::int64_t kMappedPieceBytes = std::int64_t{1} << 20;  ///< that a thread copies at a time
 
 /// The chunk in which to store, or nothing for a contiguous dataset. Throws Error{usage} for options that
@@ -91,7 +92,7 @@ class Hdf5Writer final : public Writer {
         dense_bytes(shape, type, shown_);  // throws where the size passes what can be computed with
         chunk_ = chunk_for(shape, type, options);
         file_ = create_dataset_file(target, {shape, type, chunk_, options});
-        if (!chunk_) reserve();
+        if (!chunk_) make_room();
     }
 
     [[nodiscard]] BlockOrder order() const override { return BlockOrder::any; }
@@ -144,19 +145,32 @@ class Hdf5Writer final : public Writer {
         failed_with_errno();
     }
 
-    /// Takes the disk's space for all elements, so that a full disk is an error at once. File systems that
-    /// cannot say so when data come.
-    void reserve() {
+    /// A disk that is too small is an error at once.
+    void make_room() {
         const std::int64_t bytes = shape_.elements() * element_bytes_;
         if (bytes == 0) return;
         require_space(bytes);
-        while (fallocate(target_.descriptor, 0, static_cast<off_t>(file_->offset()), bytes) != 0) {
+        reserve(1);
+        if (reserves_ && !target_.append && options_.threads >= kThreadsForMapping && bytes >= kPieceBytes)
+            mapping_.open(target_.descriptor, file_->offset(), static_cast<std::size_t>(bytes));
+    }
+
+    /// Takes the disk's space for the elements' bytes before `end`, and for others behind them. Where memory
+    /// has a limit these are few: reading then soon waits for what is written. File systems that cannot
+    /// reserve say so when data come.
+    void reserve(std::int64_t end) {
+        if (!reserves_ || end <= reserved_) return;
+        const std::int64_t all = shape_.elements() * element_bytes_;
+        const std::int64_t ahead = options_.memory_limit ? kReservedBytes : all;
+        const std::int64_t bytes = std::min(all, std::max(end, reserved_ + ahead)) - reserved_;
+        const auto from = static_cast<off_t>(file_->offset()) + static_cast<off_t>(reserved_);
+        while (fallocate(target_.descriptor, 0, from, bytes) != 0) {
             if (errno == EINTR) continue;
-            if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) failed_with_errno();
+            if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG || reserved_ > 0) failed_with_errno();
+            reserves_ = false;
             return;
         }
-        if (!target_.append && options_.threads >= kThreadsForMapping && bytes >= kPieceBytes)
-            mapping_.open(target_.descriptor, file_->offset(), static_cast<std::size_t>(bytes));
+        reserved_ += bytes;
     }
 
     void write_at(const std::byte* data, std::int64_t bytes, std::int64_t offset) const {
@@ -174,7 +188,8 @@ class Hdf5Writer final : public Writer {
 
     /// Straight into the dataset's place in the file: no conversion is due. File systems let one thread at a
     /// time write into a file; into a mapping of it all threads can.
-    void write_contiguous(const Block& block, const MatrixView& in) const {
+    void write_contiguous(const Block& block, const MatrixView& in) {
+        reserve((block.row + block.rows) * shape_.cols * element_bytes_);
         if (mapping_.data() != nullptr) return write_mapped(block, in);
         const auto start = static_cast<std::int64_t>(file_->offset());
         const std::int64_t row_bytes = block.cols * element_bytes_;
@@ -314,7 +329,9 @@ class Hdf5Writer final : public Writer {
     std::int64_t written_ = 0;  ///< elements
     std::optional<Shape> chunk_;
     std::unique_ptr<DatasetFile> file_;
-    FileMapping mapping_;  ///< of contiguous elements; none where one thread is as fast
+    bool reserves_ = true;       ///< space for contiguous elements
+    std::int64_t reserved_ = 0;  ///< their bytes that have it
+    FileMapping mapping_;        ///< of them; none where one thread is as fast
     std::mutex partials_mutex_;
     std::map<std::pair<std::int64_t, std::int64_t>, Partial> partials_;  ///< by their first element
 };
