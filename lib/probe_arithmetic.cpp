@@ -86,9 +86,10 @@ ProbeResult probe_ilp(const ProbeContext& context) {
     ProbeTable table = {.columns = {"threads a multiprocessor"}};
     std::vector<Series> series;
     for (const int chains : kChains) {
-        table.columns.push_back(fmt::format("{} chain{}", chains, chains == 1 ? "" : "s"));
-        table.columns.emplace_back("Little's law");
-        series.push_back({table.columns[table.columns.size() - 2], {}});
+        const std::string name = fmt::format("{} chain{}", chains, chains == 1 ? "" : "s");
+        table.columns.push_back(name);
+        table.columns.push_back(name + ", Little's law");
+        series.push_back({name, {}});
     }
     double one_chain = 0;
     double eight_chains_at = 0;

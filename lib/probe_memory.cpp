@@ -9,6 +9,7 @@
 #include "lib/core/error.hpp"
 #include "lib/probe.hpp"
 #include "lib/probe_levels.hpp"
+#include "lib/record.hpp"
 
 namespace gpumat {
 namespace {
@@ -174,8 +175,8 @@ ProbeResult probe_camping(const ProbeContext& context) {
     const std::vector<BenchRow> rows = measure_levels(context, steps, sizes);
     ProbeTable table = {.columns = {"n", "padded GB/s", "diagonal GB/s", "diagonal / padded"}};
     std::vector<Series> series = {{"padded", {}}, {"diagonal", {}}};
-    double least = 0;
-    double most = 0;
+    std::vector<double> at_multiples;
+    std::vector<double> between;
     for (const Extents& size : sizes) {
         std::array<double, 2> speeds{};
         for (std::size_t i = 0; i < steps.levels.size(); ++i) {
@@ -184,24 +185,26 @@ ProbeResult probe_camping(const ProbeContext& context) {
         }
         const double ratio = speeds[1] / speeds[0];
         table.rows.push_back({static_cast<double>(size.n), speeds[0], speeds[1], ratio});
-        if (size.n < 1024 || size.n % 128 != 0) continue;
-        least = least == 0 ? ratio : std::min(least, ratio);
-        most = std::max(most, ratio);
+        if (size.n < 1024) continue;
+        if (size.n % 512 == 0) at_multiples.push_back(ratio);
+        if (size.n % 128 != 0) between.push_back(ratio);
     }
+    const double camped = *median(at_multiples);
+    const double usual = *median(between);
+    constexpr double kCamps = 1.15;
     ProbeResult result;
     result.tables = {table};
-    result.shows = {
-        fmt::format(
-            "At multiples of 128 from 1024 on `diagonal` has {:.2f} to {:.2f} of what `padded` has; on the "
-            "GTX 280 it had four times as much at multiples of 512.",
-            least, most),
-        most < 1.2
-            ? "This device spreads addresses over its memory channels, so that no order of blocks meets a "
-              "few "
-              "of them; what is left of the rung is what its index arithmetic costs."
-            : "At those sizes blocks that run at the same time meet a few of the memory's channels, and the "
-              "order along diagonals spreads them.",
-        "The step from `padded` to `diagonal` in the transpose rests on it."};
+    result.shows = {fmt::format("From 1024 on `diagonal` has {:.2f} of what `padded` has at multiples of "
+                                "512, and {:.2f} at sizes "
+                                "between them; on the GTX 280 it had four times as much at the former only.",
+                                camped, usual),
+                    camped < kCamps * usual ? "This device spreads addresses over its memory channels, so "
+                                              "that no size meets a few of them. What "
+                                              "`diagonal` gains, it gains at every size."
+                                            : "At multiples of 512 blocks that run at the same time meet a "
+                                              "few of the memory's channels, and the "
+                                              "order along diagonals spreads them.",
+                    "The step from `padded` to `diagonal` in the transpose rests on it."};
     result.chart = Chart{.title = "transposes over sizes on " + device_name(context),
                          .x_label = "n (square f32 matrices)",
                          .y_label = "effective GB/s",

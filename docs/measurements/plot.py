@@ -83,7 +83,7 @@ def probe():
         for rows in tables:
             x, *columns = rows[0]
             for column in columns:
-                if column not in NO_CURVES:
+                if not column.endswith(NO_CURVES):
                     series[x if len(tables) > 1 else column] = [f"{row[x]} {row[column]}" for row in rows]
     styles = ["points pt 7" if of_levels else "linespoints"] * len(series)
     if kind == "roofline":
