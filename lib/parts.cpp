@@ -86,7 +86,8 @@ class Cutter {
     }
 
   private:
-    /// Steps along an axis of what is cut: doubled from what is written and read at a time up to the whole.
+    /// Steps along an axis of what is cut: doubled, and half as much again, from what is written and read at
+    /// a time up to the whole.
     [[nodiscard]] std::vector<std::int64_t> steps(std::int64_t whole, std::int64_t grain,
                                                   bool of_rows) const {
         using formats::BlockOrder;
@@ -97,7 +98,8 @@ class Cutter {
         const std::int64_t written = std::max<std::int64_t>(1, grain);
         for (std::int64_t base : {written, with_inputs(written, whole, of_rows)}) {
             base = divided_up(kLeastExtent, base) * base;
-            for (std::int64_t step = base; step < whole; step *= 2) found.push_back(step);
+            for (const std::int64_t first : {base, 3 * base})
+                for (std::int64_t step = first; step < whole; step *= 2) found.push_back(step);
         }
         found.push_back(whole);
         return found;
