@@ -641,7 +641,7 @@ class Flow {
         std::vector<bool> same;
         for (std::size_t role = 0; role < part.inputs.size(); ++role)
             same.push_back(part.inputs[role] == blocks_before[role]);
-        shared_check_->follow(*before, same);
+        progress_.timeline.verify([&] { shared_check_->follow(*before, same); });
     }
 
     /// Takes what a part gave into what those before it gave. Whether it was the last of them: then the job

@@ -183,14 +183,15 @@ ProbeResult probe_camping(const ProbeContext& context) {
             speeds[i] = speed_at(rows, steps.levels[i], size).value_or(0);
             series[i].points.emplace_back(size.n, speeds[i]);
         }
+        if (speeds[0] <= 0 || speeds[1] <= 0) continue;
         const double ratio = speeds[1] / speeds[0];
         table.rows.push_back({static_cast<double>(size.n), speeds[0], speeds[1], ratio});
         if (size.n < 1024) continue;
         if (size.n % 512 == 0) at_multiples.push_back(ratio);
         if (size.n % 128 != 0) between.push_back(ratio);
     }
-    const double camped = *median(at_multiples);
-    const double usual = *median(between);
+    const double camped = median(at_multiples).value_or(1);
+    const double usual = median(between).value_or(1);
     constexpr double kCamps = 1.15;
     ProbeResult result;
     result.tables = {table};

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -19,12 +20,16 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr auto kRounds = static_cast<std::size_t>(kFreivaldsRounds);
 
-/// Rows that are kept because they stand out the most, and those of them that are always computed again.
+/// Rows that are kept because they stand out the most, and those of them that belong to a sample.
 constexpr std::size_t kKeptRows = 8;
 constexpr std::size_t kAlwaysRecomputed = 2;
 
-/// Of the parts of a result at least so many have rows computed again whatever their residuals are.
+/// Of the parts of a result at least so many get a sample.
 constexpr std::int64_t kSampledParts = 16;
+
+/// A part gets one as well where the median of its residuals is so many times that of a part found right: of
+/// hundreds of rows it hardly varies, and its histogram rounds by a factor of 1.19.
+constexpr double kPartStandsOut = 1.4;
 
 /// A row stands out where the energy of its residual, relative to what is expected, is more than so many
 /// times the median of all rows. For 16 normal numbers the probability is 3e−7.
@@ -104,6 +109,7 @@ class ProductCheck::Rows {
           check_(problem_, inputs, options),
           sample_(sample(problem_, options.seed)),
           parts_(options.parts),
+          seed_(options.seed),
           done_(before != nullptr ? before->done_ : std::make_shared<Done>()) {}
     Rows(const Rows&) = delete;
     Rows& operator=(const Rows&) = delete;
@@ -146,9 +152,9 @@ class ProductCheck::Rows {
 
     /// Compares so many of the rows that stand out; and the sample, and those that stand out the most, of a
     /// part now and then, and where all of a part stands out from those before it.
-    void check_kept(std::size_t standing_out, double median) {
-        const bool with_sample = done_->count++ % std::max<std::int64_t>(1, parts_ / kSampledParts) == 0 ||
-                                 median > kStandsOut * done_->median;
+    void check_kept(std::size_t standing_out, std::optional<double> median) {
+        const bool with_sample =
+            is_chosen(done_->count++) || !median || *median > kPartStandsOut * done_->median;
         std::vector<ResultRow> list;
         if (with_sample) {
             standing_out = std::max(standing_out, kAlwaysRecomputed);
@@ -161,7 +167,8 @@ class ProductCheck::Rows {
         }
         compare(list);
         too_coarse_ = check_.too_coarse(list, found_, note_);
-        if (with_sample && wrong_rows_ == 0 && !too_coarse_) done_->median = std::max(done_->median, median);
+        if (with_sample && wrong_rows_ == 0 && !too_coarse_)
+            done_->median = std::min(done_->median, median.value_or(kInfinity));
     }
 
     [[nodiscard]] const Findings& found() const { return found_; }
@@ -181,8 +188,16 @@ class ProductCheck::Rows {
     /// The parts that are done.
     struct Done {
         std::int64_t count = 0;
-        double median = 0;  ///< the largest of their residuals' medians where a sample was found right
+        double median = kInfinity;  ///< the least of their residuals' medians where a sample was found right
     };
+
+    /// The first part, the last, and one in each stretch of some, at random: parts lie in a grid.
+    [[nodiscard]] bool is_chosen(std::int64_t part) const {
+        const std::int64_t stretch = std::max<std::int64_t>(1, parts_ / kSampledParts);
+        std::mt19937_64 random(seed_ + static_cast<std::uint64_t>(part / stretch));
+        const auto place = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(stretch));
+        return part == 0 || part + 1 == parts_ || part % stretch == place;
+    }
 
     [[nodiscard]] KeptRow copy(std::int64_t row, double ratio, std::int64_t first,
                                const Operand& panel) const {
@@ -203,6 +218,7 @@ class ProductCheck::Rows {
     RowCheck check_;
     std::vector<std::int64_t> sample_;
     std::int64_t parts_;
+    std::uint64_t seed_;
     std::shared_ptr<Done> done_;  // one for all parts
     std::vector<KeptRow> kept_;
     std::vector<KeptRow> top_;  // by falling ratio
@@ -397,7 +413,7 @@ class IntegerRows final : public ProductCheck::Rows {
     }
 
     Verification finish() override {
-        check_kept(kKeptRows, 0);
+        check_kept(kKeptRows, {});  // a sample of every part tells what does not fit into the type
         return report(wrong_);
     }
 

@@ -31,7 +31,7 @@ constexpr std::int64_t kPieceBytes = std::int64_t{8} << 20;  ///< of one write t
 
 /// Fewer threads write as fast one after the other: page faults cost more than the lock.
 constexpr int kThreadsForMapping = 4;
-constexpr std::int64_t kReservedBytes = std::int64_t{1} << 28;
+constexpr std::int64_t kReservedBytes = std::int64_t{1} << 28;     ///< at a time, where memory has a limit
 constexpr std::int64_t kMappedPieceBytes = std::int64_t{1} << 20;  ///< that a thread copies at a time
 
 /// The chunk in which to store, or nothing for a contiguous dataset. Throws Error{usage} for options that
@@ -145,7 +145,7 @@ class Hdf5Writer final : public Writer {
         failed_with_errno();
     }
 
-    /// A disk that is too small is an error at once.
+    /// A disk that has too little space left is an error at once.
     void make_room() {
         const std::int64_t bytes = shape_.elements() * element_bytes_;
         if (bytes == 0) return;
@@ -155,8 +155,8 @@ class Hdf5Writer final : public Writer {
             mapping_.open(target_.descriptor, file_->offset(), static_cast<std::size_t>(bytes));
     }
 
-    /// Takes the disk's space for the elements' bytes before `end`, and for others behind them. Where memory
-    /// has a limit these are few: reading then soon waits for what is written. File systems that cannot
+    /// Takes the disk's space for the elements' bytes before `end`, and for others behind them: for all, but
+    /// where memory has a limit, for reading would then wait until it is done. File systems that cannot
     /// reserve say so when data come.
     void reserve(std::int64_t end) {
         if (!reserves_ || end <= reserved_) return;

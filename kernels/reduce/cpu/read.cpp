@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kBytesAtOnce = std::int64_t{1} << 20U;
 using Words = Vector<std::uint64_t, 8>;
 
-/// A clone is chosen before the thread sanitizer has started, without which nothing of it can run.
+/// What chooses a clone runs before the thread sanitizer is ready for it, and would crash.
 #if defined(__SANITIZE_THREAD__)
 #define GPUMAT_WIDTHS
 #else

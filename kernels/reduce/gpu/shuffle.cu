@@ -1,10 +1,10 @@
 // reduce, GPU level `shuffle`: many elements a thread, warp shuffles, and the last block ends it.
 //
 // New: a thread adds up many elements in registers before it meets another, in words of 16 bytes of which
-// four are on their way at a time. The 32 sums of a warp are combined by shuffles, without shared memory and
-// barriers, and those of the warps once a block. One kernel does it all: the block that is the last to leave
-// its partial result adds up all of them, in their order, whichever block it is. It removes idle threads,
-// barriers and the passes over partial results.
+// four (of columns, eight) are on their way at a time. The 32 sums of a warp are combined by shuffles,
+// without shared memory and barriers, and those of the warps once a block. One kernel does it all: the block
+// that is the last to leave its partial result adds up all of them, in their order, whichever block it is. It
+// removes idle threads, barriers and the passes over partial results.
 //
 // Rows: long ones are cut into parts for blocks, short ones are left to warps or parts of warps. Columns: a
 // thread has a few neighbouring ones, the rows of threads walk down the matrix, and a second kernel combines
@@ -272,18 +272,18 @@ __device__ __forceinline__ void add_columns(const T* __restrict__ in, std::int64
     }
 }
 
-/// V neighbouring elements, as a word, of each of kRowsInFlight rows of which the thread takes every
+/// V neighbouring elements, as a word, of each of kRows rows of which the thread takes every
 /// kRowsOfThreads-th. All are on their way before the first is added.
-template <class R, class T, int V>
+template <class R, class T, int V, int kRows>
 __device__ __forceinline__ void add_words(const T* __restrict__ in, std::int64_t pitch,
                                           ScalarRun<R> (&runs)[V]) {
     using Word = typename WordOf<V* static_cast<int>(sizeof(T))>::type;
-    Word loaded[kRowsInFlight];
+    Word loaded[kRows];
 #pragma unroll
-    for (int k = 0; k < kRowsInFlight; ++k)
+    for (int k = 0; k < kRows; ++k)
         loaded[k] = load_word<Cache::once>(reinterpret_cast<const Word*>(in + k * kRowsOfThreads * pitch));
 #pragma unroll
-    for (int k = 0; k < kRowsInFlight; ++k) {
+    for (int k = 0; k < kRows; ++k) {
         T elements[V];
         memcpy(static_cast<void*>(elements), loaded + k, sizeof(Word));
 #pragma unroll
@@ -311,10 +311,13 @@ __global__ void __launch_bounds__(kThreads)
         while (row < end && col < matrix.cols) {
             ScalarRun<R> runs[V];
             const std::int64_t stop = min(end, row + (kLongestRun - kRowsInFlight) * kRowsOfThreads);
-            for (; whole && row + kLastInFlight < stop &&
-                   (row + kLastInFlight) * matrix.pitch + col + V <= matrix.limit;
-                 row += kRowsInFlight * kRowsOfThreads)
-                add_words<R, T, V>(in + row * matrix.pitch + col, matrix.pitch, runs);
+            const auto has_words = [&](std::int64_t last) {
+                return whole && last < stop && last * matrix.pitch + col + V <= matrix.limit;
+            };
+            for (; has_words(row + kLastInFlight); row += kRowsInFlight * kRowsOfThreads)
+                add_words<R, T, V, kRowsInFlight>(in + row * matrix.pitch + col, matrix.pitch, runs);
+            for (; has_words(row); row += kRowsOfThreads)
+                add_words<R, T, V, 1>(in + row * matrix.pitch + col, matrix.pitch, runs);
 #pragma unroll 4
             for (; row < stop; row += kRowsOfThreads) add_columns<R, T, V>(in, row, col, matrix, runs);
 #pragma unroll
@@ -505,7 +508,7 @@ Launch launch_columns(const Problem& problem, const Operands& operands, const Ta
     const std::int64_t least_rows = kRowsOfThreads * kRowsInFlight;
     const std::int64_t wanted =
         std::max<std::int64_t>(1, wanted_blocks(kernel, problem, device) / matrix.strips);
-    matrix.chunk = std::max(least_rows, pieces(matrix.rows, wanted));
+    matrix.chunk = std::max<std::int64_t>(1, pieces(pieces(matrix.rows, wanted), least_rows)) * least_rows;
     matrix.parts = std::max<std::int64_t>(1, pieces(matrix.rows, matrix.chunk));
     const auto address = reinterpret_cast<std::uintptr_t>(operands.a.data);
     constexpr std::int64_t kBytes = V * static_cast<std::int64_t>(sizeof(T));
