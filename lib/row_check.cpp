@@ -235,9 +235,9 @@ class FloatTileCheck {
     [[nodiscard]] double errors_of_adding(std::size_t i, std::int64_t j) const {
         if (problem_.beta.is_zero(problem_.type)) return 0;
         constexpr std::int64_t kSteps = 256;
-        const auto additions = static_cast<double>((problem_.k + kSteps - 1) / kSteps);
+        const std::int64_t additions = (problem_.k + kSteps - 1) / kSteps;
         const auto d = as_complex(element_of_d<T>(operands_, numbers_[i], tile_.col + j));
-        return additions * bound_.rounding().sum_roundoff * std::abs(scalars_.beta * d);
+        return static_cast<double>(additions) * bound_.rounding().sum_roundoff * std::abs(scalars_.beta * d);
     }
 
     /// The replayed errors are those of the parts of C.

@@ -272,18 +272,18 @@ __device__ __forceinline__ void add_columns(const T* __restrict__ in, std::int64
     }
 }
 
-/// V neighbouring elements, as a word, of each of kRows rows of which the thread takes every
+/// V neighbouring elements, as a word, of each of kRowsInFlight rows of which the thread takes every
 /// kRowsOfThreads-th. All are on their way before the first is added.
-template <class R, class T, int V, int kRows>
+template <class R, class T, int V>
 __device__ __forceinline__ void add_words(const T* __restrict__ in, std::int64_t pitch,
                                           ScalarRun<R> (&runs)[V]) {
     using Word = typename WordOf<V* static_cast<int>(sizeof(T))>::type;
-    Word loaded[kRows];
+    Word loaded[kRowsInFlight];
 #pragma unroll
-    for (int k = 0; k < kRows; ++k)
+    for (int k = 0; k < kRowsInFlight; ++k)
         loaded[k] = load_word<Cache::once>(reinterpret_cast<const Word*>(in + k * kRowsOfThreads * pitch));
 #pragma unroll
-    for (int k = 0; k < kRows; ++k) {
+    for (int k = 0; k < kRowsInFlight; ++k) {
         T elements[V];
         memcpy(static_cast<void*>(elements), loaded + k, sizeof(Word));
 #pragma unroll
@@ -311,13 +311,10 @@ __global__ void __launch_bounds__(kThreads)
         while (row < end && col < matrix.cols) {
             ScalarRun<R> runs[V];
             const std::int64_t stop = min(end, row + (kLongestRun - kRowsInFlight) * kRowsOfThreads);
-            const auto has_words = [&](std::int64_t last) {
-                return whole && last < stop && last * matrix.pitch + col + V <= matrix.limit;
-            };
-            for (; has_words(row + kLastInFlight); row += kRowsInFlight * kRowsOfThreads)
-                add_words<R, T, V, kRowsInFlight>(in + row * matrix.pitch + col, matrix.pitch, runs);
-            for (; has_words(row); row += kRowsOfThreads)
-                add_words<R, T, V, 1>(in + row * matrix.pitch + col, matrix.pitch, runs);
+            for (; whole && row + kLastInFlight < stop &&
+                   (row + kLastInFlight) * matrix.pitch + col + V <= matrix.limit;
+                 row += kRowsInFlight * kRowsOfThreads)
+                add_words<R, T, V>(in + row * matrix.pitch + col, matrix.pitch, runs);
 #pragma unroll 4
             for (; row < stop; row += kRowsOfThreads) add_columns<R, T, V>(in, row, col, matrix, runs);
 #pragma unroll
@@ -508,7 +505,7 @@ Launch launch_columns(const Problem& problem, const Operands& operands, const Ta
     const std::int64_t least_rows = kRowsOfThreads * kRowsInFlight;
     const std::int64_t wanted =
         std::max<std::int64_t>(1, wanted_blocks(kernel, problem, device) / matrix.strips);
-    matrix.chunk = std::max<std::int64_t>(1, pieces(pieces(matrix.rows, wanted), least_rows)) * least_rows;
+    matrix.chunk = std::max(least_rows, pieces(matrix.rows, wanted));
     matrix.parts = std::max<std::int64_t>(1, pieces(matrix.rows, matrix.chunk));
     const auto address = reinterpret_cast<std::uintptr_t>(operands.a.data);
     constexpr std::int64_t kBytes = V * static_cast<std::int64_t>(sizeof(T));
