@@ -287,7 +287,7 @@ class InParts(Reducing):
         matrix[128 * np.arange(len(elements)) + 5, 77] = elements
         path = self.path("spread.h5")
         write_h5(path, matrix)
-        self.limit = str(int(matrix[:128].nbytes * 1.6))
+        self.limit = str(int(matrix[:128].nbytes * 1.3))
         return path
 
     def test_hostile_sums(self):
