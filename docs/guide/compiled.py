@@ -129,7 +129,7 @@ OPERATIONS = {
     "transpose": Operation("j", "element", transpose_mix, ["global", "shared", "integer", "control"], {
         "tiled": r"\dtiled_kernelIjLi32EE",
         "padded": r"\dpadded_kernelIjLi32EE",
-        "vectorized": r"vectorized_kernelIjNS1_8WordPlanILi8ELi32ELi32ELi512E.*CacheE2E.*PlacesE0E",
+        "vectorized": r"vectorized_kernelIjNS1_8WordPlanILi8ELi32ELi32ELi512E.*CacheE2E.*PlacesE2E",
         "tma": r"tma_kernelIjNS1_7TmaPlan",
     }, {"tiled", "padded", "vectorized", "tma"}),
     "multiply": Operation("f", "multiply-add", multiply_mix, ["shared", "global", "integer", "control"], {
