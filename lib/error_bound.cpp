@@ -74,10 +74,8 @@ double ErrorBound::noise(const ReferencePart& part) const {
     return u * part.walk + operands + cut_ * part.walk + scaled + underflow_ + output_tiny_;
 }
 
-bool ErrorBound::sum_may_overflow(const ReferenceElement& element, int exponent) const {
-    const double terms =
-        std::max({element.re.terms, element.re.product_terms, element.im.terms, element.im.product_terms});
-    return !(terms * (1 + sum_) * kInflate < std::ldexp(largest_, -exponent));
+bool ErrorBound::may_overflow(double reach, int exponent) const {
+    return !(reach * (1 + sum_) * kInflate < std::ldexp(largest_, -exponent));
 }
 
 }  // namespace gpumat

@@ -39,9 +39,9 @@ class ErrorBound {
     /// The expected root mean square error of a part, from above.
     [[nodiscard]] double noise(const ReferencePart& part) const;
 
-    /// Whether a sum with these terms may overflow on the way, so that C may be infinite or NaN. The element
-    /// is given divided by 2^exponent.
-    [[nodiscard]] bool sum_may_overflow(const ReferenceElement& element, int exponent) const;
+    /// Whether partial sums that reach so far may overflow, so that C may be infinite or NaN. The reach is
+    /// given divided by 2^exponent.
+    [[nodiscard]] bool may_overflow(double reach, int exponent) const;
 
     /// The modulus from which a sum rounds to an infinity of the output type.
     [[nodiscard]] double overflows_from() const { return overflows_from_; }

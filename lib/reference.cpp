@@ -168,21 +168,36 @@ int normalize(std::complex<double>& value) {
     return exponent;
 }
 
+/// The sums of the terms above 0, and of the moduli of those below.
+struct SignedTerms {
+    double above = 0;
+    double below = 0;
+
+    void add(double term) { (term > 0 ? above : below) += std::abs(term); }
+    [[nodiscard]] double all() const { return above + below; }
+    /// Of the terms times a factor, those above 0 without the factor.
+    [[nodiscard]] SignedTerms with_sign_of(double factor) const {
+        if (factor == 0) return {};
+        return factor > 0 ? *this : SignedTerms{below, above};
+    }
+};
+
 /// One element of op(A)·op(B).
 struct Dot {
     Twofold re;
     Twofold im;
-    double re_terms = 0;
-    double im_terms = 0;
+    SignedTerms re_terms;
+    SignedTerms im_terms;
 
-    [[nodiscard]] double terms() const { return std::max(re_terms, im_terms); }
+    [[nodiscard]] double terms() const { return std::max(re_terms.all(), im_terms.all()); }
     [[nodiscard]] bool sums_are_finite() const { return std::isfinite(re.high) && std::isfinite(im.high); }
 
     /// As `normalize` above. The terms are finite and bound the sums.
     int normalize() {
         if (terms() == 0) return 0;
         const int exponent = std::ilogb(terms());
-        for (double* value : {&re.high, &re.low, &im.high, &im.low, &re_terms, &im_terms})
+        for (double* value : {&re.high, &re.low, &im.high, &im.low, &re_terms.above, &re_terms.below,
+                              &im_terms.above, &im_terms.below})
             *value = std::ldexp(*value, -exponent);
         return exponent;
     }
@@ -190,8 +205,8 @@ struct Dot {
     [[nodiscard]] FloatTile tile(bool complex) const {
         FloatTile tile;
         // The squares are not known: 0 stands for it.
-        tile.re = {{re.high}, {re.low}, {re_terms}, {0.0}};
-        if (complex) tile.im = {{im.high}, {im.low}, {im_terms}, {0.0}};
+        tile.re = {{re.high}, {re.low}, {re_terms.all()}, {0.0}};
+        if (complex) tile.im = {{im.high}, {im.low}, {im_terms.all()}, {0.0}};
         return tile;
     }
 };
@@ -218,8 +233,12 @@ Dot scaled_dot(const Problem& p, const Operands& operands, std::int64_t row, std
                 dot.im.add_product(x.imag(), y.real());
             }
             if (exponent != 0 && !finite) continue;
-            dot.re_terms += std::abs(x.real() * y.real()) + std::abs(x.imag() * y.imag());
-            dot.im_terms += std::abs(x.real() * y.imag()) + std::abs(x.imag() * y.real());
+            dot.re_terms.add(x.real() * y.real());
+            if constexpr (kIsComplex<T>) {
+                dot.re_terms.add(-x.imag() * y.imag());
+                dot.im_terms.add(x.real() * y.imag());
+                dot.im_terms.add(x.imag() * y.real());
+            }
         }
     });
     return dot;
@@ -364,7 +383,6 @@ ReferencePart combined(double x, const Sum& left, double y, const Sum& right, do
     part.value.add_product(x, left.high);
     part.value.low += x * left.low;
     part.value.add_product(z, d);
-    part.product_terms = left.terms;
     const double added = std::fabs(z * d) + std::fabs(w * e);
     part.terms = std::fabs(x) * left.terms + added;
     part.walk = std::fabs(x) * left.walk;
@@ -374,7 +392,6 @@ ReferencePart combined(double x, const Sum& left, double y, const Sum& right, do
     if (y == 0) return part;
     part.value.add_product(y, right.high);
     part.value.low += y * right.low;
-    part.product_terms = std::max(part.product_terms, right.terms);
     part.terms += std::fabs(y) * right.terms;
     part.walk = std::hypot(part.walk, y * right.walk);
     part.root_squares = std::hypot(part.root_squares, y * right.root_squares);
@@ -393,6 +410,23 @@ ReferenceElement finish(const ReferenceScalars& scalars, const FloatTile& tile, 
     return {combined(alpha.real(), re, -alpha.imag(), im, beta.real(), d.real(), -beta.imag(), d.imag()),
             combined(alpha.real(), im, alpha.imag(), re, beta.real(), d.imag(), beta.imag(), d.real())};
 }
+
+namespace {
+
+/// Of x·p + y·q + two more terms: x and y are on the element's scale, p and q `shift` powers of two from it.
+Reach reach_of(double x, const SignedTerms& p, double y, const SignedTerms& q,
+               const std::array<double, 2>& added, int shift) {
+    const SignedTerms first = p.with_sign_of(x);
+    const SignedTerms second = q.with_sign_of(y);
+    SignedTerms after;
+    for (const double term : added) after.add(term);
+    after.above += std::abs(x) * first.above + std::abs(y) * second.above;
+    after.below += std::abs(x) * first.below + std::abs(y) * second.below;
+    return {std::max(after.above, std::ldexp(std::max(first.above, second.above), shift)),
+            std::max(after.below, std::ldexp(std::max(first.below, second.below), shift))};
+}
+
+}  // namespace
 
 /// The bound of underflow must stay finite on the scale of an element.
 constexpr int kSmallestScale = -1000;
@@ -429,8 +463,14 @@ ScaledElement scaled_element(const Problem& problem, const Operands& operands, s
     Dot finite = dot;
     if (!dot.sums_are_finite()) finite.re = finite.im = {};
     scaled.element = finish(bounding, finite.tile(bounding.complex), 0, finite_d ? d : 0.0);
-    for (ReferencePart* part : {&scaled.element.re, &scaled.element.im})
-        part->product_terms = std::ldexp(part->product_terms, dot_exponent - scaled.exponent);
+    const auto [alpha, beta] = std::pair(bounding.alpha, bounding.beta);
+    const std::complex<double> added = finite_d ? d : 0.0;
+    scaled.re = reach_of(alpha.real(), dot.re_terms, -alpha.imag(), dot.im_terms,
+                         {beta.real() * added.real(), -beta.imag() * added.imag()},
+                         dot_exponent - scaled.exponent);
+    scaled.im = reach_of(alpha.real(), dot.im_terms, alpha.imag(), dot.re_terms,
+                         {beta.real() * added.imag(), beta.imag() * added.real()},
+                         dot_exponent - scaled.exponent);
     // An infinity stays one only beside a scalar that has not been scaled to 0.
     if (dot.sums_are_finite() && finite_d) return scaled;
     if (dot.sums_are_finite()) scalars.alpha = bounding.alpha;

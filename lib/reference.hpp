@@ -37,8 +37,7 @@ struct Twofold {
 /// real products and of the parts of scalars and D.
 struct ReferencePart {
     Twofold value;
-    double product_terms = 0;  ///< Σ|t| over the products t of op(A)·op(B)
-    double terms = 0;          ///< S = |α|·Σ|t| + |β·D|
+    double terms = 0;  ///< S = |α|·Σ|t| + |β·D|, over the products t of op(A)·op(B)
     /// |α|·√Σs², the expectation of the sum of the squares of the partial sums s when the products are added
     /// in random order: K·p²/3 + K·q²/6, with p = Σt and q² = Σt²; and q² for the roundings of the products.
     double walk = 0;
@@ -92,9 +91,19 @@ void reference_tile(const Problem& problem, const Operands& operands, const Tile
 ReferenceElement finish(const ReferenceScalars& scalars, const FloatTile& tile, std::size_t index,
                         std::complex<double> d);
 
-/// An element whose terms may pass the range of double: its value is element · 2^exponent.
+/// How far the partial sums of a part can get in either direction, before α and after it, in whatever order
+/// the terms are added.
+struct Reach {
+    double up = 0;
+    double down = 0;
+};
+
+/// An element whose terms may pass the range of double: its value is element · 2^exponent, and so are the
+/// reaches.
 struct ScaledElement {
     ReferenceElement element;
+    Reach re;
+    Reach im;
     int exponent = 0;
 };
 

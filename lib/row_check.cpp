@@ -50,14 +50,9 @@ class ElementCheck {
                                      std::int64_t row, std::int64_t col, double replayed_re = 0,
                                      double replayed_im = 0) const {
         const std::complex<double> expected = reference.value();
-        if (!is_finite(expected) || !std::isfinite(bound_.worst(reference.re)) ||
+        if (!is_finite(expected) || !is_finite(computed) || !std::isfinite(bound_.worst(reference.re)) ||
             !std::isfinite(bound_.worst(reference.im))) {
-            return beyond_double(expected, computed, row, col);
-        }
-        if (!is_finite(computed)) {
-            return right_or_wrong(
-                bound_.sum_may_overflow(reference, 0) || reaches_infinity(reference.re, computed.real()),
-                expected);
+            return beyond_range(expected, computed, row, col);
         }
         Outcome outcome = judged(reference.re, computed.real(), replayed_re, 0);
         if (complex_) outcome = worse(outcome, judged(reference.im, computed.imag(), replayed_im, 0));
@@ -85,37 +80,58 @@ class ElementCheck {
     }
 
     /// Whether a sum within the bound can round to the infinity that was stored. f16 and bf16 only.
-    [[nodiscard]] bool reaches_infinity(const ReferencePart& expected, double computed) const {
-        if (!std::isinf(computed)) return false;
-        return std::copysign(1.0, computed) * expected.value.value() + bound_.worst(expected) >=
-               bound_.overflows_from();
+    [[nodiscard]] bool reaches_infinity(const ReferencePart& expected, double computed, int exponent) const {
+        return std::copysign(1.0, computed) * expected.value.value() + bound_.worst(expected, exponent) >=
+               std::ldexp(bound_.overflows_from(), -exponent);
     }
 
-    /// The inputs hold infinities or NaN, or the terms pass the range of double: a second look, on a scale
-    /// where finite inputs stay finite.
-    [[nodiscard]] Outcome beyond_double(std::complex<double> expected, std::complex<double> computed,
-                                        std::int64_t row, std::int64_t col) const {
-        if (!is_finite(expected) && same_special(expected, computed, complex_))
+    /// A part of an element whose inputs are finite. Its partial sums may overflow in the direction in which
+    /// they reach so far, and become NaN where both are infinite, or a factor of 0 meets an infinity.
+    [[nodiscard]] Outcome part_beyond_range(const ReferencePart& part, const Reach& reach, double computed,
+                                            const ScaledElement& scaled) const {
+        const int exponent = scaled.exponent;
+        if (std::isfinite(computed)) {
+            Outcome outcome = judged(part, std::ldexp(computed, -exponent), 0, exponent);
+            outcome.error = std::ldexp(outcome.error, exponent);
+            outcome.tolerance = std::ldexp(outcome.tolerance, exponent);
+            return outcome;
+        }
+        const auto overflows = [&](double way) { return bound_.may_overflow(way, exponent); };
+        if (!std::isnan(computed)) {
+            const bool right = overflows(computed > 0 ? reach.up : reach.down) ||
+                               reaches_infinity(part, computed, exponent);
+            return right_or_wrong(right, {});
+        }
+        const bool right = complex_ ? overflows_anywhere(scaled) : overflows(std::min(reach.up, reach.down));
+        return right_or_wrong(right, {});
+    }
+
+    [[nodiscard]] bool overflows_anywhere(const ScaledElement& scaled) const {
+        return bound_.may_overflow(std::max({scaled.re.up, scaled.re.down, scaled.im.up, scaled.im.down}),
+                                   scaled.exponent);
+    }
+
+    /// Something is not finite, or the terms pass the range of double: a second look, on a scale where finite
+    /// inputs stay finite.
+    [[nodiscard]] Outcome beyond_range(std::complex<double> expected, std::complex<double> computed,
+                                       std::int64_t row, std::int64_t col) const {
+        if (!complex_ && !is_finite(expected) && same_special(expected, computed, complex_))
             return right_or_wrong(true, expected);
         const ScaledElement scaled = scaled_element(problem_, operands_, row, col);
         const auto up = [&](double value) { return std::ldexp(value, scaled.exponent); };
-        const ReferenceElement& element = scaled.element;
-        const std::complex<double> special = element.value();
-        if (is_finite(special) && is_finite(computed)) {
-            const auto down = [&](double value) { return std::ldexp(value, -scaled.exponent); };
-            Outcome outcome = judged(element.re, down(computed.real()), 0, scaled.exponent);
-            if (complex_)
-                outcome = worse(outcome, judged(element.im, down(computed.imag()), 0, scaled.exponent));
-            outcome.error = up(outcome.error);
-            outcome.tolerance = up(outcome.tolerance);
+        const std::complex<double> special = scaled.element.value();
+        if (is_finite(special)) {
+            Outcome outcome = part_beyond_range(scaled.element.re, scaled.re, computed.real(), scaled);
+            if (complex_) {
+                outcome = worse(outcome,
+                                part_beyond_range(scaled.element.im, scaled.im, computed.imag(), scaled));
+            }
             outcome.expected = {up(special.real()), up(special.imag())};
             return outcome;
         }
         // An infinity of the inputs must show, unless the finite terms can overflow to the opposite one.
-        const bool overflow = bound_.sum_may_overflow(element, scaled.exponent);
-        const bool agrees = is_finite(special) ? overflow
-                                               : same_special(special, computed, complex_) ||
-                                                     (std::isnan(computed.real()) && overflow);
+        const bool agrees = same_special(special, computed, complex_) ||
+                            (std::isnan(computed.real()) && overflows_anywhere(scaled));
         return right_or_wrong(agrees, {up(special.real()), up(special.imag())});
     }
 

@@ -359,8 +359,31 @@ TEST_CASE("a result beyond the range of its type may be infinite, and nothing el
             set(x.b, k, most);
         }
         CHECK(verdict(kInf) == "passed");
-        CHECK(verdict(1.0) == "failed");
-        CHECK(verdict(most) == "failed");
+        for (const double wrong : {1.0, most, -kInf, kNaN}) CHECK(verdict(wrong) == "failed");
+    }
+}
+
+TEST_CASE("a part of a complex element that overflows hides nothing in the other") {
+    for (const Type type : {Type::c64, Type::c128}) {
+        INFO(name_of(type));
+        const double large = type == Type::c64 ? 0x1p100 : 0x1p700;
+        Case x(type, 1, 1, 1);
+        set(x.a, 0, {large, 0});
+        set(x.b, 0, {large, 2});
+        const auto verdict = [&](std::complex<double> c) {
+            set(x.c, 0, c);
+            return x.verify(VerifyMode::full).verdict;
+        };
+        CHECK(verdict({kInf, 2 * large}) == "passed");
+        CHECK(verdict({kInf, kNaN}) == "passed");  // where α = 1 is taken for 1 + 0i
+        CHECK(verdict({kInf, 12345}) == "failed");
+        CHECK(verdict({kInf, -2 * large}) == "failed");
+        CHECK(verdict({-kInf, 2 * large}) == "failed");
+        CHECK(verdict({large, 2 * large}) == "failed");
+        x.problem.alpha = {{0, -1}, 0};
+        CHECK(verdict({2 * large, -kInf}) == "passed");
+        CHECK(verdict({2 * large, kInf}) == "failed");
+        CHECK(verdict({large, -kInf}) == "failed");
     }
 }
 
