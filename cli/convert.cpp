@@ -36,8 +36,8 @@ void convert_asked(const ConvertRequest& request, Context& context) {
     require_one_on_stdout(request.output, request.log, context);
     FileRecord record = start_file_record("convert", shell_line(context.command_line));
     record.inputs.push_back(named_matrix(formats::parse_reference(request.input)));
-    run_file_command(record, request.log, context, [&](Progress& progress) {
-        convert_file(convert_options(request), record, progress, say);
+    run_file_command(record, request.output, request.log, context, [&](Progress& progress, RunLog& log) {
+        convert_file(convert_options(request), record, log, progress, say);
     });
 }
 

@@ -12,7 +12,6 @@
 #include "cli/value_names.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/memory.hpp"
-#include "lib/run_log.hpp"
 
 namespace gpumat::cli {
 namespace {
@@ -69,11 +68,13 @@ void require_one_on_stdout(const std::string& output, const std::string& log, co
     }
 }
 
-void run_file_command(FileRecord& record, const std::string& log_path, Context& context,
-                      const std::function<void(Progress&)>& run) {
+void run_file_command(FileRecord& record, const std::string& output, const std::string& log_path,
+                      Context& context, const std::function<void(Progress&, RunLog&)>& run) {
     if (log_path.ends_with(".csv"))
         throw Error(ErrorCode::usage, "the --log of this command is lines of JSON; expected no name in .csv");
-    RunLog log(log_path);
+    std::vector<std::string> matrices = {formats::parse_reference(output).path};
+    for (const RecordedMatrix& input : record.inputs) matrices.push_back(input.path);
+    RunLog log(log_path, matrices);
     Progress progress;
     const FileRecord begun = record;
     const auto tell = [&](FileRecord& ended, int exit_code, const std::string& error) {
@@ -92,7 +93,7 @@ void run_file_command(FileRecord& record, const std::string& log_path, Context& 
     });
     try {
         const ProgressLine line(progress, "writing", context);
-        run(progress);
+        run(progress, log);
     } catch (...) {
         const Error error = failure_in_flight();
         last_words.settle_failure([&] { tell(record, static_cast<int>(error.code()), error.what()); });

@@ -11,6 +11,7 @@
 #include "lib/destination.hpp"
 #include "lib/file_record.hpp"
 #include "lib/progress.hpp"
+#include "lib/run_log.hpp"
 
 namespace gpumat::cli {
 
@@ -32,10 +33,11 @@ formats::WriteOptions write_options_of(const StorageOptions& storage, int thread
 /// "256x512" as two numbers of at least `least`; `option` names it in errors. Throws Error{usage}.
 Shape parse_shape(const std::string& text, const std::string& option, std::int64_t least);
 
-/// Runs a command that writes a matrix: prints what it did, or with --json its record, and appends it to the
-/// log, also that of a failed run, whose error is rethrown.
-void run_file_command(FileRecord& record, const std::string& log, Context& context,
-                      const std::function<void(Progress&)>& run);
+/// Runs a command that writes the matrix `output`: prints what it did, or with --json its record, and appends
+/// it to the log, also that of a failed run, whose error is rethrown. A log that is the output, or one of the
+/// record's inputs, is refused.
+void run_file_command(FileRecord& record, const std::string& output, const std::string& log_path,
+                      Context& context, const std::function<void(Progress&, RunLog&)>& run);
 
 /// Throws Error{usage} where the matrix and --json would both go to standard output.
 void require_one_on_stdout(const std::string& output, const std::string& log, const Context& context);

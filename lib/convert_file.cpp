@@ -31,7 +31,8 @@ BlockSource source_of(formats::Reader& reader) {
 
 }  // namespace
 
-void convert_file(const ConvertOptions& options, FileRecord& record, Progress& progress, const Tell& say) {
+void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log, Progress& progress,
+                  const Tell& say) {
     const Stopwatch watch;
     const auto reader = formats::open_reader(options.input, options.read);
     const formats::Header& header = reader->header();
@@ -46,7 +47,9 @@ void convert_file(const ConvertOptions& options, FileRecord& record, Progress& p
                           {"gpumat_operation", record.op},
                           {"gpumat_input_a", to_string(header.source)}};
     }
-    destination.open(files_behind(*reader), header.shape, header.type, how, OutputPurpose::write, say);
+    const std::vector<std::string> read_files = files_behind(*reader);
+    log.require_apart(read_files);
+    destination.open(read_files, header.shape, header.type, how, OutputPurpose::write, say);
     const StoredCopy copy =
         write_blocks(source_of(*reader), destination, how, options.read.memory_limit, progress, say);
     // Block by block, what was read is what was written; its hash is that of both where no type was asked

@@ -3,6 +3,7 @@
 #include "lib/destination.hpp"
 #include "lib/file_record.hpp"
 #include "lib/progress.hpp"
+#include "lib/run_log.hpp"
 
 namespace gpumat {
 
@@ -15,7 +16,9 @@ struct ConvertOptions {
 
 /// Reads a stored matrix and writes it in another format, type or layout, block by block. The elements keep
 /// their exact values unless a type is asked for; the attributes of an HDF5 dataset are kept. `record` is
-/// filled on the way. Throws Error{usage, input, output, memory, closed_pipe}.
-void convert_file(const ConvertOptions& options, FileRecord& record, Progress& progress, const Tell& say);
+/// filled on the way. `log` is refused where it is one of the files behind the input. Throws Error{usage,
+/// input, output, memory, closed_pipe}.
+void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log, Progress& progress,
+                  const Tell& say);
 
 }  // namespace gpumat

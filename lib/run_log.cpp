@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <nlohmann/json.hpp>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -39,11 +41,20 @@ off_t size_of_log(int descriptor, const std::string& path) {
     return present.st_size;
 }
 
+/// Whether the file begins with an object of JSON in one line, or with a record whose writer was interrupted.
+bool begins_with_record(int descriptor) {
+    constexpr std::string_view kRecord = R"({"schema":"gpumat.)";
+    constexpr std::size_t kLongestLine = std::size_t{1} << 20;
+    if (read_at(descriptor, 0, 1) != "{") return false;
+    const std::string begin = read_at(descriptor, 0, kLongestLine);
+    return begin.starts_with(kRecord) || nlohmann::json::accept(begin.substr(0, begin.find('\n')));
+}
+
 /// A file that does not begin as a log may be a matrix, or part of one.
 void require_log(int descriptor, const std::string& path, const std::string& header) {
     if (!header.empty() && read_at(descriptor, 0, header.size()) != header)
         refuse_log(path, "its first line is not the header of this version's columns");
-    if (header.empty() && read_at(descriptor, 0, 1) != "{")
+    if (header.empty() && !begins_with_record(descriptor))
         refuse_log(path, "it is no log: its first line is not a record");
 }
 

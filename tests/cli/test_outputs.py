@@ -400,10 +400,23 @@ class Log(OutputCase):
         os.link(self.path("a.h5"), self.path("twin"))
         for log, name in (("raw", "external.h5"), ("twin", "virtual.h5"), ("twin", "linking.h5:/A"), ("twin", "a.h5")):
             self.check_log(log, ["cannot append to the log"], "transpose", name, "--allow-external")
-        # What begins as a log may still be a piece.
         with open(self.path("raw"), "r+b") as file:
             file.write(b"{")
+        self.check_log("raw", ["no log"], "transpose", "external.h5", "--allow-external")
+        # What begins as a log may still be a piece.
+        with open(self.path("raw"), "r+b") as file:
+            file.write(b"{}\n")
         self.check_log("raw", ["same file"], "transpose", "external.h5", "--allow-external")
+        self.check_refused(4, ["same file"], "convert", "external.h5", "--allow-external", "-o", "out.mtx", "--log", "raw")
+
+    def test_of_commands_that_write_without_a_level(self):
+        generate = ("generate", "identity", "--shape", "2x2", "--to", "matrix-market", "--force")
+        self.check_refused(4, ["log.jsonl", "same file"], *generate, "-o", "log.jsonl", "--log", "log.jsonl")
+        self.assertFalse(os.path.exists(self.path("log.jsonl")))
+        self.check_refused(4, ["a.h5", "same file"], "convert", "a.h5", "-o", "out.mtx", "--log", "a.h5")
+        for command in (("generate", "identity", "--shape", "2x2"), ("convert", "a.h5")):
+            self.check_refused(4, ["out.h5", "same file"], *command, "-o", "out.h5", "--log", "out.h5")
+            self.assertFalse(os.path.exists(self.path("out.h5")))
 
 
 class ClosedPipe(OutputCase):
