@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <complex>
 #include <optional>
 #include <string>
@@ -72,6 +73,11 @@ struct Findings {
     }
 
     void merge(const Findings& part);
+
+    /// Of the reference values; 0 where none was compared.
+    [[nodiscard]] double root_mean_square() const {
+        return std::sqrt(value_squares / static_cast<double>(std::max<std::int64_t>(1, compared)));
+    }
 
   private:
     [[nodiscard]] bool is_worse(double other, std::int64_t row, std::int64_t col) const {

@@ -287,7 +287,8 @@ class FloatRows final : public ProductCheck::Rows {
         note_measures(result, limit);
         if (unjudged_ > 0 && result.note.empty()) {
             result.note = std::to_string(unjudged_) +
-                          " rows overflow or hold values that are not finite; they were checked in full";
+                          " rows hold values that are not finite, or whose squares pass the range of double; "
+                          "they were checked in full";
         }
         return result;
     }
@@ -302,14 +303,17 @@ class FloatRows final : public ProductCheck::Rows {
                const Operand& panel) {
         double energy = 0;
         double values = 0;
+        bool exact = true;  // squares of small residuals vanish
         for (std::size_t r = 0; r < kRounds; ++r) {
             const std::size_t at = static_cast<std::size_t>(i) * kRounds + r;
-            energy += std::norm(at_of(left, at) - at_of(right, at));
+            const std::complex<double> residual = at_of(left, at) - at_of(right, at);
+            exact = exact && residual == 0.0;
+            energy += std::norm(residual);
             values += std::norm(at_of(right, at));
         }
         values /= kFreivaldsRounds;  // an estimate of Σ|c|² over the row, for the signs are independent
         const double expected = expected_energy(values, right.squares[static_cast<std::size_t>(i)]);
-        if (energy == 0) {
+        if (exact) {
             all_values_ += values;
             ratios_.add(0);
             return std::isfinite(values);
@@ -341,7 +345,7 @@ class FloatRows final : public ProductCheck::Rows {
 
     void note_measures(Verification& result, double limit) const {
         const double elements = static_cast<double>(problem().m) * static_cast<double>(problem().n);
-        const double mean = std::sqrt(all_values_ / elements);
+        const double mean = all_values_ > 0 ? std::sqrt(all_values_ / elements) : found().root_mean_square();
         // An error e changes the residuals by e in each round: a norm of 4e, which must stand out from noise
         // of at most the limit, and raise it beyond the limit.
         const double of_row = std::sqrt(limit * largest_expected_) / 2;

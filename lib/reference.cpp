@@ -465,12 +465,12 @@ ScaledElement scaled_element(const Problem& problem, const Operands& operands, s
     scaled.element = finish(bounding, finite.tile(bounding.complex), 0, finite_d ? d : 0.0);
     const auto [alpha, beta] = std::pair(bounding.alpha, bounding.beta);
     const std::complex<double> added = finite_d ? d : 0.0;
-    scaled.re = reach_of(alpha.real(), dot.re_terms, -alpha.imag(), dot.im_terms,
-                         {beta.real() * added.real(), -beta.imag() * added.imag()},
-                         dot_exponent - scaled.exponent);
-    scaled.im = reach_of(alpha.real(), dot.im_terms, alpha.imag(), dot.re_terms,
-                         {beta.real() * added.imag(), beta.imag() * added.real()},
-                         dot_exponent - scaled.exponent);
+    scaled.re =
+        reach_of(alpha.real(), dot.re_terms, -alpha.imag(), dot.im_terms,
+                 {beta.real() * added.real(), -beta.imag() * added.imag()}, dot_exponent - scaled.exponent);
+    scaled.im =
+        reach_of(alpha.real(), dot.im_terms, alpha.imag(), dot.re_terms,
+                 {beta.real() * added.imag(), beta.imag() * added.real()}, dot_exponent - scaled.exponent);
     // An infinity stays one only beside a scalar that has not been scaled to 0.
     if (dot.sums_are_finite() && finite_d) return scaled;
     if (dot.sums_are_finite()) scalars.alpha = bounding.alpha;

@@ -11,6 +11,8 @@ struct Rounding {
     double sum_roundoff = 0;      ///< of products and sums: 2^−24 for f32
     bool sums_are_cut = false;    ///< sums may be rounded towards zero, as tensor cores do
     double output_roundoff = 0;  ///< of a conversion when an element is stored; 0: stored as summed
+    /// Products, at least, that are summed before they are added to β·D, which rounds β·D once more.
+    std::int64_t summed_at_once = 256;
 
     /// Of a level that computes so for elements of a floating-point or complex type. Products in a coarser
     /// type than the sums' count as factors of that type. Tensor cores cut sums in f32.
@@ -24,11 +26,14 @@ struct Rounding {
                 .output_roundoff = stored > sum ? stored : 0};
     }
 
-    /// Where the level is not known: plain arithmetic, but f16 and bf16 may be summed by tensor cores.
+    /// Where the level is not known: plain arithmetic, but f16 and bf16 may be summed by tensor cores, and
+    /// each product may be added to β·D by itself.
     static Rounding of(Type element) {
         Arithmetic arithmetic = plain_arithmetic(element);
         if (roundoff(element) > roundoff(arithmetic.sums)) arithmetic.units = Units::tensor;
-        return of(element, arithmetic);
+        Rounding rounding = of(element, arithmetic);
+        rounding.summed_at_once = 1;
+        return rounding;
     }
 
     /// The unit roundoff of a type or, where it is complex, of its parts; 0 of an integer.

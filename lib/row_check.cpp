@@ -98,8 +98,8 @@ class ElementCheck {
         }
         const auto overflows = [&](double way) { return bound_.may_overflow(way, exponent); };
         if (!std::isnan(computed)) {
-            const bool right = overflows(computed > 0 ? reach.up : reach.down) ||
-                               reaches_infinity(part, computed, exponent);
+            const bool right =
+                overflows(computed > 0 ? reach.up : reach.down) || reaches_infinity(part, computed, exponent);
             return right_or_wrong(right, {});
         }
         const bool right = complex_ ? overflows_anywhere(scaled) : overflows(std::min(reach.up, reach.down));
@@ -123,8 +123,8 @@ class ElementCheck {
         if (is_finite(special)) {
             Outcome outcome = part_beyond_range(scaled.element.re, scaled.re, computed.real(), scaled);
             if (complex_) {
-                outcome = worse(outcome,
-                                part_beyond_range(scaled.element.im, scaled.im, computed.imag(), scaled));
+                outcome =
+                    worse(outcome, part_beyond_range(scaled.element.im, scaled.im, computed.imag(), scaled));
             }
             outcome.expected = {up(special.real()), up(special.imag())};
             return outcome;
@@ -246,14 +246,14 @@ class FloatTileCheck {
                std::abs(scalars_.alpha.imag()) * errors.re[index];
     }
 
-    /// What levels round off that add α·op(A)·op(B) to β·D some steps of k at a time: where β·D is by far the
-    /// larger, each addition rounds it anew, and perhaps always in the same direction.
+    /// What is rounded off where α·op(A)·op(B) is added to β·D some steps of k at a time: where β·D is by far
+    /// the larger, each addition rounds it anew, and perhaps always in the same direction.
     [[nodiscard]] double errors_of_adding(std::size_t i, std::int64_t j) const {
         if (problem_.beta.is_zero(problem_.type)) return 0;
-        constexpr std::int64_t kSteps = 256;
-        const std::int64_t additions = (problem_.k + kSteps - 1) / kSteps;
+        const Rounding& rounding = bound_.rounding();
+        const std::int64_t additions = (problem_.k + rounding.summed_at_once - 1) / rounding.summed_at_once;
         const auto d = as_complex(element_of_d<T>(operands_, numbers_[i], tile_.col + j));
-        return static_cast<double>(additions) * bound_.rounding().sum_roundoff * std::abs(scalars_.beta * d);
+        return static_cast<double>(additions) * rounding.sum_roundoff * std::abs(scalars_.beta * d);
     }
 
     /// The replayed errors are those of the parts of C.

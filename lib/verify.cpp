@@ -34,8 +34,7 @@ Verification check_in_full(const Problem& p, const Operands& operands, const Ver
     result.rows_recomputed = p.m;
     result.note = note;
     if (is_integer(p.type)) return result;
-    const double root =
-        std::sqrt(found.value_squares / static_cast<double>(std::max<std::int64_t>(1, found.compared)));
+    const double root = found.root_mean_square();
     result.detects =
         Detects{found.tolerance, root > 0 ? found.tolerance / root : std::numeric_limits<double>::infinity()};
     if (found.value_squares > 0) {

@@ -153,6 +153,50 @@ void shorten(Matrix& matrix, int bits) {
 
 }  // namespace
 
+TEST_CASE(
+    "products that are added to much larger numbers one after the other pass where the level is not known") {
+    for (const auto& [k, of_d, constant] :
+         {std::tuple(300, 150.0, false), {300, 1e4, true}, {4000, 1e4, false}, {4000, 1e6, true}}) {
+        Product x = make_product({Type::f32, 8, 8, k, Data::normal, false, true, 5});
+        x.problem.alpha = x.problem.beta = Scalar::of(1);
+        for (std::int64_t at = 0; constant && at < 8 * k; ++at) {
+            set(x.a, at, 0.37);
+            set(x.b, at, 0.73);
+        }
+        for (std::int64_t i = 0; i < 8; ++i) {
+            for (std::int64_t j = 0; j < 8; ++j) {
+                set(x.d, i * 8 + j, of_d + static_cast<double>(i * 8 + j));
+                auto sum = static_cast<float>(get(x.d, i * 8 + j).real());
+                for (std::int64_t s = 0; s < k; ++s) {
+                    sum += static_cast<float>(get(x.a, i * k + s).real()) *
+                           static_cast<float>(get(x.b, s * 8 + j).real());
+                }
+                set(x.c, i * 8 + j, sum);
+            }
+        }
+        for (const auto mode : {VerifyMode::full, VerifyMode::freivalds}) {
+            INFO(k << " " << of_d << " " << static_cast<int>(mode));
+            CHECK(verify(x, mode).verdict == "passed");
+        }
+    }
+}
+
+TEST_CASE("planted errors are found among numbers whose squares vanish") {
+    for (const Type type : {Type::f64, Type::c128}) {
+        for (const double scale : {0x1p-270, 0x1p-300, 0x1p-500}) {
+            Product x = make_product({type, 100, 120, 80, Data::normal, false, false, 2});
+            for (std::int64_t at = 0; at < 100 * 80; ++at) set(x.a, at, scale * get(x.a, at));
+            for (std::int64_t at = 0; at < 80 * 120; ++at) set(x.b, at, scale * get(x.b, at));
+            compute_fast(x);
+            INFO(name_of(type) << " " << scale);
+            CHECK(verify(x, VerifyMode::freivalds).verdict == "passed");
+            set(x.c, 50 * 120 + 7, -10.0 * get(x.c, 50 * 120 + 7));
+            for (std::uint64_t seed = 0; seed < 4; ++seed)
+                CHECK(verify(x, VerifyMode::freivalds, seed).failed());
+        }
+    }
+}
+
 TEST_CASE("operands of a lower precision do not pass for those of the type, and exact ones do") {
     for (const auto& [type, bits] : {std::pair(Type::f32, 10), {Type::f32, 7}, {Type::f64, 23}}) {
         for (const Data data : {Data::normal, Data::positive, Data::graded, Data::integers}) {
