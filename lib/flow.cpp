@@ -330,6 +330,7 @@ class Flow {
             read_.push({.job = std::move(job)});
         }
         last_.clear();
+        plan_.versions.require_unchanged();
         read_.close();
     }
 

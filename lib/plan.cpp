@@ -1,6 +1,7 @@
 #include "lib/plan.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "kernels/nvml.hpp"
@@ -253,6 +254,16 @@ std::vector<PlannedInput> open_inputs(const Operation& operation,
     return inputs;
 }
 
+std::vector<std::string> input_files(const Plan& plan) {
+    std::vector<std::string> files;
+    for (const PlannedInput& input : plan.inputs) {
+        const std::string& path = input.header().source.path;
+        files.push_back(path == "-" ? "/dev/stdin" : path);  // may be redirected from the output
+        std::ranges::copy(input.reader->other_files(), std::back_inserter(files));
+    }
+    return files;
+}
+
 Problem problem_of_inputs(const Operation& operation, const std::vector<PlannedInput>& inputs,
                           std::size_t roles,
                           const std::map<std::string, std::string, std::less<>>& settings) {
@@ -304,6 +315,7 @@ Plan make_plan(const RunOptions& options, const Catalog& catalog, Timeline& time
     Plan plan;
     if (options.level != "auto") find_level(registry, *options.operation, DeviceKind::gpu, options.level);
     timeline.open([&] { plan.inputs = open_inputs(*options.operation, options.inputs, options.read); });
+    plan.versions = FileVersions(input_files(plan));
     const StageClock::Work deciding(timeline.prepare);
     plan.problem =
         problem_of_inputs(*options.operation, plan.inputs, options.inputs.size(), options.settings);

@@ -6,6 +6,7 @@
 
 #include "formats/registry.hpp"
 #include "lib/catalog.hpp"
+#include "lib/file_versions.hpp"
 #include "lib/messages.hpp"
 #include "lib/options.hpp"
 #include "lib/parts.hpp"
@@ -25,6 +26,7 @@ struct PlannedInput {
 /// Everything decided before a byte of a matrix is read.
 struct Plan {
     std::vector<PlannedInput> inputs;  ///< those given, in the order of their roles
+    FileVersions versions;             ///< of the files behind the inputs, when they were opened
     Problem problem;
     std::unique_ptr<Gpu> gpu;  ///< set where the device is a GPU
     Device device;
@@ -57,6 +59,9 @@ void require_one_standard_input(const std::vector<std::optional<formats::Referen
 std::vector<PlannedInput> open_inputs(const Operation& operation,
                                       const std::vector<std::optional<formats::Reference>>& references,
                                       const formats::ReadOptions& read);
+
+/// All files that are read: those named, and those that they lead to.
+std::vector<std::string> input_files(const Plan& plan);
 
 /// The problem that opened inputs and settings make; `roles` is how many inputs the operation may have.
 /// Throws Error{input, usage} where they do not fit together.

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -59,16 +58,6 @@ void record_plan(const Plan& plan, RunRecord& record) {
 
 bool writes_file(const Plan& plan) {
     return plan.output_format != nullptr && plan.output.path != "-";
-}
-
-std::vector<std::string> input_files(const Plan& plan) {
-    std::vector<std::string> files;
-    for (const PlannedInput& input : plan.inputs) {
-        const std::string& path = input.header().source.path;
-        files.push_back(path == "-" ? "/dev/stdin" : path);  // may be redirected from the output
-        std::ranges::copy(input.reader->other_files(), std::back_inserter(files));
-    }
-    return files;
 }
 
 /// What is written through `output`, or to standard output where there is none.

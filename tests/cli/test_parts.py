@@ -3,6 +3,7 @@ kept, and what fails on the way leaves the old output."""
 
 import json
 import os
+import subprocess
 import unittest
 import zlib
 
@@ -80,6 +81,20 @@ class Parts(Case):
         with h5py.File(self.path("in.h5"), "w") as file:
             file.create_dataset("A", (10**6, 10**6), "f8", chunks=(1000, 1000), fillvalue=1)
         self.run_tool("transpose", "in.h5", "-o", "out.h5", code=6)
+
+    def test_an_input_that_is_written_to_meanwhile_is_an_error(self):
+        """Parts of it would be of the old matrix, and parts of the new one."""
+        for name in ("A.h5", "B.h5"):
+            write_h5(self.path(name), random_values("f64", (600, 600)))
+        for limit, *command in (("1MiB", "transpose", "B.h5"), ("4MiB", "multiply", "A.h5", "B.h5")):
+            words = [self.tool, *command, "-o", "-", "--memory-limit", limit, "-d", "cpu"]
+            with subprocess.Popen(words, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+                process.stdout.read(100)  # it writes, and waits for who reads
+                with h5py.File(self.path("B.h5"), "r+", locking=False) as file:
+                    file["A"][300, :] = 0
+                err = process.communicate()[1].decode()
+                self.assertEqual(process.returncode, 3, err)
+                self.assertIn("B.h5: it was written to while it was read", err)
 
     def test_a_full_disk_leaves_the_old_output(self):
         write_h5(self.path("in.h5"), random_values("f64", (1000, 1000)))
