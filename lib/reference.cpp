@@ -383,7 +383,7 @@ ReferencePart combined(double x, const Sum& left, double y, const Sum& right, do
     part.value.add_product(x, left.high);
     part.value.low += x * left.low;
     part.value.add_product(z, d);
-    const double added = std::fabs(z * d) + std::fabs(w * e);
+    const double added = std::fabs(z * d) + (w != 0 ? std::fabs(w * e) : 0);  // e may be infinite
     part.terms = std::fabs(x) * left.terms + added;
     part.walk = std::fabs(x) * left.walk;
     part.root_squares = std::fabs(x) * left.root_squares;

@@ -16,10 +16,9 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-bool same_special(std::complex<double> x, std::complex<double> y, bool complex) {
-    if (complex) return !is_finite(x) && !is_finite(y);
-    if (std::isnan(x.real()) || std::isnan(y.real())) return std::isnan(x.real()) && std::isnan(y.real());
-    return x.real() == y.real();
+/// Both NaN, or equal.
+bool same_special(double x, double y) {
+    return std::isnan(x) || std::isnan(y) ? std::isnan(x) && std::isnan(y) : x == y;
 }
 
 double ratio_of(double error, double bound) {
@@ -52,7 +51,7 @@ class ElementCheck {
         const std::complex<double> expected = reference.value();
         if (!is_finite(expected) || !is_finite(computed) || !std::isfinite(bound_.worst(reference.re)) ||
             !std::isfinite(bound_.worst(reference.im))) {
-            return beyond_range(expected, computed, row, col);
+            return beyond_range(reference, computed, row, col);
         }
         Outcome outcome = judged(reference.re, computed.real(), replayed_re, 0);
         if (complex_) outcome = worse(outcome, judged(reference.im, computed.imag(), replayed_im, 0));
@@ -113,9 +112,10 @@ class ElementCheck {
 
     /// Something is not finite, or the terms pass the range of double: a second look, on a scale where finite
     /// inputs stay finite.
-    [[nodiscard]] Outcome beyond_range(std::complex<double> expected, std::complex<double> computed,
+    [[nodiscard]] Outcome beyond_range(const ReferenceElement& reference, std::complex<double> computed,
                                        std::int64_t row, std::int64_t col) const {
-        if (!complex_ && !is_finite(expected) && same_special(expected, computed, complex_))
+        const std::complex<double> expected = reference.value();
+        if (!complex_ && !is_finite(expected) && same_special(expected.real(), computed.real()))
             return right_or_wrong(true, expected);
         const ScaledElement scaled = scaled_element(problem_, operands_, row, col);
         const auto up = [&](double value) { return std::ldexp(value, scaled.exponent); };
@@ -129,10 +129,33 @@ class ElementCheck {
             outcome.expected = {up(special.real()), up(special.imag())};
             return outcome;
         }
+        if (complex_) {
+            Outcome outcome = part_beside_special(reference.re, special.real(), computed.real(), scaled);
+            outcome =
+                worse(outcome, part_beside_special(reference.im, special.imag(), computed.imag(), scaled));
+            outcome.expected = expected;
+            return outcome;
+        }
         // An infinity of the inputs must show, unless the finite terms can overflow to the opposite one.
-        const bool agrees = same_special(special, computed, complex_) ||
+        const bool agrees = same_special(special.real(), computed.real()) ||
                             (std::isnan(computed.real()) && overflows_anywhere(scaled));
         return right_or_wrong(agrees, {up(special.real()), up(special.imag())});
+    }
+
+    /// A part of a complex element whose inputs hold infinities or NaN. It may become NaN, where an infinity
+    /// meets the 0 of a scalar's other part, and an infinity where plain arithmetic has NaN, as C's products
+    /// of complex numbers do.
+    [[nodiscard]] Outcome part_beside_special(const ReferencePart& part, double special, double computed,
+                                              const ScaledElement& scaled) const {
+        const double expected = part.value.value();
+        if (std::isfinite(expected) && std::isfinite(bound_.worst(part))) {
+            if (std::isfinite(computed)) return judged(part, computed, 0, 0);
+            return right_or_wrong(std::isnan(computed) || overflows_anywhere(scaled), {});
+        }
+        if (std::isfinite(special)) return right_or_wrong(true, {});  // it overflows beside an infinity
+        const bool right =
+            std::isnan(computed) || computed == special || (std::isnan(special) && !std::isfinite(computed));
+        return right_or_wrong(right, {});
     }
 
     const Problem& problem_;

@@ -307,9 +307,10 @@ TEST_CASE("infinities and NaN of the inputs are expected in the result") {
         set(x.c, 3 * 30 + 1, right);
         set(x.c, 5 * 30 + 2, 0.0);
         CHECK(x.verify(VerifyMode::full).mismatches == 1);
-        set(x.c, 5 * 30 + 2, kNaN);
-        set(x.c, 7 * 30 + 8, kNaN);
-        CHECK(x.verify(VerifyMode::full).mismatches == (is_complex(type) ? 0 : 1));
+        set(x.c, 5 * 30 + 2, {kNaN, is_complex(type) ? kNaN : 0});
+        CHECK(x.verify(VerifyMode::full).mismatches == 0);
+        set(x.c, 7 * 30 + 8, kNaN);  // and an imaginary part of 0
+        CHECK(x.verify(VerifyMode::full).mismatches == 1);
     }
 }
 
@@ -416,6 +417,26 @@ TEST_CASE("an infinity of the inputs shows through terms that overflow") {
         CHECK(verdict(kNaN) == "passed");
         CHECK(verdict(-sum.result) == "failed");
         CHECK(verdict(1.0) == "failed");
+    }
+}
+
+TEST_CASE("an infinity in a part of a complex element hides nothing in the other") {
+    Case x(Type::c128, 1, 1, 1, false, true);
+    x.problem.alpha = x.problem.beta = Scalar::of(1);
+    set(x.a, 0, {1, 2});
+    set(x.b, 0, {1, 1});  // a product of −1 + 3i
+    set(x.d, 0, {kInf, 3});
+    const auto verdict = [&](std::complex<double> c) {
+        set(x.c, 0, c);
+        return x.verify(VerifyMode::full).verdict;
+    };
+    CHECK(verdict({kInf, 6}) == "passed");
+    CHECK(verdict({kInf, kNaN}) == "passed");  // where β = 1 is taken for 1 + 0i
+    for (const std::complex<double> wrong :
+         {std::complex<double>(-kInf, 6), {kInf, 999}, {7, kNaN}, {kInf, kInf}, {7, 6}})
+    {
+        INFO(wrong);
+        CHECK(verdict(wrong) == "failed");
     }
 }
 
