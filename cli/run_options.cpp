@@ -64,7 +64,10 @@ void add_checking_options(CLI::App& command, SharedOptions& shared) {
     command.add_option("--verify", shared.verify, "auto, full, freivalds or none")
         ->check(CLI::IsMember({"auto", "full", "freivalds", "none"}))
         ->capture_default_str();
-    command.add_option("--tolerance", run.tolerance, "relative error to allow instead of the derived bound")
+    command
+        .add_option("--tolerance", run.tolerance,
+                    "error to allow in place of the derived bound, relative to the sum of the moduli of an "
+                    "element's terms")
         ->check(require_non_negative);
     add_seed(command, run.seed, "seed of the randomized check");
 }

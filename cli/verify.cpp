@@ -95,7 +95,10 @@ void add_mode_options(CLI::App& command, VerifyRequest& request) {
     command.add_option("--mode", request.mode, "auto (full while cheap), full or freivalds")
         ->check(CLI::IsMember({"auto", "full", "freivalds"}))
         ->capture_default_str();
-    command.add_option("--tolerance", how.tolerance, "relative error to allow instead of the derived bound")
+    command
+        .add_option("--tolerance", how.tolerance,
+                    "error to allow in place of the derived bound, relative to the sum of the moduli of an "
+                    "element's terms")
         ->check(require_non_negative);
     add_seed(command, how.seed, "seed of the randomized check");
 }

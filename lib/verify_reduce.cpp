@@ -498,8 +498,16 @@ class ReductionCheck final : public ResultCheck {
                                        double special) const {
         if (std::isfinite(sum.size)) return compare_sum(computed, sum.value, sum.size, 0);
         if (!std::isfinite(special)) return outcome_of(computed, special, 0, 0);
-        if (!std::isfinite(computed)) return kRight;  // the additions passed the range
+        if (!std::isfinite(computed)) return may_overflow_to(computed, small) ? kRight : kWrong;
         return compare_sum(computed * kDown, small.value, small.size, kTiniest);
+    }
+
+    /// Whether additions in some order pass the range in that direction; for NaN, in both.
+    static bool may_overflow_to(double computed, const Sum& small) {
+        constexpr double kLimit = std::numeric_limits<double>::max() * kDown * (1 - 0x1p-20);
+        const bool up = (small.size + small.value.high) / 2 >= kLimit;
+        const bool down = (small.size - small.value.high) / 2 >= kLimit;
+        return std::isnan(computed) ? up && down : computed > 0 ? up : down;
     }
 
     [[nodiscard]] Outcome compare_sum(double computed, const Twice& sum, double size, double more) const {

@@ -1,5 +1,6 @@
 #include "lib/verify.hpp"
 #include "kernels/multiply/operation.hpp"
+#include "kernels/reduce/operation.hpp"
 #include "kernels/transpose/operation.hpp"
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "lib/core/error.hpp"
 #include "lib/elements.hpp"
 #include "lib/reference.hpp"
+#include "lib/verify_reduce.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -433,11 +435,28 @@ TEST_CASE("an infinity in a part of a complex element hides nothing in the other
     CHECK(verdict({kInf, 6}) == "passed");
     CHECK(verdict({kInf, kNaN}) == "passed");  // where β = 1 is taken for 1 + 0i
     for (const std::complex<double> wrong :
-         {std::complex<double>(-kInf, 6), {kInf, 999}, {7, kNaN}, {kInf, kInf}, {7, 6}})
-    {
+         {std::complex<double>(-kInf, 6), {kInf, 999}, {7, kNaN}, {kInf, kInf}, {7, 6}}) {
         INFO(wrong);
         CHECK(verdict(wrong) == "failed");
     }
+}
+
+TEST_CASE("a sum may be infinite only in the direction in which additions pass the range") {
+    constexpr double kMost = 1.5e308;
+    const auto verdict = [](std::array<double, 4> elements, double found) {
+        Problem problem{.operation = &kReduce, .type = Type::f64, .m = 1, .n = 4};
+        problem.choices = {{"op", "sum"}, {"axis", "all"}};
+        const Operands operands = operands_at(problem, std::array<const void*, 1>{elements.data()}, &found);
+        return verify_reduction(problem, operands, {}).verdict;
+    };
+    CHECK(verdict({kMost, kMost, 0, 1}, kInf) == "passed");
+    for (const double wrong : {-kInf, kNaN, kMost}) CHECK(verdict({kMost, kMost, 0, 1}, wrong) == "failed");
+    CHECK(verdict({-kMost, -kMost, 0, 1}, -kInf) == "passed");
+    CHECK(verdict({-kMost, -kMost, 0, 1}, kInf) == "failed");
+    for (const double right : {kInf, -kInf, kNaN, 0.0})
+        CHECK(verdict({kMost, kMost, -kMost, -kMost}, right) == "passed");
+    CHECK(verdict({kMost, 0x1p1000, -kMost, 0}, 0x1p1000) == "passed");
+    CHECK(verdict({kMost, 0x1p1000, -kMost, 0}, kInf) == "failed");
 }
 
 TEST_CASE("a large product is checked at random, a small one in full") {
