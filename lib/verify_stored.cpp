@@ -1,5 +1,6 @@
 #include "lib/verify_stored.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "lib/hash.hpp"
 #include "lib/plan.hpp"
 #include "lib/stopwatch.hpp"
+#include "lib/verify_in_parts.hpp"
 
 namespace gpumat {
 namespace {
@@ -23,20 +25,32 @@ void require_result(const formats::Header& found, const Shape& shape, Type type)
                     (found.shape == shape ? " (--type reads all as one type)" : ""));
 }
 
-void require_room(const std::vector<PlannedInput>& inputs, formats::Reader& result, const Problem& problem,
-                  std::uint64_t bytes, const StoredResult& asked) {
-    const auto add = [&bytes](const formats::Reader& reader) {
-        const formats::Header& header = reader.header();
-        for (const std::uint64_t more :
-             {std::uint64_t{dense_bytes(header.shape, header.type, to_string(header.source))},
-              reader.open_bytes()})
-            bytes = more > ~bytes ? ~std::uint64_t{0} : bytes + more;
+/// Host memory of a verification.
+struct Need {
+    std::uint64_t matrices = 0;
+    std::uint64_t beside = 0;
+
+    [[nodiscard]] std::uint64_t all() const {
+        return matrices > ~beside ? ~std::uint64_t{0} : matrices + beside;
+    }
+};
+
+Need need_of(const std::vector<PlannedInput>& inputs, const formats::Reader& result, std::uint64_t of_check) {
+    Need need{.beside = of_check};
+    std::uint64_t working = 0;
+    const auto add = [](std::uint64_t& sum, std::uint64_t more) {
+        sum = more > ~sum ? ~std::uint64_t{0} : sum + more;
     };
-    for (const PlannedInput& input : inputs) add(*input.reader);
-    add(result);
-    require_memory(bytes, asked.read.memory_limit,
-                   "verifying a " + std::string(problem.operation->name) + " of " +
-                       to_string(problem.extents()) + " " + std::string(name_of(problem.type)));
+    const auto take = [&](const formats::Reader& reader) {
+        const formats::Header& header = reader.header();
+        add(need.matrices, dense_bytes(header.shape, header.type, to_string(header.source)));
+        add(need.beside, reader.open_bytes());
+        working = std::max(working, reader.working_bytes());
+    };
+    for (const PlannedInput& input : inputs) take(*input.reader);
+    take(result);
+    add(need.beside, working);
+    return need;
 }
 
 /// All matrices in memory at once.
@@ -44,10 +58,6 @@ Verification verify_whole(std::vector<PlannedInput>& inputs, formats::Reader& re
                           const StoredResult& asked, const Verifier& verifier, StoredVerification& record,
                           Progress& progress) {
     const Problem& problem = record.problem;
-    require_room(inputs, result, problem, verifier.bytes(problem, asked.how.mode), asked);
-    progress.bytes_to_check = record.result->bytes;
-    progress.bytes_to_read = record.result->bytes;
-    for (const RecordedMatrix& input : record.inputs) progress.bytes_to_read += input.bytes;
     const Stopwatch watch;
     const auto read = [&](formats::Reader& reader, RecordedMatrix& recorded) {
         Matrix matrix = formats::read_whole(reader, {});
@@ -66,6 +76,26 @@ Verification verify_whole(std::vector<PlannedInput>& inputs, formats::Reader& re
     Verification found = verifier.verify(problem, operands_at(problem, places, stored.data()), asked.how);
     record.stages_ms.verify = watch.elapsed_ms() - *record.stages_ms.read;
     return found;
+}
+
+/// With all matrices in memory where they fit, else in parts where the check can.
+Verification verify_opened(std::vector<PlannedInput>& inputs, formats::Reader& result,
+                         const StoredResult& asked, const Verifier& verifier, StoredVerification& record,
+                         Progress& progress) {
+    const Problem& problem = record.problem;
+    progress.bytes_to_check = record.result->bytes;
+    progress.bytes_to_read = record.result->bytes;
+    for (const RecordedMatrix& input : record.inputs) progress.bytes_to_read += input.bytes;
+    const Need need = need_of(inputs, result, verifier.bytes(problem, asked.how.mode));
+    const std::uint64_t room = asked.read.memory_limit ? *asked.read.memory_limit : available_memory_bytes();
+    const bool in_parts = need.all() > room && problem.operation->part != nullptr &&
+                          verifier.panels != nullptr && problem.operation->result(problem).elements() > 0;
+    if (in_parts)
+        return verify_in_parts(inputs, result, asked, verifier, need.beside, room, record, progress);
+    require_memory(need.all(), asked.read.memory_limit,
+                   "verifying a " + std::string(problem.operation->name) + " of " +
+                       to_string(problem.extents()) + " " + std::string(name_of(problem.type)));
+    return verify_whole(inputs, result, asked, verifier, record, progress);
 }
 
 }  // namespace
@@ -93,7 +123,7 @@ int verify_stored(const StoredResult& asked, const Catalog& catalog, StoredVerif
     record.verification = verifier.blockwise != nullptr
                               ? verifier.blockwise(*inputs.front().reader, *result, asked.how,
                                                    asked.read.memory_limit, progress)
-                              : verify_whole(inputs, *result, asked, verifier, record, progress);
+                              : verify_opened(inputs, *result, asked, verifier, record, progress);
     record.stages_ms.total = total.elapsed_ms();
     return record.verification.failed() ? static_cast<int>(ErrorCode::differs) : 0;
 }

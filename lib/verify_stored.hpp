@@ -36,10 +36,10 @@ struct StoredVerification {
 };
 
 /// Reads the matrices and verifies the result, without computing it again: block by block where the
-/// operation's verifier can, else with all matrices in memory. Returns 0, or 1 where the result is not what
-/// it should be. Throws Error{input} where the inputs cannot be read or do not fit together, {not_comparable}
-/// where the result has another shape or type than they give, {unsupported} where there is no such operation
-/// for the type, {memory} where the limit is too small.
+/// operation's verifier can, else with all matrices in memory, or in parts where they do not fit. Returns 0,
+/// or 1 where the result is not what it should be. Throws Error{input} where the inputs cannot be read or do
+/// not fit together, {not_comparable} where the result has another shape or type than they give,
+/// {unsupported} where there is no such operation for the type, {memory} where the limit is too small.
 int verify_stored(const StoredResult& asked, const Catalog& catalog, StoredVerification& record,
                   Progress& progress);
 

@@ -331,5 +331,34 @@ class ProductErrors(VerifyCase):
         self.assert_says(result, "row 25 of 30", "column 3 of 20", "stored 99")
 
 
+class ProductsInParts(VerifyCase):
+    """What does not fit into memory is checked in parts, and with the same outcome."""
+
+    def test_is_as_whole(self):
+        random = np.random.default_rng(5)
+        for name, transposed in (("f4", False), ("f8", True), ("c8", False), ("i8", True)):
+            a, b, d = (random.integers(-50, 50, shape).astype(name) for shape in ((600, 400), (400, 500), (600, 500)))
+            right = 2 * (a @ b) - d
+            write_h5(self.path("a.h5"), a.T if transposed else a, chunks=(64, 50))
+            write_h5(self.path("b.h5"), b)
+            write_h5(self.path("d.h5"), d)
+            words = ["multiply", "a.h5", "b.h5", "c.h5", "--alpha", "2", "--beta", "-1", "--add", "d.h5",
+                     *(["--transpose-a"] if transposed else [])]
+            for mode in ("full", "freivalds"):
+                with self.subTest(name, mode=mode):
+                    limited = [*words, "--mode", mode, "--memory-limit", "4MiB" if a.itemsize == 8 else "2MiB"]
+                    write_h5(self.path("c.h5"), right)
+                    whole, parts = self.verify(*words, "--mode", mode), self.verify(*limited)
+                    for one in ("inputs", "result"):
+                        self.assertEqual(whole[one], parts[one])
+                    for row, col in random.integers((600, 500), size=(4, 2)):
+                        wrong = right.copy()
+                        wrong[row, col] += 7
+                        write_h5(self.path("c.h5"), wrong)
+                        worst = self.verify(*limited, code=1)["verification"]["worst"]
+                        if mode == "full":
+                            self.assertEqual((worst["row"], worst["col"]), (row, col))
+
+
 if __name__ == "__main__":
     unittest.main()
