@@ -240,6 +240,64 @@ class DamagedExtension(OutputCase):
             self.assert_says(result, "m.h5:/new: the file has", "damaged")
         self.assertEqual(snapshot(self.folder), before)
 
+    def three_datasets(self, **storage):
+        """Writes m.h5 and returns where the elements, or the first chunk, of each lie, counted as HDF5 stores it."""
+        with h5py.File(self.path("m.h5"), "w", userblock_size=512) as file:
+            for number, name in enumerate(self.names[:3]):
+                file.create_dataset(name, data=self.matrix + number, **storage)
+        with h5py.File(self.path("m.h5"), "r") as file:
+            ids = [file[name].id for name in self.names[:3]]
+            return [id.get_chunk_info(0).byte_offset if storage else id.get_offset() - 512 for id in ids]
+
+    def test_elements_that_are_said_to_lie_elsewhere(self):
+        """HDF5 gives the place of a dataset that is removed to the next one, whosever that is."""
+        for storage in ({}, {"chunks": (10, 15)}):
+            places = self.three_datasets(**storage)
+            with open(self.path("m.h5"), "rb") as file:
+                sound = file.read()
+            stored = places[1].to_bytes(8, "little")
+            self.assertEqual(sound.count(stored), 1)
+            size = len(sound) - 512
+            for place, words in ((size + 400, "pass the end"), (size - 8, "pass the end"), (65312, "pass the end"),
+                                 (2**64 - 3000, "pass the end"), (places[2], "lie where /CCCC lies"),
+                                 (places[2] - 16, "lie where"), (0, "lie where the file begins")):
+                self.damaged(sound.replace(stored, place.to_bytes(8, "little")))
+                before = snapshot(self.folder)
+                for options in ([], ["--chunk", "2x2"], ["--deflate", "1"], ["--dry-run"]):
+                    result = self.run_tool("transpose", "a.h5", "-o", "m.h5:/BBBB", "--force", *options, code=4)
+                    self.assert_says(result, "m.h5:/BBBB: its data, ", words, "; the file is damaged")
+                    self.assertEqual(snapshot(self.folder), before)
+
+    def test_a_sound_file_does_not_grow_by_what_is_replaced(self):
+        self.matrix = random_values("f64", (60, 70))
+        write_h5(self.path("a.h5"), self.matrix)
+        for storage in ({}, {"chunks": (10, 15)}):
+            for options in ([], ["--chunk", "20x20"]):
+                self.three_datasets(**storage)
+                sizes = []
+                for _ in range(5):
+                    self.run_tool("transpose", "a.h5", "-o", "m.h5:/BBBB", "--force", *options)
+                    sizes.append(os.path.getsize(self.path("m.h5")))
+                self.assertLess(sizes[-1] - sizes[0], self.matrix.nbytes)
+                for name, number in (("AAAA", 0), ("CCCC", 2)):
+                    self.assert_same_bits(read_h5(self.path("m.h5"), name)[1], self.matrix + number)
+                self.assert_same_bits(read_h5(self.path("m.h5"), "BBBB")[1], self.matrix.T.copy())
+
+    def test_where_there_are_many_chunks_the_space_is_not_used_again(self):
+        """Whose it is would take long to know."""
+        places = self.three_datasets()
+        with h5py.File(self.path("m.h5"), "a") as file:
+            file.create_dataset("many", data=np.arange(3000.0), chunks=(1,))
+        with open(self.path("m.h5"), "rb") as file:
+            sound = file.read()
+        for place in places[1:]:  # its own, and another's
+            self.damaged(sound.replace(places[1].to_bytes(8, "little"), place.to_bytes(8, "little")))
+            for options in ([], ["--chunk", "2x2"]):
+                self.run_tool("transpose", "a.h5", "-o", "m.h5:/BBBB", "--force", *options)
+                self.assert_same_bits(read_h5(self.path("m.h5"), "BBBB")[1], self.matrix.T.copy())
+                for name, number in (("AAAA", 0), ("CCCC", 2)):
+                    self.assert_same_bits(read_h5(self.path("m.h5"), name)[1], self.matrix + number)
+
     def test_random_damage(self):
         with h5py.File(self.path("m.h5"), "w") as file:
             for name in self.names:
