@@ -42,17 +42,13 @@ std::string opened_path(const WriteTarget& target) {
 void require_whole_file(hid_t file, const WriteTarget& target) {
     const std::string what = name_in_messages(target);
     haddr_t end = 0;
-    hsize_t user_block = 0;
     struct stat status {};
     require(H5Fget_eoa(file, &end), ErrorCode::output, what);
-    const Handle creation = take(H5Fget_create_plist(file), ErrorCode::output, what);
-    require(H5Pget_userblock(creation.id(), &user_block), ErrorCode::output, what);
     if (fstat(target.descriptor, &status) != 0)
         throw Error(ErrorCode::output, what + ": " + std::strerror(errno));
-    if (static_cast<haddr_t>(status.st_size) <= end + user_block) return;
+    if (static_cast<haddr_t>(status.st_size) <= end) return;
     throw Error(ErrorCode::output, what + ": the file has " + std::to_string(status.st_size) +
-                                       " bytes and says that it ends after " +
-                                       std::to_string(end + user_block) +
+                                       " bytes and says that it ends after " + std::to_string(end) +
                                        "; nothing is added to a damaged file");
 }
 

@@ -228,17 +228,21 @@ class DamagedExtension(OutputCase):
 
     def test_data_behind_the_end_that_the_file_says_it_has(self):
         """HDF5 would give that space out again, and what lies there would be lost."""
-        write_h5(self.path("m.h5"), self.matrix, dataset="old")
-        with open(self.path("m.h5"), "rb") as file:
-            content = bytearray(file.read())
-        end = content.find(len(content).to_bytes(8, "little"))
-        content[end : end + 8] = (len(content) - 1000).to_bytes(8, "little")
-        self.damaged(content)
-        before = snapshot(self.folder)
-        for dry in ([], ["--dry-run"]):
-            result = self.run_tool("transpose", "a.h5", "-o", "m.h5:/new", *dry, code=4)
-            self.assert_says(result, "m.h5:/new: the file has", "damaged")
-        self.assertEqual(snapshot(self.folder), before)
+        for userblock in (0, 512):
+            with h5py.File(self.path("m.h5"), "w", userblock_size=userblock) as file:
+                file["old"] = self.matrix
+            with open(self.path("m.h5"), "rb") as file:
+                content = bytearray(file.read())
+            (end,) = struct.unpack_from("<Q", content, userblock + 40)
+            self.assertIn(end, (len(content), len(content) - userblock))
+            struct.pack_into("<Q", content, userblock + 40, end - 400)
+            self.damaged(content)
+            before = snapshot(self.folder)
+            for dry in ([], ["--dry-run"]):
+                result = self.run_tool("transpose", "a.h5", "-o", "m.h5:/new", *dry, code=4)
+                self.assert_says(result, f"m.h5:/new: the file has {len(content)} bytes and says that it ends after "
+                                 f"{len(content) - 400}", "damaged")
+            self.assertEqual(snapshot(self.folder), before)
 
     def three_datasets(self, **storage):
         """Writes m.h5 and returns where the elements, or the first chunk, of each lie, counted as HDF5 stores it."""
