@@ -21,14 +21,18 @@ constexpr const char* kDefaultDataset = "/A";
 /// Chunks of a file in which the space of a dataset that is replaced is used again.
 constexpr std::size_t kMostChunks = 2048;
 
-/// A slash at the end names the same dataset, in reading too.
-std::string absolute(std::string dataset) {
+/// As HDF5 reads names, slashes that follow each other are one, and a part "." is none.
+std::string absolute(const std::string& dataset) {
     if (dataset.empty()) return kDefaultDataset;
-    const std::size_t last = dataset.find_last_not_of('/');
-    if (last == std::string::npos)
-        throw Error(ErrorCode::usage, "'" + dataset + "' names no dataset to write");
-    dataset.resize(last + 1);
-    return dataset.starts_with('/') ? dataset : "/" + dataset;
+    std::string name;
+    for (std::size_t begin = 0; begin <= dataset.size();) {
+        const std::size_t end = std::min(dataset.find('/', begin), dataset.size());
+        const std::string part = dataset.substr(begin, end - begin);
+        if (!part.empty() && part != ".") name += "/" + part;
+        begin = end + 1;
+    }
+    if (name.empty()) throw Error(ErrorCode::usage, "'" + dataset + "' names no dataset to write");
+    return name;
 }
 
 /// By which the child's bounds know how large the file is.

@@ -155,14 +155,21 @@ class Extended(OutputCase):
         self.assert_same_bits(read_h5(self.path("out.h5"), "old")[1], self.matrix)
         self.assertEqual(sorted(os.listdir(self.folder)), ["a.h5", "a.mtx", "out.h5"])
 
-    def test_a_slash_at_the_end_names_the_same_dataset(self):
-        """As it does for inputs."""
-        self.run_tool("transpose", "out.h5:/old/", "-o", "new.h5:/group/x/")
-        self.run_tool("transpose", "a.h5", "-o", "out.h5:/group/y//")
-        for name, dataset in (("new.h5", "group/x"), ("out.h5", "group/y")):
-            self.assert_same_bits(read_h5(self.path(name), dataset)[1], self.matrix.T.copy())
+    def test_other_spellings_of_a_dataset(self):
+        """They name what they name for inputs."""
+        spellings = ("group/{}/", "/group//{}//", "//group/{}", "/./group/./{}/.", "group/{}/./")
+        for number, spelling in enumerate(spellings):
+            for file in ("new.h5", "out.h5"):
+                dataset = f"{file}:/{spelling.format(number)}"
+                self.run_tool("transpose", "a.h5", "-o", dataset)
+                with h5py.File(self.path(file), "r") as found:
+                    self.assertEqual(sorted(found["group"]), [str(i) for i in range(number + 1)])
+                self.assert_same_bits(read_h5(self.path(file), f"group/{number}")[1], self.matrix.T.copy())
+                self.run_tool("compare", dataset, "out.h5:/old", "--transposed")
+                self.check_refused(4, [f"/group/{number}", "exists"], "transpose", "a.h5", "-o", dataset)
         self.check_refused(4, ["/old", "exists"], "transpose", "a.h5", "-o", "out.h5:/old/")
-        self.check_refused(2, ["'//' names no dataset"], "transpose", "a.h5", "-o", "out.h5://")
+        for name in ("//", "/.", "/./"):
+            self.check_refused(2, [f"'{name}' names no dataset"], "transpose", "a.h5", "-o", f"out.h5:{name}")
 
     def test_a_dataset_that_exists_is_refused(self):
         self.check_refused(4, ["out.h5", "/old", "exists"], "transpose", "a.h5", "-o", "out.h5:/old")
