@@ -133,6 +133,9 @@ void AtomicOutput::open_direct(OutputPurpose purpose) {
     if (purpose == OutputPurpose::rehearse) return;
     file_ = Descriptor(open(target_.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
     if (!file_.valid()) fail(reason(errno));
+    struct stat opened = {};  // others may put a file there meanwhile, or a link to one
+    if (fstat(file_.number(), &opened) != 0 || !same_file(*present_, opened) || S_ISREG(opened.st_mode))
+        fail("it became another file while it was opened");
 }
 
 void AtomicOutput::open_beside(OutputPurpose purpose) {

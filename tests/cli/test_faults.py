@@ -305,6 +305,24 @@ class Attackers(FaultCase):
             self.assertEqual(process.returncode, 4 if lacks else 0, err)
             self.assertEqual(digest(self.path("victim")), victim)
 
+    @unittest.skipUnless(can_inject(), "strace is not installed, or may not trace here")
+    def test_a_file_in_the_place_of_a_fifo(self):
+        """Between the look at a FIFO and its opening, others may put a link there: nothing is written through it."""
+        with open(self.path("victim"), "w", encoding="ascii") as file:
+            file.write("{}\n" * 1000)
+        victim = digest(self.path("victim"))
+        for name, arguments in (("fifo.mtx", ["-o", "fifo.mtx"]), ("fifo.log", ["--log", "fifo.log"])):
+            with self.subTest(name=name):
+                os.mkfifo(self.path(name))
+                strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", name, "-e", "inject=openat:delay_enter=2000000"]
+                with self.start("transpose", "a.h5", *arguments, "-d", "cpu", env=TRACED, before=strace) as process:
+                    time.sleep(1)
+                    os.symlink("victim", self.path("link"))
+                    os.rename(self.path("link"), self.path(name))
+                    _, err = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 4, err)
+                self.assertEqual(digest(self.path("victim")), victim)
+
 
 if __name__ == "__main__":
     unittest.main()
