@@ -25,6 +25,14 @@ import scipy.io
 from harness import (SLOW_ONES, Case, child_setup, digest, open_for_writing, random_values, read_h5, read_mtx,
                      snapshot, wait_for, write_h5, write_mtx)
 
+# The owner rw-, user 12345 rw-, the group r--, their mask rw-, others ---; as the system stores it.
+ACCESS_LIST = [(1, 6, 2**32 - 1), (2, 6, 12345), (4, 4, 2**32 - 1), (16, 6, 2**32 - 1), (32, 0, 2**32 - 1)]
+
+
+def stored_list(entries):
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
 WITHOUT_ROOTS_POWERS = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
 
 
@@ -79,18 +87,22 @@ class Existing(OutputCase):
         os.chmod(path, 0o640)
         try:
             os.setxattr(path, "user.note", b"kept")
-            # The owner rw-, user 12345 rw-, the group r--, their mask rw-, others ---; as the system stores it.
-            entries = [(1, 6, 2**32 - 1), (2, 6, 12345), (4, 4, 2**32 - 1), (16, 6, 2**32 - 1), (32, 0, 2**32 - 1)]
-            acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+            acl = stored_list(ACCESS_LIST)
             os.setxattr(path, "system.posix_acl_access", acl)
         except OSError as error:
             self.skipTest(f"the file system keeps no lists: {error}")
+        others = set()
+        for name in ("trusted.note", "security.note"):  # root's
+            with contextlib.suppress(OSError):
+                os.setxattr(path, name, b"kept")
+                others.add(name)
         if os.geteuid() == 0:
             os.chown(path, 4321, 4321)
         owner = os.stat(path).st_uid
         for storage in ([], ["--deflate", "1"]):
             self.run_tool("transpose", "a.h5", "-o", "out.h5", "--force", *storage)
-            self.assertEqual(os.getxattr(path, "user.note"), b"kept")
+            for name in {"user.note"} | others:
+                self.assertEqual(os.getxattr(path, name), b"kept")
             self.assertEqual(os.getxattr(path, "system.posix_acl_access"), acl)
             self.assertEqual(oct(os.stat(path).st_mode & 0o777), oct(0o660))
             self.assertEqual(os.stat(path).st_uid, owner)
@@ -109,6 +121,32 @@ class Existing(OutputCase):
         self.assertLess(result.err.index("owner"), result.err.index("verification"))
         status = os.stat(self.path("out.h5"))
         self.assertEqual((status.st_uid, oct(status.st_mode & 0o777)), (0, oct(0o600)))
+
+    def test_whom_its_list_names_keep_their_permissions_where_its_group_does_not(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can give a file away")
+        path = self.path("out.h5")
+        self.write_old()
+        try:
+            os.setxattr(path, "system.posix_acl_access", stored_list(ACCESS_LIST))
+        except OSError as error:
+            self.skipTest(f"the file system keeps no lists: {error}")
+        os.chown(path, 4321, 4321)
+        result = self.run_tool("transpose", "a.h5", "-o", "out.h5", "--force", before=["setpriv", "--bounding-set=-chown"])
+        self.assert_says(result, "out.h5: its owner 4321:4321 cannot be kept")
+        narrowed = [(tag, 0 if tag == 4 else permissions, number) for tag, permissions, number in ACCESS_LIST]
+        self.assertEqual(os.getxattr(path, "system.posix_acl_access"), stored_list(narrowed))
+        self.assertEqual(oct(os.stat(path).st_mode & 0o777), oct(0o660))
+
+    def test_says_which_attribute_is_not_kept(self):
+        self.write_old()
+        try:
+            os.setxattr(self.path("out.h5"), "security.note", b"root's")
+        except OSError as error:
+            self.skipTest(f"no such attribute can be given: {error}")
+        result = self.run_tool("transpose", "a.h5", "-o", "out.h5", "--force",
+                               before=["setpriv", "--bounding-set=-sys_admin"])
+        self.assert_says(result, "out.h5: its attribute security.note cannot be kept: Operation not permitted")
 
     def test_that_cannot_be_read_to_add_to(self):
         write_h5(self.path("closed.h5"), self.matrix)
