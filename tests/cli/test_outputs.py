@@ -424,6 +424,59 @@ class ReadOnlyFolder(OutputCase):
             self.check_refused(4, [f"{folder}/out.h5"], "transpose", "a.h5", "-o", f"{folder}/out.h5")
 
 
+@unittest.skipUnless(os.geteuid() == 0, "only root can make such files")
+class NoReplacement(OutputCase):
+    """What the system will not let be replaced is found before anything is computed, and in dry runs."""
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("folder"))
+        write_h5(self.path("folder/out.h5"), self.matrix, dataset="old")
+        self.before = self.text()
+
+    def text(self):
+        with open(self.path("folder/out.h5"), "rb") as file:
+            return file.read()
+
+    def check_both(self, words, before=()):
+        for target, options in itertools.product(("out.h5", "out.h5:/new"), ((), ("--dry-run",))):
+            result = self.run_tool("transpose", "a.h5", "-o", f"folder/{target}", "--force", *options, code=4, before=before)
+            self.assert_says(result, "cannot write", "folder/out.h5: ", words)
+            self.assertNotIn("verification", result.err)
+            self.assertEqual((os.listdir(self.path("folder")), self.text()), (["out.h5"], self.before))
+
+    def command(self, *words):
+        """Runs it, or skips the test where it does not work here."""
+        if shutil.which(words[0]) is None or subprocess.run(words, capture_output=True, check=False).returncode != 0:
+            self.skipTest(f"{words[0]} does not work here")
+
+    def test_of_another_users_file_in_a_sticky_folder(self):
+        os.chmod(self.folder, 0o755)
+        os.chmod(self.path("folder"), 0o1777)
+        os.chmod(self.path("folder/out.h5"), 0o666)
+        stranger = ["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups"]
+        self.command(*stranger, self.tool, "--version")
+        self.check_both("another user's file in a sticky folder", before=stranger)
+        os.chown(self.path("folder/out.h5"), 12345, 12345)
+        self.run_tool("transpose", "a.h5", "-o", "folder/out.h5", "--force", before=stranger)
+
+    def test_of_a_mount_point(self):
+        with open(self.path("other"), "wb") as file:
+            file.write(self.before)
+        self.command("mount", "--bind", self.path("other"), self.path("folder/out.h5"))
+        self.addCleanup(subprocess.run, ["umount", self.path("folder/out.h5")], check=True)
+        self.check_both("it is a mount point")
+
+    def test_of_what_may_only_grow(self):
+        for name, words in (("folder/out.h5", "it is append-only"), ("folder", "its folder is append-only")):
+            self.command("chattr", "+a", self.path(name))
+            try:
+                self.check_both(words)
+            finally:
+                subprocess.run(["chattr", "-a", self.path(name)], check=True)
+        self.run_tool("transpose", "a.h5", "-o", "folder/out.h5", "--force")
+
+
 class FullDisk(OutputCase):
     def test_dev_full(self):
         for output in (["/dev/full", "--to", "hdf5"], ["/dev/full", "--to", "matrix-market"]):
