@@ -189,7 +189,8 @@ void AtomicOutput::open_beside(OutputPurpose purpose) {
 
 void AtomicOutput::create_file(mode_t mode) {
     const auto failed = [&](int error_number) {
-        fail("cannot create a file in the folder " + folder_of(target_) + ": " + reason(error_number));
+        fail("cannot create a file in the folder " + folder_of(target_) + ": " +
+             reason_of_no_temporary_file(name_in_folder_, error_number));
     };
     if (!folder_.valid()) failed(errno);
     file_ = Descriptor(openat(folder_.number(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
@@ -211,7 +212,8 @@ void AtomicOutput::require_renaming() {
         error_number = errno;
     }
     if (error_number != 0)
-        fail("cannot rename a file in the folder " + folder_of(target_) + ": " + reason(error_number));
+        fail("cannot rename a file in the folder " + folder_of(target_) + ": " +
+             reason_of_no_temporary_file(name_in_folder_, error_number));
     name_.forget();
     name_ = std::move(second.name);
 }
@@ -268,7 +270,7 @@ int AtomicOutput::give_name() {
 /// Copies a file without a name into one that has a temporary one, where the file system has no links.
 void AtomicOutput::become_named() {
     TemporaryFile made = create_temporary_file(folder_.number(), name_in_folder_, 0600);
-    if (made.error_number != 0) fail(reason(made.error_number));
+    if (made.error_number != 0) fail(reason_of_no_temporary_file(name_in_folder_, made.error_number));
     const Descriptor unnamed = std::exchange(file_, std::move(made.file));
     name_ = std::move(made.name);
     lseek(unnamed.number(), 0, SEEK_SET);

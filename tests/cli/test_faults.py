@@ -237,6 +237,21 @@ class LimitedFileSystems(FaultCase):
                 self.assertEqual(self.datasets("new.h5"), ["theirs"])
 
 
+    def test_many_names_that_killed_runs_left(self):
+        """They go where the file system has locks, and are in nobody's way where it has none."""
+        for way, stay in ((("tmpfile",), False), (("tmpfile", "lock"), True), (("noreplace", "link"), False)):
+            with self.subTest(way=way):
+                self.restore()
+                left = {f".out.h5.gpumat-{number}" for number in range(1, 41)}
+                for name in left:
+                    with open(self.path(name), "wb"):
+                        pass
+                for _ in range(2):
+                    self.run_tool("transpose", "a.h5", "-o", "out.h5", "--force", env=lacking(*way))
+                self.assertTrue(self.is_new("out.h5"))
+                self.assertEqual(set(os.listdir(self.folder)), self.names | (left if stay else set()))
+
+
 class Kills(FaultCase):
     kills = int(os.environ.get("GPUMAT_TEST_KILLS", "40"))  # on each kind of file system
 
