@@ -124,6 +124,15 @@ class Datasets(NamesCase):
                 self.assertIn(path, texts_in(json.loads(result.out_bytes)))
                 self.assertIn(f"/{name}", texts_in(json.loads(result.out_bytes)))
 
+    def test_json_of_a_command_line_that_is_no_utf8(self):
+        name = b"c\xff" + STEERING.encode()
+        with open(os.path.join(os.fsencode(self.folder), name), "wb"):
+            pass
+        result = self.run_tool("probe", "occupancy", "--compute-capability", "8.6", "--block", "256", "--registers", "40",
+                               "--json", "--config", name)
+        self.assert_harmless(result)
+        self.assertIn(f"c\ufffd{STEERING}", result.json()["command_line"])
+
     def test_the_path_of_the_cache(self):
         for options in ([], ["--json"]):
             result = self.run_tool("tune", "--show", *options, "-d", "cpu", env={"GPUMAT_CACHE": f"x\x1b[31m{STEERING}"})
