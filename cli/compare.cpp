@@ -269,7 +269,7 @@ int show_comparison(CompareRequest& request, const Context& context) {
     const auto print_json = [&](const ComparisonRecord& ended) {
         if (!style.json) return;
         const OrderedJson json = json_of(request, ended);
-        std::puts(json.dump(2, ' ', false, OrderedJson::error_handler_t::replace).c_str());
+        std::puts(json_text(json, 2).c_str());
     };
     Progress progress;
     request.how.progress = &progress;

@@ -14,6 +14,7 @@
 #include "formats/registry.hpp"
 #include "lib/core/error.hpp"
 #include "lib/hash.hpp"
+#include "lib/record.hpp"
 #include "lib/statistics.hpp"
 
 namespace gpumat::cli {
@@ -188,8 +189,7 @@ void print_json(const InfoRequest& request, const std::vector<Entry>& entries) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const Entry& entry : entries) list.push_back(to_json(entry, request.statistics));
     const nlohmann::ordered_json object = {{"schema", "gpumat.info/1"}, {"matrices", std::move(list)}};
-    // Paths may hold any bytes, JSON only UTF-8.
-    std::puts(object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+    std::puts(json_text(object, 2).c_str());
 }
 
 /// What can be read is shown, and what cannot is reported; returns the exit code.

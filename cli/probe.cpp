@@ -16,6 +16,7 @@
 #include "lib/device_choice.hpp"
 #include "lib/plot.hpp"
 #include "lib/probe.hpp"
+#include "lib/record.hpp"
 
 namespace gpumat::cli {
 namespace {
@@ -72,7 +73,7 @@ void serve_probe(ProbeRequest& request, Context& context) {
         runs.push_back(run_probe(*std::ranges::find(probes(), request.name, &Probe::name), probing));
     }
     if (context.style.json) {
-        std::puts(to_json(runs, recorded_device(choice.device), context.command_line).dump(1).c_str());
+        std::puts(json_text(to_json(runs, recorded_device(choice.device), context.command_line), 1).c_str());
     } else {
         for (const ProbeRun& run : runs) print_run(run);
     }

@@ -16,6 +16,7 @@
 #include "lib/core/descriptor.hpp"
 #include "lib/core/error.hpp"
 #include "lib/gnuplot.hpp"
+#include "lib/record.hpp"
 
 namespace gpumat::cli {
 namespace {
@@ -90,7 +91,7 @@ void serve_report(const ReportOptions& options, Context& context) {
     if (output) write_page(report, options.output, *output);
     if (context.style.json) {
         const auto json = to_json(report, context.exit_code);
-        std::puts(json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+        std::puts(json_text(json, 1).c_str());
     }
     if (context.exit_code == static_cast<int>(ErrorCode::differs))
         spdlog::error("{} of {} measurements are slower", report.comparison->count(Change::slower),

@@ -14,6 +14,8 @@
 #include "cli/table.hpp"
 #include "lib/bench_export.hpp"
 #include "lib/core/error.hpp"
+#include "lib/printable.hpp"
+#include "lib/record.hpp"
 
 namespace gpumat::cli {
 namespace {
@@ -80,7 +82,7 @@ std::string rate(const Tuning& tuning, const TunedLevel& entry) {
 
 void print_table(const TuningFile& file) {
     std::printf("%s on %s: %s\n", std::string(name_of(*file.tuning.operation)).c_str(),
-                file.tuning.device_name.c_str(), file.path.c_str());
+                file.tuning.device_name.c_str(), printable(file.path).c_str());
     if (file.tuning.entries.empty()) {
         std::puts("  nothing measured; auto uses the shipped table");
         return;
@@ -144,7 +146,7 @@ void print_overhead(const OverheadFile& file) {
     std::printf("beside computing: %s ms to start, %s ms for a GB of inputs, %s of results: %s\n",
                 four_digits(file.overhead->start_ms).c_str(),
                 four_digits(file.overhead->input_ms_per_gb).c_str(),
-                four_digits(file.overhead->result_ms_per_gb).c_str(), file.path.c_str());
+                four_digits(file.overhead->result_ms_per_gb).c_str(), printable(file.path).c_str());
 }
 
 /// The same as `serve` of what the device takes whatever the operation.
@@ -184,7 +186,7 @@ void run(TuneRequest& request, Context& context) {
     const nlohmann::ordered_json all = {{"schema", "gpumat.tunings/1"},
                                         {"tunings", std::move(tunings)},
                                         {"overhead", overhead_json(overhead)}};
-    std::puts(all.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+    std::puts(json_text(all, 1).c_str());
 }
 
 }  // namespace

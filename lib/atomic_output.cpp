@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <system_error>
@@ -55,6 +57,29 @@ std::optional<struct stat> require_replaceable(const std::string& target, Output
     if (S_ISREG(present.st_mode) && mode == OutputMode::create)
         fail_to_write(target, "it exists; --force replaces it");
     return present;
+}
+
+/// Those of chattr and of mounts, as bits of STATX_ATTR_…; none where the system does not tell.
+std::uint64_t attributes_of(int folder, const char* name) {
+    struct statx file = {};
+    const bool known = statx(folder, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, 0, &file) == 0;
+    return known ? file.stx_attributes : 0;
+}
+
+/// Why the system will not let a file be renamed over that of this name, in words. Empty where it may.
+std::string lasting_obstacle(int folder, const std::string& name, const struct stat& present) {
+    const std::uint64_t own = attributes_of(folder, name.c_str());
+    if ((own & STATX_ATTR_MOUNT_ROOT) != 0) return "it is a mount point, and no file can take its place";
+    if ((own & STATX_ATTR_APPEND) != 0) return "it is append-only (chattr +a), and cannot be replaced";
+    if ((own & STATX_ATTR_IMMUTABLE) != 0) return "it is immutable (chattr +i), and cannot be replaced";
+    if ((attributes_of(folder, "") & (STATX_ATTR_APPEND | STATX_ATTR_IMMUTABLE)) != 0)
+        return "its folder is append-only or immutable (chattr +a, +i), and no file in it can be replaced";
+    struct stat holder = {};
+    const uid_t user = geteuid();
+    const bool sticky = fstat(folder, &holder) == 0 && (holder.st_mode & S_ISVTX) != 0;
+    if (sticky && user != 0 && user != holder.st_uid && user != present.st_uid)
+        return "it is another user's file in a sticky folder, where only its owner can replace it";
+    return "";
 }
 
 /// Whether the user has not turned locks off, as HDF5 has it.
@@ -133,6 +158,9 @@ void AtomicOutput::open_direct(OutputPurpose purpose) {
     if (purpose == OutputPurpose::rehearse) return;
     file_ = Descriptor(open(target_.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
     if (!file_.valid()) fail(reason(errno));
+    struct stat opened = {};  // others may put a file there meanwhile, or a link to one
+    if (fstat(file_.number(), &opened) != 0 || !same_file(*present_, opened) || S_ISREG(opened.st_mode))
+        fail("it became another file while it was opened");
 }
 
 void AtomicOutput::open_beside(OutputPurpose purpose) {
@@ -140,6 +168,10 @@ void AtomicOutput::open_beside(OutputPurpose purpose) {
     name_in_folder_ = name_in_folder(target_);
     if (name_in_folder_.empty()) fail_to_write(shown, "there is no such directory");
     folder_ = Descriptor(open(folder_of(target_).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (folder_.valid() && present_) {
+        const std::string obstacle = lasting_obstacle(folder_.number(), name_in_folder_, *present_);
+        if (!obstacle.empty()) fail(obstacle);
+    }
     if (folder_.valid() && purpose == OutputPurpose::write)
         remove_left_temporary_files(folder_.number(), name_in_folder_);
     constexpr mode_t kOwnerOnly = 0600;  // until it has the mode of the file that it replaces
@@ -157,7 +189,8 @@ void AtomicOutput::open_beside(OutputPurpose purpose) {
 
 void AtomicOutput::create_file(mode_t mode) {
     const auto failed = [&](int error_number) {
-        fail("cannot create a file in the folder " + folder_of(target_) + ": " + reason(error_number));
+        fail("cannot create a file in the folder " + folder_of(target_) + ": " +
+             reason_of_no_temporary_file(name_in_folder_, error_number));
     };
     if (!folder_.valid()) failed(errno);
     file_ = Descriptor(openat(folder_.number(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
@@ -179,7 +212,8 @@ void AtomicOutput::require_renaming() {
         error_number = errno;
     }
     if (error_number != 0)
-        fail("cannot rename a file in the folder " + folder_of(target_) + ": " + reason(error_number));
+        fail("cannot rename a file in the folder " + folder_of(target_) + ": " +
+             reason_of_no_temporary_file(name_in_folder_, error_number));
     name_.forget();
     name_ = std::move(second.name);
 }
@@ -236,7 +270,7 @@ int AtomicOutput::give_name() {
 /// Copies a file without a name into one that has a temporary one, where the file system has no links.
 void AtomicOutput::become_named() {
     TemporaryFile made = create_temporary_file(folder_.number(), name_in_folder_, 0600);
-    if (made.error_number != 0) fail(reason(made.error_number));
+    if (made.error_number != 0) fail(reason_of_no_temporary_file(name_in_folder_, made.error_number));
     const Descriptor unnamed = std::exchange(file_, std::move(made.file));
     name_ = std::move(made.name);
     lseek(unnamed.number(), 0, SEEK_SET);

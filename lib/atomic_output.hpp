@@ -60,7 +60,8 @@ class AtomicOutput {
     /// Opens the file. Throws Error{output} where
     ///  - the target is one of `inputs`, through whatever path or link and in every mode,
     ///  - the target exists and the mode is `create`,
-    ///  - the target is a directory,
+    ///  - the target is a directory, or the system will not let it be replaced: a mount point, append-only or
+    ///    immutable, another user's in a sticky folder,
     ///  - the mode is `extend` and another process has locked the target, as HDF5 does with open files
     ///    (unless HDF5_USE_FILE_LOCKING=FALSE, or the file system has no locks), or it cannot be read,
     ///  - the folder is missing, cannot be written to, or cannot rename files.

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lib/core/memory.hpp"
+#include "lib/record.hpp"
 
 namespace gpumat {
 namespace {
@@ -170,13 +171,13 @@ std::string json_begin(const BenchHead& head) {
                  {"cache", head.hot ? "hot" : "cold"},
                  {"time_limit_s", head.time_limit_s},
                  {"device", to_json(head)}};
-    std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+    std::string text = json_line(json);
     text.pop_back();
     return text + ", \"rows\": [";
 }
 
 std::string json_row(const BenchRow& row, bool first) {
-    return (first ? "\n" : ",\n") + to_json(row).dump(-1, ' ', false, Json::error_handler_t::replace);
+    return (first ? "\n" : ",\n") + json_line(to_json(row));
 }
 
 const char* json_end() {

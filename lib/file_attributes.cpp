@@ -36,12 +36,40 @@ std::optional<std::string> text_of(Get get) {
     }
 }
 
-/// False, with errno, where the attribute is there and cannot be copied.
-bool copy_attribute(const std::string& path, const char* name, int to) {
-    const auto value =
+/// In a POSIX list as it is stored: a version, and entries of tag, permissions and number, in little endian.
+std::string with_group_no_more_than_others(std::string list) {
+    constexpr std::size_t kVersionBytes = 4;
+    constexpr std::size_t kEntryBytes = 8;
+    constexpr std::size_t kPermissionsAt = 2;
+    constexpr char kGroupTag = 0x04;
+    constexpr char kOthersTag = 0x20;
+    const auto permissions = [&](char tag) -> char* {
+        for (std::size_t at = kVersionBytes; at + kEntryBytes <= list.size(); at += kEntryBytes)
+            if (list[at] == tag) return &list[at + kPermissionsAt];
+        return nullptr;
+    };
+    char* const group = permissions(kGroupTag);
+    const char* const others = permissions(kOthersTag);
+    if (group != nullptr && others != nullptr) *group = static_cast<char>(*group & *others);
+    return list;
+}
+
+/// Copies an attribute as `change` makes it. False, with errno, where it is there and cannot be copied.
+bool copy_attribute(const std::string& path, const char* name, int to,
+                    std::string (*change)(std::string) = nullptr) {
+    const auto stored =
         text_of([&](char* buffer, std::size_t size) { return getxattr(path.c_str(), name, buffer, size); });
-    if (!value) return errno == ENODATA || errno == EOPNOTSUPP;
-    return fsetxattr(to, name, value->data(), value->size(), 0) == 0;
+    if (!stored) return errno == ENODATA || errno == EOPNOTSUPP;
+    const std::string value = change == nullptr ? *stored : change(*stored);
+    const auto now =
+        text_of([&](char* buffer, std::size_t size) { return fgetxattr(to, name, buffer, size); });
+    return now == value || fsetxattr(to, name, value.data(), value.size(), 0) == 0;
+}
+
+/// The system's own are none of them. Others than the user's may be closed to this process.
+bool is_to_be_kept(const std::string& path, const std::string& name) {
+    if (name.starts_with("system.")) return false;
+    return name.starts_with("user.") || getxattr(path.c_str(), name.c_str(), nullptr, 0) >= 0;
 }
 
 std::vector<std::string> names_of_attributes(const std::string& path) {
@@ -75,16 +103,19 @@ std::vector<std::string> copy_file_attributes(const std::string& path, const str
     fremovexattr(to, kAccessList);  // one that the folder gives to its new files
     bool listed = true;
     for (const char* const name : {kAccessList, kNfsAccessList}) {
-        if (copy_attribute(path, name, to)) continue;
+        auto* const change = name == kAccessList && !grouped ? with_group_no_more_than_others : nullptr;
+        if (copy_attribute(path, name, to, change)) continue;
         listed = false;
         lose("its access control list");
     }
     mode_t mode = present.st_mode & (owned ? kPermissionsAndSpecialBits : kPermissions);
-    if (!grouped || !listed) mode &= ~kGroup | (mode << kGroupOverOthers);
+    // Beside a list, those are not the group's permissions, but the most that anybody named there has.
+    const bool masks = fgetxattr(to, kAccessList, nullptr, 0) > 0;
+    if (!masks && (!grouped || !listed)) mode &= ~kGroup | (mode << kGroupOverOthers);
     if (fchmod(to, mode) != 0) lose("its mode");
 
     for (const std::string& name : names_of_attributes(path)) {
-        if (name.starts_with("user.") && !copy_attribute(path, name.c_str(), to))
+        if (is_to_be_kept(path, name) && !copy_attribute(path, name.c_str(), to))
             lose("its attribute " + name);
     }
     return lost;

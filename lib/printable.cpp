@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -57,6 +58,26 @@ std::string printable(std::string_view text) {
             shown += text.substr(0, character.bytes);
         }
         text.remove_prefix(character.bytes == 0 ? 1 : character.bytes);
+    }
+    return shown;
+}
+
+std::string printable_json(std::string_view json) {
+    std::string shown;
+    while (!json.empty()) {
+        // Only behind these first bytes there are such characters.
+        const std::size_t plain = std::min(json.find_first_of("\x7f\xc2\xe2"), json.size());
+        shown += json.substr(0, plain);
+        json.remove_prefix(plain);
+        if (json.empty()) break;
+        const Character character = first_character(json);
+        const std::size_t bytes = std::max<std::size_t>(1, character.bytes);
+        if (is_control(character.code) || is_steering(character.code)) {
+            shown += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(character.code));
+        } else {
+            shown += json.substr(0, bytes);
+        }
+        json.remove_prefix(bytes);
     }
     return shown;
 }

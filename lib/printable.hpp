@@ -10,4 +10,8 @@ namespace gpumat {
 /// terminal or turn the direction of text "\u{202e}".
 std::string printable(std::string_view text);
 
+/// A text of JSON that means the same and that a terminal shows as it is: those characters, of which JSON
+/// escapes only the first 32, become "\u202e".
+std::string printable_json(std::string_view json);
+
 }  // namespace gpumat

@@ -6,6 +6,7 @@
 
 #include "formats/registry.hpp"
 #include "lib/core/error.hpp"
+#include "lib/printable.hpp"
 
 namespace gpumat {
 namespace {
@@ -362,8 +363,12 @@ nlohmann::ordered_json to_json(const RunRecord& record) {
     return json;
 }
 
+std::string json_text(const Json& json, int indent) {
+    return printable_json(json.dump(indent, ' ', false, Json::error_handler_t::replace));
+}
+
 std::string json_line(const Json& json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return json_text(json, -1);
 }
 
 std::string csv_header() {

@@ -145,7 +145,11 @@ std::optional<double> median(std::vector<double> samples);
 /// α and β are integers for integer types, [re, im] for complex ones, else numbers.
 nlohmann::ordered_json to_json(const RunRecord& record);
 
-/// The object on one line. Paths may hold any bytes, JSON only UTF-8: what is not becomes U+FFFD.
+/// The object, indented by so many spaces; in one line with -1. Paths may hold any bytes, JSON only UTF-8:
+/// what is not becomes U+FFFD, and what steers a terminal is escaped.
+std::string json_text(const nlohmann::ordered_json& json, int indent);
+
+/// The same in one line.
 std::string json_line(const nlohmann::ordered_json& json);
 
 /// The words of a command line as a POSIX shell takes them back.

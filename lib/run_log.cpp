@@ -90,6 +90,10 @@ RunLog::RunLog(const std::string& path, std::span<const std::string> matrices) :
     const int access_mode = special ? O_WRONLY : O_RDWR | O_CREAT;
     file_ = Descriptor(open(path.c_str(), access_mode | O_APPEND | O_NOCTTY | O_CLOEXEC, 0666));
     if (!file_.valid()) refuse_log(path, errno);
+    struct stat opened = {};  // others may put another file there meanwhile, or a link to one
+    const bool same = fstat(file_.number(), &opened) == 0 && S_ISREG(opened.st_mode) == !special &&
+                      (!special || (opened.st_dev == present.st_dev && opened.st_ino == present.st_ino));
+    if (!same) refuse_log(path, "it became another file while it was opened");
     regular_ = !special;
     if (path.ends_with(".csv")) header_ = csv_header();
     if (regular_ && size_of_log(file_.number(), path) > 0) require_log(file_.number(), path, header_);

@@ -7,11 +7,13 @@
 
 #include <cerrno>
 #include <csignal>
+#include <system_error>
 
 namespace gpumat {
 namespace {
 
-constexpr int kMostNames = 16;  ///< of one output at a time: they are all looked at
+constexpr int kMostNames = 1000;  ///< of one output: where a file system has no locks, those left stay
+constexpr int kUsualNames = 16;   ///< of which some may be free before one that is taken
 
 std::string temporary_name(const std::string& output, int number) {
     constexpr std::size_t kLongestName = 200;  // short enough for any file system
@@ -84,6 +86,12 @@ TemporaryFile create_temporary_file(int folder, const std::string& output, mode_
     return made;
 }
 
+std::string reason_of_no_temporary_file(const std::string& output, int error_number) {
+    if (error_number != EEXIST) return std::error_code(error_number, std::generic_category()).message();
+    return "the names " + temporary_name(output, 1) + " to " + temporary_name(output, kMostNames) +
+           " are all taken; remove those that no run is using";
+}
+
 TemporaryName link_temporary_name(int file, int folder, const std::string& output) {
     flock(file, LOCK_SH | LOCK_NB);
     int error_number = 0;
@@ -100,6 +108,7 @@ void remove_left_temporary_files(int folder, const std::string& output) {
     for (int number = 1; number <= kMostNames; ++number) {
         const std::string name = temporary_name(output, number);
         const Descriptor left(openat(folder, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+        if (!left.valid() && errno == ENOENT && number > kUsualNames) return;
         struct stat file = {};
         if (!left.valid() || fstat(left.number(), &file) != 0 || !S_ISREG(file.st_mode)) continue;
         if (flock(left.number(), LOCK_EX | LOCK_NB) != 0 || !names(folder, name, left.number())) continue;

@@ -46,6 +46,9 @@ struct TemporaryFile {
 /// where `error_number` tells why.
 TemporaryFile create_temporary_file(int folder, const std::string& output, mode_t mode);
 
+/// What stood in the way of create_temporary_file, in words.
+std::string reason_of_no_temporary_file(const std::string& output, int error_number);
+
 /// Locks `file`, which has no name, and gives it a temporary one. None where the file system cannot.
 TemporaryName link_temporary_name(int file, int folder, const std::string& output);
 

@@ -10,6 +10,7 @@
 #include "formats/hdf5/attributes.hpp"
 #include "formats/hdf5/descriptor_driver.hpp"
 #include "formats/hdf5/element.hpp"
+#include "formats/hdf5/inventory.hpp"
 #include "formats/hdf5/probe.hpp"
 
 namespace gpumat::formats::hdf5 {
@@ -17,14 +18,21 @@ namespace {
 
 constexpr const char* kDefaultDataset = "/A";
 
-/// A slash at the end names the same dataset, in reading too.
-std::string absolute(std::string dataset) {
+/// Chunks of a file in which the space of a dataset that is replaced is used again.
+constexpr std::size_t kMostChunks = 2048;
+
+/// As HDF5 reads names, slashes that follow each other are one, and a part "." is none.
+std::string absolute(const std::string& dataset) {
     if (dataset.empty()) return kDefaultDataset;
-    const std::size_t last = dataset.find_last_not_of('/');
-    if (last == std::string::npos)
-        throw Error(ErrorCode::usage, "'" + dataset + "' names no dataset to write");
-    dataset.resize(last + 1);
-    return dataset.starts_with('/') ? dataset : "/" + dataset;
+    std::string name;
+    for (std::size_t begin = 0; begin <= dataset.size();) {
+        const std::size_t end = std::min(dataset.find('/', begin), dataset.size());
+        const std::string part = dataset.substr(begin, end - begin);
+        if (!part.empty() && part != ".") name += "/" + part;
+        begin = end + 1;
+    }
+    if (name.empty()) throw Error(ErrorCode::usage, "'" + dataset + "' names no dataset to write");
+    return name;
 }
 
 /// By which the child's bounds know how large the file is.
@@ -38,17 +46,13 @@ std::string opened_path(const WriteTarget& target) {
 void require_whole_file(hid_t file, const WriteTarget& target) {
     const std::string what = name_in_messages(target);
     haddr_t end = 0;
-    hsize_t user_block = 0;
     struct stat status {};
     require(H5Fget_eoa(file, &end), ErrorCode::output, what);
-    const Handle creation = take(H5Fget_create_plist(file), ErrorCode::output, what);
-    require(H5Pget_userblock(creation.id(), &user_block), ErrorCode::output, what);
     if (fstat(target.descriptor, &status) != 0)
         throw Error(ErrorCode::output, what + ": " + std::strerror(errno));
-    if (static_cast<haddr_t>(status.st_size) <= end + user_block) return;
+    if (static_cast<haddr_t>(status.st_size) <= end) return;
     throw Error(ErrorCode::output, what + ": the file has " + std::to_string(status.st_size) +
-                                       " bytes and says that it ends after " +
-                                       std::to_string(end + user_block) +
+                                       " bytes and says that it ends after " + std::to_string(end) +
                                        "; nothing is added to a damaged file");
 }
 
@@ -121,6 +125,28 @@ bool is_taken(hid_t file, const WriteTarget& target) {
     return true;
 }
 
+haddr_t address_of(hid_t file, const std::string& name, const std::string& what) {
+    H5O_info_t object{};
+    require(H5Oget_info_by_name2(file, name.c_str(), &object, H5O_INFO_BASIC, H5P_DEFAULT), ErrorCode::output,
+            what);
+    return object.addr;
+}
+
+[[noreturn]] void refuse_damaged(const std::string& what, const std::string& why) {
+    throw Error(ErrorCode::output, what + ": " + why + "; the file is damaged");
+}
+
+void require_own_place(const Inventory& inventory, haddr_t address, const std::string& what) {
+    if (const auto conflict = inventory.conflict(address)) refuse_damaged(what, *conflict);
+}
+
+std::size_t chunks_of(const DatasetPlan& plan) {
+    if (!plan.chunk) return 0;
+    const auto along = [](std::int64_t extent, std::int64_t edge) { return (extent + edge - 1) / edge; };
+    return static_cast<std::size_t>(along(plan.shape.rows, plan.chunk->rows) *
+                                    along(plan.shape.cols, plan.chunk->cols));
+}
+
 // ---- In this process ------------------------------------------------------------------------------------
 
 class LocalDatasetFile final : public DatasetFile {
@@ -128,7 +154,7 @@ class LocalDatasetFile final : public DatasetFile {
     LocalDatasetFile(const WriteTarget& target, const DatasetPlan& plan)
         : target_(target), name_(absolute(target.dataset)), shown_(name_in_messages(target)) {
         const Session session;
-        open_file();
+        open_file(plan);
         const Reader* const read_by = plan.options.attributes_of;
         const auto* source =
             read_by == nullptr ? nullptr : dynamic_cast<const AttributeSource*>(&read_by->origin());
@@ -177,7 +203,7 @@ class LocalDatasetFile final : public DatasetFile {
 
     [[noreturn]] void failed() const { fail(ErrorCode::output, shown_ + ": cannot be written"); }
 
-    void open_file() {
+    void open_file(const DatasetPlan& plan) {
         if (!target_.append) {
             file_ = take(H5Fcreate(target_.shown.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT,
                                    access_through(target_.descriptor).id()),
@@ -186,8 +212,23 @@ class LocalDatasetFile final : public DatasetFile {
         }
         file_ = open_target(target_, H5F_ACC_RDWR);
         require_whole_file(file_.id(), target_);
-        if (is_taken(file_.id(), target_))
-            require(H5Ldelete(file_.id(), name_.c_str(), H5P_DEFAULT), ErrorCode::output, shown_);
+        before_ = Inventory::of(file_.id(), kMostChunks);
+        if (before_ && before_->chunks() + chunks_of(plan) > kMostChunks) before_.reset();
+        if (is_taken(file_.id(), target_)) remove_old();
+    }
+
+    /// HDF5 gives its space to what is written next. Where that may be another's, it stays taken for ever: a
+    /// name that nobody knows keeps it.
+    void remove_old() {
+        removed_ = address_of(file_.id(), name_, shown_);
+        if (before_) {
+            require_own_place(*before_, removed_, shown_);
+        } else {
+            const Handle old =
+                take(H5Oopen(file_.id(), name_.c_str(), H5P_DEFAULT), ErrorCode::output, shown_);
+            require(H5Oincr_refcount(old.id()), ErrorCode::output, shown_);
+        }
+        require(H5Ldelete(file_.id(), name_.c_str(), H5P_DEFAULT), ErrorCode::output, shown_);
     }
 
     void create_dataset(const DatasetPlan& plan, const Handle& stored) {
@@ -254,14 +295,25 @@ class LocalDatasetFile final : public DatasetFile {
     void require_found(const Identity& written) const {
         const Handle file = open_target(target_, H5F_ACC_RDONLY);
         const Handle found(H5Dopen2(file.id(), name_.c_str(), H5P_DEFAULT));
-        if (found.valid() && identity_of(found.id()) == written) return;
-        throw Error(ErrorCode::output,
-                    shown_ + ": what was written is not found by this name; the file is damaged");
+        if (!found.valid() || identity_of(found.id()) != written)
+            refuse_damaged(shown_, "what was written is not found by this name");
+        if (before_) require_others(file.id(), written.address);
+    }
+
+    /// What the file held is there as it was, and apart from what was written.
+    void require_others(hid_t file, haddr_t written) const {
+        const auto now = Inventory::of(file, 2 * kMostChunks);  // with the new dataset and its groups
+        if (!now) refuse_damaged(shown_, "what the file holds is not found any more");
+        require_own_place(*now, written, shown_);
+        if (const auto changed = before_->changed_in(*now, removed_))
+            refuse_damaged(shown_, *changed + " would be changed");
     }
 
     WriteTarget target_;
     std::string name_;
     std::string shown_;
+    std::optional<Inventory> before_;  ///< what a file that exists held, where that is soon known
+    haddr_t removed_ = HADDR_UNDEF;    ///< the dataset that was replaced
     Handle file_;
     Handle dataset_;
     haddr_t offset_ = HADDR_UNDEF;
@@ -376,7 +428,10 @@ void require_room(const WriteTarget& target) {
     try_in_child(opened_path(target), name_in_messages(target), ErrorCode::output, [&] {
         const Handle file = open_target(target, H5F_ACC_RDONLY);
         require_whole_file(file.id(), target);
-        static_cast<void>(is_taken(file.id(), target));
+        if (!is_taken(file.id(), target)) return;
+        const std::string what = name_in_messages(target);
+        if (const auto inventory = Inventory::of(file.id(), kMostChunks))
+            require_own_place(*inventory, address_of(file.id(), absolute(target.dataset), what), what);
     });
 }
 

@@ -237,6 +237,21 @@ class LimitedFileSystems(FaultCase):
                 self.assertEqual(self.datasets("new.h5"), ["theirs"])
 
 
+    def test_many_names_that_killed_runs_left(self):
+        """They go where the file system has locks, and are in nobody's way where it has none."""
+        for way, stay in ((("tmpfile",), False), (("tmpfile", "lock"), True), (("noreplace", "link"), False)):
+            with self.subTest(way=way):
+                self.restore()
+                left = {f".out.h5.gpumat-{number}" for number in range(1, 41)}
+                for name in left:
+                    with open(self.path(name), "wb"):
+                        pass
+                for _ in range(2):
+                    self.run_tool("transpose", "a.h5", "-o", "out.h5", "--force", env=lacking(*way))
+                self.assertTrue(self.is_new("out.h5"))
+                self.assertEqual(set(os.listdir(self.folder)), self.names | (left if stay else set()))
+
+
 class Kills(FaultCase):
     kills = int(os.environ.get("GPUMAT_TEST_KILLS", "40"))  # on each kind of file system
 
@@ -304,6 +319,24 @@ class Attackers(FaultCase):
             self.assertEqual(len(temporary), len(lacks))
             self.assertEqual(process.returncode, 4 if lacks else 0, err)
             self.assertEqual(digest(self.path("victim")), victim)
+
+    @unittest.skipUnless(can_inject(), "strace is not installed, or may not trace here")
+    def test_a_file_in_the_place_of_a_fifo(self):
+        """Between the look at a FIFO and its opening, others may put a link there: nothing is written through it."""
+        with open(self.path("victim"), "w", encoding="ascii") as file:
+            file.write("{}\n" * 1000)
+        victim = digest(self.path("victim"))
+        for name, arguments in (("fifo.mtx", ["-o", "fifo.mtx"]), ("fifo.log", ["--log", "fifo.log"])):
+            with self.subTest(name=name):
+                os.mkfifo(self.path(name))
+                strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", name, "-e", "inject=openat:delay_enter=2000000"]
+                with self.start("transpose", "a.h5", *arguments, "-d", "cpu", env=TRACED, before=strace) as process:
+                    time.sleep(1)
+                    os.symlink("victim", self.path("link"))
+                    os.rename(self.path("link"), self.path(name))
+                    _, err = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 4, err)
+                self.assertEqual(digest(self.path("victim")), victim)
 
 
 if __name__ == "__main__":

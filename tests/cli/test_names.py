@@ -2,6 +2,7 @@
 steers no terminal, and logs are UTF-8 whatever names hold."""
 
 import csv
+import json
 import os
 import unittest
 
@@ -11,7 +12,16 @@ import numpy as np
 from harness import Case, write_h5
 
 EVIL = b"A\ngpumat: wrote B.h5\x1b[2J\r\x9b31m\xff\xe2\x80\xae"
+STEERING = "".join(map(chr, (*range(0x7f, 0xa0), 0x200e, 0x200f, *range(0x2028, 0x202f), *range(0x2066, 0x206a))))
 SHOWN = r"A\ngpumat: wrote B.h5\x1b[2J\x0d\x9b31m\xff\u{202e}"
+
+
+def texts_in(value):
+    """The strings that an object of JSON holds."""
+    if isinstance(value, str):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [text for part in parts for text in texts_in(part)]
 
 
 class NamesCase(Case):
@@ -38,7 +48,7 @@ class NamesCase(Case):
             text = stream.decode("utf-8")
             for character in text:
                 self.assertTrue(character == "\n" or ord(character) >= 0x20, repr(text))
-                self.assertFalse(0x7f <= ord(character) < 0xa0 or 0x202a <= ord(character) <= 0x202e, repr(text))
+                self.assertNotIn(character, STEERING, repr(text))
         for line in result.err.splitlines():
             self.assertTrue(line.startswith("gpumat: "), result.err)
             self.assertNotRegex(line, "^gpumat: wrote B.h5")
@@ -97,8 +107,37 @@ class Datasets(NamesCase):
 
     def test_words_of_any_language_stay(self):
         with h5py.File(self.path("a.h5"), "w") as file:
-            file["Größe 行列 ∑ 🙂"] = self.matrix
-        self.assertIn("Größe 行列 ∑ 🙂", self.run_tool("info", "a.h5").out)
+            file["Größe â 行列 ∑ 🙂"] = self.matrix
+        for options in ([], ["--json"]):
+            self.assertIn("Größe â 行列 ∑ 🙂", self.run_tool("info", "a.h5", *options).out)
+
+    def test_json(self):
+        """It says the same names, and a terminal shows it as it is."""
+        name = f"A{STEERING}â„¢Ã€z"
+        self.write(f"a{name}.h5", [name.encode()])
+        path = f"a{name}.h5"
+        for arguments, code in ((["info", path], 0), (["transpose", path], 0), (["compare", path, path], 0),
+                                (["convert", path, "-o", f"c{name}.h5"], 0), (["verify", "transpose", path, path], 8)):
+            with self.subTest(arguments=arguments):
+                result = self.run_tool(*arguments, "--json", "-q", code=code)
+                self.assert_harmless(result)
+                self.assertIn(path, texts_in(json.loads(result.out_bytes)))
+                self.assertIn(f"/{name}", texts_in(json.loads(result.out_bytes)))
+
+    def test_json_of_a_command_line_that_is_no_utf8(self):
+        name = b"c\xff" + STEERING.encode()
+        with open(os.path.join(os.fsencode(self.folder), name), "wb"):
+            pass
+        result = self.run_tool("probe", "occupancy", "--compute-capability", "8.6", "--block", "256", "--registers", "40",
+                               "--json", "--config", name)
+        self.assert_harmless(result)
+        self.assertIn(f"c\ufffd{STEERING}", result.json()["command_line"])
+
+    def test_the_path_of_the_cache(self):
+        for options in ([], ["--json"]):
+            result = self.run_tool("tune", "--show", *options, "-d", "cpu", env={"GPUMAT_CACHE": f"x\x1b[31m{STEERING}"})
+            self.assert_harmless(result)
+            self.assertIn("x\\", result.out)
 
 
 class Attributes(NamesCase):

@@ -25,6 +25,14 @@ import scipy.io
 from harness import (SLOW_ONES, Case, child_setup, digest, open_for_writing, random_values, read_h5, read_mtx,
                      snapshot, wait_for, write_h5, write_mtx)
 
+# The owner rw-, user 12345 rw-, the group r--, their mask rw-, others ---; as the system stores it.
+ACCESS_LIST = [(1, 6, 2**32 - 1), (2, 6, 12345), (4, 4, 2**32 - 1), (16, 6, 2**32 - 1), (32, 0, 2**32 - 1)]
+
+
+def stored_list(entries):
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
 WITHOUT_ROOTS_POWERS = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
 
 
@@ -79,18 +87,22 @@ class Existing(OutputCase):
         os.chmod(path, 0o640)
         try:
             os.setxattr(path, "user.note", b"kept")
-            # The owner rw-, user 12345 rw-, the group r--, their mask rw-, others ---; as the system stores it.
-            entries = [(1, 6, 2**32 - 1), (2, 6, 12345), (4, 4, 2**32 - 1), (16, 6, 2**32 - 1), (32, 0, 2**32 - 1)]
-            acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+            acl = stored_list(ACCESS_LIST)
             os.setxattr(path, "system.posix_acl_access", acl)
         except OSError as error:
             self.skipTest(f"the file system keeps no lists: {error}")
+        others = set()
+        for name in ("trusted.note", "security.note"):  # root's
+            with contextlib.suppress(OSError):
+                os.setxattr(path, name, b"kept")
+                others.add(name)
         if os.geteuid() == 0:
             os.chown(path, 4321, 4321)
         owner = os.stat(path).st_uid
         for storage in ([], ["--deflate", "1"]):
             self.run_tool("transpose", "a.h5", "-o", "out.h5", "--force", *storage)
-            self.assertEqual(os.getxattr(path, "user.note"), b"kept")
+            for name in {"user.note"} | others:
+                self.assertEqual(os.getxattr(path, name), b"kept")
             self.assertEqual(os.getxattr(path, "system.posix_acl_access"), acl)
             self.assertEqual(oct(os.stat(path).st_mode & 0o777), oct(0o660))
             self.assertEqual(os.stat(path).st_uid, owner)
@@ -109,6 +121,32 @@ class Existing(OutputCase):
         self.assertLess(result.err.index("owner"), result.err.index("verification"))
         status = os.stat(self.path("out.h5"))
         self.assertEqual((status.st_uid, oct(status.st_mode & 0o777)), (0, oct(0o600)))
+
+    def test_whom_its_list_names_keep_their_permissions_where_its_group_does_not(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can give a file away")
+        path = self.path("out.h5")
+        self.write_old()
+        try:
+            os.setxattr(path, "system.posix_acl_access", stored_list(ACCESS_LIST))
+        except OSError as error:
+            self.skipTest(f"the file system keeps no lists: {error}")
+        os.chown(path, 4321, 4321)
+        result = self.run_tool("transpose", "a.h5", "-o", "out.h5", "--force", before=["setpriv", "--bounding-set=-chown"])
+        self.assert_says(result, "out.h5: its owner 4321:4321 cannot be kept")
+        narrowed = [(tag, 0 if tag == 4 else permissions, number) for tag, permissions, number in ACCESS_LIST]
+        self.assertEqual(os.getxattr(path, "system.posix_acl_access"), stored_list(narrowed))
+        self.assertEqual(oct(os.stat(path).st_mode & 0o777), oct(0o660))
+
+    def test_says_which_attribute_is_not_kept(self):
+        self.write_old()
+        try:
+            os.setxattr(self.path("out.h5"), "security.note", b"root's")
+        except OSError as error:
+            self.skipTest(f"no such attribute can be given: {error}")
+        result = self.run_tool("transpose", "a.h5", "-o", "out.h5", "--force",
+                               before=["setpriv", "--bounding-set=-sys_admin"])
+        self.assert_says(result, "out.h5: its attribute security.note cannot be kept: Operation not permitted")
 
     def test_that_cannot_be_read_to_add_to(self):
         write_h5(self.path("closed.h5"), self.matrix)
@@ -155,14 +193,21 @@ class Extended(OutputCase):
         self.assert_same_bits(read_h5(self.path("out.h5"), "old")[1], self.matrix)
         self.assertEqual(sorted(os.listdir(self.folder)), ["a.h5", "a.mtx", "out.h5"])
 
-    def test_a_slash_at_the_end_names_the_same_dataset(self):
-        """As it does for inputs."""
-        self.run_tool("transpose", "out.h5:/old/", "-o", "new.h5:/group/x/")
-        self.run_tool("transpose", "a.h5", "-o", "out.h5:/group/y//")
-        for name, dataset in (("new.h5", "group/x"), ("out.h5", "group/y")):
-            self.assert_same_bits(read_h5(self.path(name), dataset)[1], self.matrix.T.copy())
+    def test_other_spellings_of_a_dataset(self):
+        """They name what they name for inputs."""
+        spellings = ("group/{}/", "/group//{}//", "//group/{}", "/./group/./{}/.", "group/{}/./")
+        for number, spelling in enumerate(spellings):
+            for file in ("new.h5", "out.h5"):
+                dataset = f"{file}:/{spelling.format(number)}"
+                self.run_tool("transpose", "a.h5", "-o", dataset)
+                with h5py.File(self.path(file), "r") as found:
+                    self.assertEqual(sorted(found["group"]), [str(i) for i in range(number + 1)])
+                self.assert_same_bits(read_h5(self.path(file), f"group/{number}")[1], self.matrix.T.copy())
+                self.run_tool("compare", dataset, "out.h5:/old", "--transposed")
+                self.check_refused(4, [f"/group/{number}", "exists"], "transpose", "a.h5", "-o", dataset)
         self.check_refused(4, ["/old", "exists"], "transpose", "a.h5", "-o", "out.h5:/old/")
-        self.check_refused(2, ["'//' names no dataset"], "transpose", "a.h5", "-o", "out.h5://")
+        for name in ("//", "/.", "/./"):
+            self.check_refused(2, [f"'{name}' names no dataset"], "transpose", "a.h5", "-o", f"out.h5:{name}")
 
     def test_a_dataset_that_exists_is_refused(self):
         self.check_refused(4, ["out.h5", "/old", "exists"], "transpose", "a.h5", "-o", "out.h5:/old")
@@ -228,17 +273,79 @@ class DamagedExtension(OutputCase):
 
     def test_data_behind_the_end_that_the_file_says_it_has(self):
         """HDF5 would give that space out again, and what lies there would be lost."""
-        write_h5(self.path("m.h5"), self.matrix, dataset="old")
+        for userblock in (0, 512):
+            with h5py.File(self.path("m.h5"), "w", userblock_size=userblock) as file:
+                file["old"] = self.matrix
+            with open(self.path("m.h5"), "rb") as file:
+                content = bytearray(file.read())
+            (end,) = struct.unpack_from("<Q", content, userblock + 40)
+            self.assertIn(end, (len(content), len(content) - userblock))
+            struct.pack_into("<Q", content, userblock + 40, end - 400)
+            self.damaged(content)
+            before = snapshot(self.folder)
+            for dry in ([], ["--dry-run"]):
+                result = self.run_tool("transpose", "a.h5", "-o", "m.h5:/new", *dry, code=4)
+                self.assert_says(result, f"m.h5:/new: the file has {len(content)} bytes and says that it ends after "
+                                 f"{len(content) - 400}", "damaged")
+            self.assertEqual(snapshot(self.folder), before)
+
+    def three_datasets(self, **storage):
+        """Writes m.h5 and returns where the elements, or the first chunk, of each lie, counted as HDF5 stores it."""
+        with h5py.File(self.path("m.h5"), "w", userblock_size=512) as file:
+            for number, name in enumerate(self.names[:3]):
+                file.create_dataset(name, data=self.matrix + number, **storage)
+        with h5py.File(self.path("m.h5"), "r") as file:
+            ids = [file[name].id for name in self.names[:3]]
+            return [id.get_chunk_info(0).byte_offset if storage else id.get_offset() - 512 for id in ids]
+
+    def test_elements_that_are_said_to_lie_elsewhere(self):
+        """HDF5 gives the place of a dataset that is removed to the next one, whosever that is."""
+        for storage in ({}, {"chunks": (10, 15)}):
+            places = self.three_datasets(**storage)
+            with open(self.path("m.h5"), "rb") as file:
+                sound = file.read()
+            stored = places[1].to_bytes(8, "little")
+            self.assertEqual(sound.count(stored), 1)
+            size = len(sound) - 512
+            for place, words in ((size + 400, "pass the end"), (size - 8, "pass the end"), (65312, "pass the end"),
+                                 (2**64 - 3000, "pass the end"), (places[2], "lie where /CCCC lies"),
+                                 (places[2] - 16, "lie where"), (0, "lie where the file begins")):
+                self.damaged(sound.replace(stored, place.to_bytes(8, "little")))
+                before = snapshot(self.folder)
+                for options in ([], ["--chunk", "2x2"], ["--deflate", "1"], ["--dry-run"]):
+                    result = self.run_tool("transpose", "a.h5", "-o", "m.h5:/BBBB", "--force", *options, code=4)
+                    self.assert_says(result, "m.h5:/BBBB: its data, ", words, "; the file is damaged")
+                    self.assertEqual(snapshot(self.folder), before)
+
+    def test_a_sound_file_does_not_grow_by_what_is_replaced(self):
+        self.matrix = random_values("f64", (60, 70))
+        write_h5(self.path("a.h5"), self.matrix)
+        for storage in ({}, {"chunks": (10, 15)}):
+            for options in ([], ["--chunk", "20x20"]):
+                self.three_datasets(**storage)
+                sizes = []
+                for _ in range(5):
+                    self.run_tool("transpose", "a.h5", "-o", "m.h5:/BBBB", "--force", *options)
+                    sizes.append(os.path.getsize(self.path("m.h5")))
+                self.assertLess(sizes[-1] - sizes[0], self.matrix.nbytes)
+                for name, number in (("AAAA", 0), ("CCCC", 2)):
+                    self.assert_same_bits(read_h5(self.path("m.h5"), name)[1], self.matrix + number)
+                self.assert_same_bits(read_h5(self.path("m.h5"), "BBBB")[1], self.matrix.T.copy())
+
+    def test_where_there_are_many_chunks_the_space_is_not_used_again(self):
+        """Whose it is would take long to know."""
+        places = self.three_datasets()
+        with h5py.File(self.path("m.h5"), "a") as file:
+            file.create_dataset("many", data=np.arange(3000.0), chunks=(1,))
         with open(self.path("m.h5"), "rb") as file:
-            content = bytearray(file.read())
-        end = content.find(len(content).to_bytes(8, "little"))
-        content[end : end + 8] = (len(content) - 1000).to_bytes(8, "little")
-        self.damaged(content)
-        before = snapshot(self.folder)
-        for dry in ([], ["--dry-run"]):
-            result = self.run_tool("transpose", "a.h5", "-o", "m.h5:/new", *dry, code=4)
-            self.assert_says(result, "m.h5:/new: the file has", "damaged")
-        self.assertEqual(snapshot(self.folder), before)
+            sound = file.read()
+        for place in places[1:]:  # its own, and another's
+            self.damaged(sound.replace(places[1].to_bytes(8, "little"), place.to_bytes(8, "little")))
+            for options in ([], ["--chunk", "2x2"]):
+                self.run_tool("transpose", "a.h5", "-o", "m.h5:/BBBB", "--force", *options)
+                self.assert_same_bits(read_h5(self.path("m.h5"), "BBBB")[1], self.matrix.T.copy())
+                for name, number in (("AAAA", 0), ("CCCC", 2)):
+                    self.assert_same_bits(read_h5(self.path("m.h5"), name)[1], self.matrix + number)
 
     def test_random_damage(self):
         with h5py.File(self.path("m.h5"), "w") as file:
@@ -315,6 +422,59 @@ class ReadOnlyFolder(OutputCase):
     def test_folder_that_stops_root(self):
         for folder in ("/proc", "/sys"):
             self.check_refused(4, [f"{folder}/out.h5"], "transpose", "a.h5", "-o", f"{folder}/out.h5")
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root can make such files")
+class NoReplacement(OutputCase):
+    """What the system will not let be replaced is found before anything is computed, and in dry runs."""
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("folder"))
+        write_h5(self.path("folder/out.h5"), self.matrix, dataset="old")
+        self.before = self.text()
+
+    def text(self):
+        with open(self.path("folder/out.h5"), "rb") as file:
+            return file.read()
+
+    def check_both(self, words, before=()):
+        for target, options in itertools.product(("out.h5", "out.h5:/new"), ((), ("--dry-run",))):
+            result = self.run_tool("transpose", "a.h5", "-o", f"folder/{target}", "--force", *options, code=4, before=before)
+            self.assert_says(result, "cannot write", "folder/out.h5: ", words)
+            self.assertNotIn("verification", result.err)
+            self.assertEqual((os.listdir(self.path("folder")), self.text()), (["out.h5"], self.before))
+
+    def command(self, *words):
+        """Runs it, or skips the test where it does not work here."""
+        if shutil.which(words[0]) is None or subprocess.run(words, capture_output=True, check=False).returncode != 0:
+            self.skipTest(f"{words[0]} does not work here")
+
+    def test_of_another_users_file_in_a_sticky_folder(self):
+        os.chmod(self.folder, 0o755)
+        os.chmod(self.path("folder"), 0o1777)
+        os.chmod(self.path("folder/out.h5"), 0o666)
+        stranger = ["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups"]
+        self.command(*stranger, self.tool, "--version")
+        self.check_both("another user's file in a sticky folder", before=stranger)
+        os.chown(self.path("folder/out.h5"), 12345, 12345)
+        self.run_tool("transpose", "a.h5", "-o", "folder/out.h5", "--force", before=stranger)
+
+    def test_of_a_mount_point(self):
+        with open(self.path("other"), "wb") as file:
+            file.write(self.before)
+        self.command("mount", "--bind", self.path("other"), self.path("folder/out.h5"))
+        self.addCleanup(subprocess.run, ["umount", self.path("folder/out.h5")], check=True)
+        self.check_both("it is a mount point")
+
+    def test_of_what_may_only_grow(self):
+        for name, words in (("folder/out.h5", "it is append-only"), ("folder", "its folder is append-only")):
+            self.command("chattr", "+a", self.path(name))
+            try:
+                self.check_both(words)
+            finally:
+                subprocess.run(["chattr", "-a", self.path(name)], check=True)
+        self.run_tool("transpose", "a.h5", "-o", "folder/out.h5", "--force")
 
 
 class FullDisk(OutputCase):
