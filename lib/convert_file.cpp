@@ -41,6 +41,7 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
     if (!header.source.dataset.empty()) request.default_dataset = header.source.dataset;
     Destination destination(std::move(request));
     formats::WriteOptions how = options.write;
+    how.memory_limit = options.read.memory_limit;
     if (destination.format().has_datasets) {
         how.attributes_of = reader.get();
         how.attributes = {{"gpumat_version", std::string(version())},
@@ -50,8 +51,7 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
     const std::vector<std::string> read_files = files_behind(*reader);
     log.require_apart(read_files);
     destination.open(read_files, header.shape, header.type, how, OutputPurpose::write, say);
-    const StoredCopy copy =
-        write_blocks(source_of(*reader), destination, how, options.read.memory_limit, progress, say);
+    const StoredCopy copy = write_blocks(source_of(*reader), destination, how, progress, say);
     // Block by block, what was read is what was written; its hash is that of both where no type was asked
     // for.
     record.inputs.front().hash = copy.output.hash;

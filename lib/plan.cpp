@@ -83,8 +83,8 @@ void add_bytes(std::uint64_t& sum, std::uint64_t bytes) {
 std::uint64_t working_bytes(const RunOptions& options, const Plan& plan) {
     std::uint64_t reading = 0;
     for (const PlannedInput& input : plan.inputs) reading = std::max(reading, input.reader->working_bytes());
-    if (plan.output_format == nullptr || plan.output_format->writing_bytes == nullptr) return reading;
-    add_bytes(reading, plan.output_format->writing_bytes(plan.result, plan.result_type, options.write));
+    if (!plan.output || plan.output->format().writing_bytes == nullptr) return reading;
+    add_bytes(reading, plan.output->format().writing_bytes(plan.result, plan.result_type, options.write));
     return reading;
 }
 
@@ -197,10 +197,11 @@ void plan_parts(const RunOptions& options, const Catalog& catalog, Plan& plan) {
     StoredAs result{plan.result};
     CutLimits limits{.host_bytes = host_room - std::min(host_room, fixed_bytes)};
     if (plan.gpu) limits.device_bytes = device_most;
-    if (plan.output_format != nullptr) {
-        limits.order = plan.output_format->order;
-        if (plan.output_format->writing_grain != nullptr)
-            result.grain = plan.output_format->writing_grain(plan.result, plan.result_type, options.write);
+    if (plan.output) {
+        const formats::Format& format = plan.output->format();
+        limits.order = format.order;
+        if (format.writing_grain != nullptr)
+            result.grain = format.writing_grain(plan.result, plan.result_type, options.write);
     }
     plan.parts.emplace(plan.problem, inputs, result, limits, fixed_bytes, host_room, what);
     plan.host_bytes = fixed_bytes;
@@ -218,19 +219,10 @@ std::string default_dataset(const Plan& plan) {
 
 void plan_output(const RunOptions& options, Plan& plan) {
     if (!options.output) return;
-    plan.output = *options.output;
-    plan.output_format = &formats::format_for_writing(plan.output.path, options.output_format);
-    if (plan.output.path == "-" && plan.output_format->has_datasets) {
-        throw Error(ErrorCode::usage, "standard output cannot take " + std::string(plan.output_format->name) +
-                                          ", which is written out of order; name a file");
-    }
-    if (!plan.output.dataset.empty() && !plan.output_format->has_datasets) {
-        throw Error(ErrorCode::usage, to_string(plan.output) + ": a " +
-                                          std::string(plan.output_format->name) +
-                                          " file holds one matrix and has no datasets");
-    }
-    plan.names_dataset = !plan.output.dataset.empty();
-    if (!plan.names_dataset && plan.output_format->has_datasets) plan.output.dataset = default_dataset(plan);
+    plan.output.emplace(DestinationRequest{.output = *options.output,
+                                           .format = options.output_format,
+                                           .default_dataset = default_dataset(plan),
+                                           .force = options.force});
 }
 
 }  // namespace

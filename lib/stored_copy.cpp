@@ -108,17 +108,17 @@ class BlockWriting {
 }  // namespace
 
 StoredCopy write_blocks(const BlockSource& source, Destination& destination, const formats::WriteOptions& how,
-                        std::optional<std::uint64_t> memory_limit, Progress& progress, const Tell& say) {
+                        Progress& progress, const Tell& say) {
     const formats::Format& format = destination.format();
     const std::uint64_t beside =
         source.bytes +
         (format.writing_bytes == nullptr ? 0 : format.writing_bytes(source.shape, source.type, how));
     const std::string what = to_string(destination.reference());
-    require_memory(beside, memory_limit, what + ": reading and writing");
-    const std::uint64_t all = memory_limit ? *memory_limit : available_memory_bytes() / 2;
+    require_memory(beside, how.memory_limit, what + ": reading and writing");
+    const std::uint64_t all = how.memory_limit ? *how.memory_limit : available_memory_bytes() / 2;
     formats::WriteOptions writing = how;
     const std::uint64_t blocks = (all - std::min(all, beside)) / 2;
-    if (memory_limit) writing.memory_limit = *memory_limit - source.bytes - blocks;
+    if (how.memory_limit) writing.memory_limit = *how.memory_limit - source.bytes - blocks;
     auto writer = destination.create(source.shape, source.type, writing);
     for (const std::string& attribute : writer->left_out())
         tell(say, Severity::warning, "the result does not keep the attribute " + attribute);

@@ -241,7 +241,6 @@ CASES = [
     ("log_and_output_on_standard_output", 2, ["standard output"], "transpose a.h5 -o - --log -"),
     ("memory_limit_of_words", 2, ["--memory-limit"], "transpose a.h5 --memory-limit plenty"),
     ("memory_limit_negative", 2, ["gpumat: --memory-limit: is '-5'"], "transpose a.h5 --memory-limit -5"),
-    ("hdf5_to_standard_output", 2, ["standard output", "hdf5"], "transpose a.h5 -o - --to hdf5"),
     # Outputs that name no format, and datasets where there are none
     ("unknown_extension", 2, ["out.xyz", ".h5", "--to"], "transpose a.h5 -o out.xyz"),
     ("unknown_output_format", 2, ["'csv'", "hdf5"], "transpose a.h5 -o out.h5 --to csv --force"),
