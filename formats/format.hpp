@@ -46,9 +46,11 @@ struct Header {
     /// Blocks that are whole multiples of this, from the first row and column on, cost no more than their
     /// share of the whole matrix. Others cost what all the grains that they touch do. May pass the matrix.
     Shape grain{1, 1};
-    /// Every block costs as much as the whole matrix (entries in any order, symmetric halves); of a stream
-    /// only the whole can be had.
+    /// Every block costs as much as the whole matrix (entries in any order, symmetric halves).
     bool rereads = false;
+    /// What is read is gone: blocks are whole multiples of the grain, in their order, or the whole where
+    /// `rereads`.
+    bool in_order = false;
 };
 
 /// What a file holds.

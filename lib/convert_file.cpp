@@ -19,12 +19,11 @@ std::vector<std::string> files_behind(const formats::Reader& reader) {
 
 BlockSource source_of(formats::Reader& reader) {
     const formats::Header& header = reader.header();
-    const bool stream = formats::is_stream(header.source.path);
     return {.shape = header.shape,
             .type = header.type,
-            .grain = stream && header.rereads ? header.shape : header.grain,
+            .grain = header.in_order && header.rereads ? header.shape : header.grain,
             .rereads = header.rereads,
-            .in_order = stream,
+            .in_order = header.in_order,
             .bytes = reader.open_bytes() + reader.working_bytes(),
             .fill = [&reader](const Block& block, const MutableMatrixView& out) { reader.read(block, out); }};
 }

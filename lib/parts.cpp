@@ -132,7 +132,7 @@ class Cutter {
         if (first.shares_result() && !keeps_together(step, down_first)) return;
         for (std::size_t role = 0; role < inputs_.size(); ++role) {
             const auto& stored = inputs_[role];
-            if (stored && stored->is_stream && first.inputs[role] &&
+            if (stored && stored->in_order && first.inputs[role] &&
                 first.inputs[role]->shape() != stored->shape)
                 return;
         }

@@ -15,7 +15,7 @@ struct StoredAs {
     Shape shape;
     Shape grain{1, 1};       ///< see formats::Header and formats::Format
     bool rereads = false;    ///< every block costs as much as the whole
-    bool is_stream = false;  ///< only the whole can be had
+    bool in_order = false;  ///< only the whole can be had
 };
 
 /// What cutting has to keep to.

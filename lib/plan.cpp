@@ -123,7 +123,7 @@ std::vector<std::optional<StoredAs>> stored_inputs(const RunOptions& options, co
     for (const PlannedInput& input : plan.inputs) {
         const Header& header = input.header();
         stored[input.role] =
-            StoredAs{header.shape, header.grain, header.rereads, formats::is_stream(header.source.path)};
+            StoredAs{header.shape, header.grain, header.rereads, header.in_order};
     }
     return stored;
 }

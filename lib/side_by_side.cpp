@@ -25,9 +25,8 @@ struct Side {
 };
 
 Side side_of(const formats::Header& header, bool transposed) {
-    const bool stream = formats::is_stream(header.source.path);
-    const Shape grain = clipped_grain(stream && header.rereads ? header.shape : header.grain, header.shape);
-    return {transposed ? grain.transposed() : grain, header.rereads, stream};
+    const Shape grain = clipped_grain(header.in_order && header.rereads ? header.shape : header.grain, header.shape);
+    return {transposed ? grain.transposed() : grain, header.rereads, header.in_order};
 }
 
 /// Chooses the blocks for two matrices.

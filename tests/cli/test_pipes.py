@@ -1,5 +1,6 @@
 """Pipes between commands: HDF5 and text through them keep elements, types and attributes; nothing is left behind."""
 
+import json
 import os
 import signal
 import subprocess
@@ -233,6 +234,34 @@ class Spool(PipeCase):
                               ["convert", "in.h5", "--to", "hdf5", "-o", "-"]):
                 result = self.run_tool(*arguments, stdout=full, code=4)
                 self.assert_says(result, "standard output", "No space left")
+
+
+class InParts(PipeCase):
+    """What is kept can be read in any order, and is cut into parts; so can what is redirected from a file."""
+
+    def check(self, data, *words, expected, dataset):
+        record = self.record(*words, "-o", "out.h5", "--force", "--memory-limit", "800KiB", stdin=data)
+        self.assertGreater(record["parts"], 1)
+        np.testing.assert_array_equal(read_h5(self.path("out.h5"), dataset)[1], expected)
+
+    def test_hdf5(self):
+        a = whole_numbers((400, 300))
+        for storage in ({}, {"chunks": (50, 70), "compression": 1}):
+            write_h5(self.path("a.h5"), a, **storage)
+            data = self.read_file("a.h5")
+            self.check(data, "transpose", "-", "--from", "hdf5", expected=a.T, dataset="A")
+            self.check(data, "reduce", "-", "--from", "hdf5", "--axis", "columns", expected=a.sum(axis=0, keepdims=True), dataset="R")
+            self.check(data, "multiply", "-", "a.h5", "--from", "hdf5", "--transpose-b", expected=a @ a.T, dataset="C")
+
+    def test_matrix_market_from_a_file(self):
+        a = random_values("f64", (400, 300))
+        write_h5(self.path("a.h5"), a)
+        self.run_tool("convert", "a.h5", "-o", "a.mtx")
+        with open(self.path("a.mtx"), "rb") as file:
+            with self.start("transpose", "-", "-o", "out.h5", "--memory-limit", "800KiB", "--json", stdin=file) as process:
+                record = json.loads(process.communicate()[0])
+        self.assertGreater(record["parts"], 1)
+        np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], a.T)
 
 
 class Results(PipeCase):
