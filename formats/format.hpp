@@ -119,7 +119,11 @@ class Reader {
     /// a virtual HDF5 dataset, the entries of a sparse matrix of HDF5.
     [[nodiscard]] virtual std::uint64_t open_bytes() const { return 0; }
 
-    /// What it takes at least while it reads, beside that: a chunk of HDF5, as stored and decoded.
+    /// What that is made of, for messages; may be empty.
+    [[nodiscard]] virtual std::string open_words() const { return {}; }
+
+    /// What it takes at least while it reads, beside that: a chunk of HDF5, as stored and decoded. Who reads
+    /// requires both.
     [[nodiscard]] virtual std::uint64_t working_bytes() const { return 0; }
 
     /// It may take so much more than `working_bytes` while it reads, for more threads and larger pieces.

@@ -152,9 +152,15 @@ void plan_parts(const RunOptions& options, const Catalog& catalog, Plan& plan) {
     std::uint64_t fixed_bytes = catalog.verification_bytes(plan.problem, options.verify);
     if (fixed_bytes > 0) what += " with " + format_bytes(fixed_bytes) + " to verify it";
     std::uint64_t open_bytes = 0;
-    for (const PlannedInput& input : plan.inputs) add_bytes(open_bytes, input.reader->open_bytes());
+    std::string words;
+    for (const PlannedInput& input : plan.inputs) {
+        add_bytes(open_bytes, input.reader->open_bytes());
+        const std::string more = input.reader->open_words();
+        if (!more.empty()) words += (words.empty() ? " (" : ", ") + more;
+    }
     if (open_bytes > 0)
-        what += " with " + format_bytes(open_bytes) + " to read virtual datasets and sparse matrices";
+        what += " with " + format_bytes(open_bytes) + " to read virtual datasets and sparse matrices" + words +
+                (words.empty() ? "" : ")");
     plan.working_bytes = working_bytes(options, plan);
     if (plan.working_bytes > 0)
         what += " with " + format_bytes(plan.working_bytes) + " for chunks that are read and written";
@@ -190,7 +196,7 @@ void plan_parts(const RunOptions& options, const Catalog& catalog, Plan& plan) {
             plan.parts.emplace(plan.problem, inputs);
             return;
         }
-        throw Error(ErrorCode::memory, what + " needs " + format_bytes(plan.device_bytes) + " on " +
+        throw Error(ErrorCode::memory, what + " needs " + format_need(plan.device_bytes) + " on " +
                                            plan.gpu->info().name + ", and " + format_bytes(device_most) +
                                            " may be taken");
     }

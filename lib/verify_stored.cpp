@@ -29,7 +29,7 @@ void require_room(const std::vector<PlannedInput>& inputs, formats::Reader& resu
         const formats::Header& header = reader.header();
         for (const std::uint64_t more :
              {std::uint64_t{dense_bytes(header.shape, header.type, to_string(header.source))},
-              reader.open_bytes()})
+              reader.open_bytes() + reader.working_bytes()})
             bytes = more > ~bytes ? ~std::uint64_t{0} : bytes + more;
     };
     for (const PlannedInput& input : inputs) add(*input.reader);
