@@ -204,6 +204,9 @@ class Cutter {
         found.device_bytes += result_bytes * static_cast<double>(found.buffers.results);
         if (first.shares_result())  // what is combined, and what that becomes
             found.host_bytes += result_bytes + bytes_of(first.result.shape(), result_type(problem_));
+        if (limits_.verification_bytes)
+            found.host_bytes += static_cast<double>(limits_.verification_bytes(first.problem)) *
+                                static_cast<double>(found.at_once);
         const bool chunked = result_.grain.elements() > 1;
         if (!chunked && first.result.cols < result_.shape.cols)
             found.cost += parts * static_cast<double>(first.result.rows) * kBytesARun;

@@ -122,8 +122,7 @@ std::vector<std::optional<StoredAs>> stored_inputs(const RunOptions& options, co
     std::vector<std::optional<StoredAs>> stored(options.inputs.size());
     for (const PlannedInput& input : plan.inputs) {
         const Header& header = input.header();
-        stored[input.role] =
-            StoredAs{header.shape, header.grain, header.rereads, header.in_order};
+        stored[input.role] = StoredAs{header.shape, header.grain, header.rereads, header.in_order};
     }
     return stored;
 }
@@ -149,8 +148,9 @@ bool fits_host(std::uint64_t bytes, std::optional<std::uint64_t> limit) {
 /// One part where all fits into memory, else as many as it takes.
 void plan_parts(const RunOptions& options, const Catalog& catalog, Plan& plan) {
     std::string what = describe_work(plan);
-    std::uint64_t fixed_bytes = catalog.verification_bytes(plan.problem, options.verify);
-    if (fixed_bytes > 0) what += " with " + format_bytes(fixed_bytes) + " to verify it";
+    const std::uint64_t verification_bytes = catalog.verification_bytes(plan.problem, options.verify);
+    if (verification_bytes > 0) what += " with " + format_bytes(verification_bytes) + " to verify it";
+    std::uint64_t fixed_bytes = verification_bytes;
     std::uint64_t open_bytes = 0;
     std::string words;
     for (const PlannedInput& input : plan.inputs) {
@@ -159,8 +159,8 @@ void plan_parts(const RunOptions& options, const Catalog& catalog, Plan& plan) {
         if (!more.empty()) words += (words.empty() ? " (" : ", ") + more;
     }
     if (open_bytes > 0)
-        what += " with " + format_bytes(open_bytes) + " to read virtual datasets and sparse matrices" + words +
-                (words.empty() ? "" : ")");
+        what += " with " + format_bytes(open_bytes) + " to read virtual datasets and sparse matrices" +
+                words + (words.empty() ? "" : ")");
     plan.working_bytes = working_bytes(options, plan);
     if (plan.working_bytes > 0)
         what += " with " + format_bytes(plan.working_bytes) + " for chunks that are read and written";
@@ -201,8 +201,15 @@ void plan_parts(const RunOptions& options, const Catalog& catalog, Plan& plan) {
                                            " may be taken");
     }
     StoredAs result{plan.result};
+    const bool verified_by_part = catalog.verifier(*plan.problem.operation).bytes_by_part;
+    if (verified_by_part) fixed_bytes -= verification_bytes;
     CutLimits limits{.host_bytes = host_room - std::min(host_room, fixed_bytes)};
     if (plan.gpu) limits.device_bytes = device_most;
+    if (verified_by_part) {
+        limits.verification_bytes = [&](const Problem& part) {
+            return catalog.verification_bytes(part, options.verify);
+        };
+    }
     if (plan.output) {
         const formats::Format& format = plan.output->format();
         limits.order = format.order;

@@ -241,6 +241,9 @@ struct Walk {
 };
 
 constexpr std::int64_t kAtOnce = std::int64_t{1} << 16U;
+constexpr std::int64_t kShortRowsAtOnce = 2048;  // of few elements
+/// Results that are judged before the next ones are looked at: few enough for the caches.
+constexpr std::int64_t kResultsAtOnce = std::int64_t{1} << 16U;
 constexpr std::int64_t kColumnsAtOnce = 64;
 
 template <class State, class T>
@@ -253,7 +256,8 @@ State state_of_row(const T* from, std::int64_t count, double scale) {
             lanes[static_cast<std::size_t>(lane)].add(from[i + lane], scale);
     }
     for (; i < count; ++i) lanes[0].add(from[i], scale);
-    for (std::size_t lane = 1; lane < lanes.size(); ++lane) lanes[0].merge(lanes[lane]);
+    const std::size_t used = count < kLanes ? 1 : lanes.size();
+    for (std::size_t lane = 1; lane < used; ++lane) lanes[0].merge(lanes[lane]);
     return lanes[0];
 }
 
@@ -262,7 +266,7 @@ std::vector<State> states_of_rows(const Walk& walk) {
     std::vector<State> states(static_cast<std::size_t>(walk.m));
     const std::int64_t across = (walk.n + kAtOnce - 1) / kAtOnce;
     std::vector<State> parts(across > 1 ? static_cast<std::size_t>(walk.m * across) : 0);
-    const std::int64_t together = std::max<std::int64_t>(1, kAtOnce / walk.n);
+    const std::int64_t together = std::clamp<std::int64_t>(kAtOnce / walk.n, 1, kShortRowsAtOnce);
     parallel_for(walk.m * across, together, walk.threads, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t col = i % across * kAtOnce;
@@ -684,16 +688,43 @@ std::unique_ptr<ResultCheck> check_of(Problem problem, const VerifyOptions& opti
     });
 }
 
+/// What gives kResultsAtOnce of the results, from the one at `first` on.
+std::pair<Problem, Operands> results_from(std::int64_t first, const Shape& results, Problem problem,
+                                          Operands operands) {
+    const std::int64_t count = std::min(kResultsAtOnce, results.elements() - first);
+    const auto skip = [](auto* from, std::int64_t elements, Type type) {
+        return from + elements * static_cast<std::int64_t>(size_of(type));
+    };
+    Operand& a = operands.a;
+    MutableOperand& c = operands.c;
+    if (results.rows > 1) {
+        problem.m = a.rows = c.rows = count;
+        a.data = skip(a.as<std::byte>(), first * a.pitch, problem.type);
+        c.data = skip(c.as<std::byte>(), first * c.pitch, result_type(problem));
+    } else if (results.cols > 1) {
+        problem.n = a.cols = c.cols = count;
+        a.data = skip(a.as<std::byte>(), first, problem.type);
+        c.data = skip(c.as<std::byte>(), first, result_type(problem));
+    }
+    return {std::move(problem), operands};
+}
+
 }  // namespace
 
 Verification verify_reduction(const Problem& problem, const Operands& operands,
                               const VerifyOptions& options) {
     if (options.mode == VerifyMode::none) return {};
-    if (problem.operation->result(problem).elements() == 0) return verification_of("full", {});
-    const auto check = check_of(problem, options);
-    check->add_part(problem, operands);
-    check->take(0, operands.c);
-    return check->finish();
+    const Shape results = problem.operation->result(problem);
+    if (results.elements() == 0) return verification_of("full", {});
+    Verification all;
+    for (std::int64_t first = 0; first < results.elements(); first += kResultsAtOnce) {
+        const auto [some, of] = results_from(first, results, problem, operands);
+        const auto check = check_of(some, options);
+        check->add_part(some, of);
+        check->take(0, of.c);
+        merge_part(all, check->finish(), results.rows > 1 ? first : 0, results.cols > 1 ? first : 0);
+    }
+    return all;
 }
 
 std::unique_ptr<ResultCheck> check_reduction_parts(const Problem& part, const Operands&,
@@ -703,12 +734,17 @@ std::unique_ptr<ResultCheck> check_reduction_parts(const Problem& part, const Op
 
 std::uint64_t reduction_verification_bytes(const Problem& problem, VerifyMode mode) {
     if (mode == VerifyMode::none) return 0;
-    const Shape results = problem.operation->result(problem);
+    Problem judged = problem;
+    judged.unfinished = false;
+    const Shape results = problem.operation->result(judged);
     constexpr std::uint64_t kStateBytes = 64;  // at least as many as any state has
+    // What is combined of parts has the states of all its results until the last part.
+    const std::int64_t at_once =
+        problem.unfinished ? results.elements() : std::min(results.elements(), kResultsAtOnce);
     // Each may be there scaled as well. Columns have some of each piece, and of all parts.
-    auto states = static_cast<std::uint64_t>(results.elements()) * 2;
+    auto states = static_cast<std::uint64_t>(at_once) * 2;
     if (results.cols > 1) {
-        const std::int64_t rows = rows_of_pieces(problem.m, problem.n);
+        const std::int64_t rows = rows_of_pieces(problem.m, at_once);
         states *= static_cast<std::uint64_t>((problem.m + rows - 1) / rows) + 1;
     }
     return states * kStateBytes;
