@@ -245,6 +245,20 @@ class Reduce(Reducing):
         self.assertIn("nan-count", self.run_tool("reduce", "--help").out)
 
 
+class Notes(Reducing):
+    def test_means_whose_sums_are_beyond_the_range(self):
+        path = self.path("large.h5")
+        write_h5(path, np.full((777, 2), 1e306))
+        for axis in ("all", "columns"):
+            words = ("reduce", path, "--axis", axis, "-d", "cpu")
+            record = self.record(*words, "--op", "mean")
+            self.assertIn("sums pass the range of f64", record["verification"]["note"])
+            self.assertIn("sums pass the range of f64", self.run_tool(*words, "--op", "mean").err)
+            self.assertIsNone(self.record(*words, "--op", "sum")["verification"]["note"])
+        write_h5(path, np.full((777, 2), 1e300))
+        self.assertIsNone(self.record("reduce", path, "--op", "mean", "-d", "cpu")["verification"]["note"])
+
+
 class ManyResults(Reducing):
     """More results than are verified at a time."""
 
