@@ -28,7 +28,6 @@ ConvertOptions convert_options(const ConvertRequest& request) {
                               .write = write_options_of(request.storage, request.threads)};
     options.read.threads = request.threads;
     if (request.type) options.read.type = parse_type(*request.type);
-    options.destination.memory_limit = request.read.memory_limit;
     return options;
 }
 

@@ -32,7 +32,6 @@ GenerateOptions generate_options(const GenerateRequest& request) {
                                .memory_limit = request.memory_limit};
     options.matrix.shape = parse_shape(request.shape, "--shape", 0);
     options.matrix.type = parse_type(request.type);
-    options.destination.memory_limit = request.memory_limit;
     return options;
 }
 

@@ -70,6 +70,7 @@ class KeptReader final : public Reader {
     [[nodiscard]] std::uint64_t open_bytes() const override {
         return reader_->open_bytes() + (stream_->spool.in_memory ? stream_->spool.bytes : 0);
     }
+    [[nodiscard]] std::string open_words() const override { return reader_->open_words(); }
     [[nodiscard]] std::uint64_t working_bytes() const override { return reader_->working_bytes(); }
     void set_spare(std::uint64_t bytes) override { reader_->set_spare(bytes); }
     [[nodiscard]] std::vector<std::string> other_files() const override { return reader_->other_files(); }

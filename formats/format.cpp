@@ -39,7 +39,11 @@ Matrix read_whole(Reader& reader, const ReadOptions& options) {
     const std::uint64_t beside = reader.open_bytes() + reader.working_bytes();
     std::string what =
         name + ": a dense " + to_string(header.shape) + " matrix of " + std::string(name_of(header.type));
-    if (beside > 0) what += " with " + format_bytes(beside) + " to read it";
+    if (beside > 0) {
+        const std::string words = reader.open_words();
+        what += " with " + format_bytes(beside) + " to read it (" + (words.empty() ? header.storage : words) +
+                ")";
+    }
     const std::uint64_t bytes = dense_bytes(header.shape, header.type, name) + beside;
     require_memory(bytes, options.memory_limit, what);
     if (options.memory_limit) reader.set_spare(*options.memory_limit - bytes);

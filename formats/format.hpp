@@ -46,9 +46,11 @@ struct Header {
     /// Blocks that are whole multiples of this, from the first row and column on, cost no more than their
     /// share of the whole matrix. Others cost what all the grains that they touch do. May pass the matrix.
     Shape grain{1, 1};
-    /// Every block costs as much as the whole matrix (entries in any order, symmetric halves); of a stream
-    /// only the whole can be had.
+    /// Every block costs as much as the whole matrix (entries in any order, symmetric halves).
     bool rereads = false;
+    /// What is read is gone: blocks are whole multiples of the grain, in their order, or the whole where
+    /// `rereads`.
+    bool in_order = false;
 };
 
 /// What a file holds.
@@ -117,7 +119,11 @@ class Reader {
     /// a virtual HDF5 dataset, the entries of a sparse matrix of HDF5.
     [[nodiscard]] virtual std::uint64_t open_bytes() const { return 0; }
 
-    /// What it takes at least while it reads, beside that: a chunk of HDF5, as stored and decoded.
+    /// What that is made of, for messages; may be empty.
+    [[nodiscard]] virtual std::string open_words() const { return {}; }
+
+    /// What it takes at least while it reads, beside that: a chunk of HDF5, as stored and decoded. Who reads
+    /// requires both.
     [[nodiscard]] virtual std::uint64_t working_bytes() const { return 0; }
 
     /// It may take so much more than `working_bytes` while it reads, for more threads and larger pieces.

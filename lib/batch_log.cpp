@@ -5,6 +5,7 @@
 #include "formats/registry.hpp"
 #include "lib/blocks.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/memory.hpp"
 #include "lib/core/parallel.hpp"
 #include "lib/record.hpp"
 #include "lib/streamed_hash.hpp"
@@ -39,6 +40,8 @@ std::string hash_of_stored(const formats::Reference& reference, const formats::R
     const Shape step =
         enlarged_grain(clipped_grain(header.rereads ? header.shape : header.grain, header.shape),
                        header.shape, size_of(header.type), kHashedBlockBytes);
+    const std::uint64_t beside = reader->open_bytes() + reader->working_bytes();
+    require_memory(beside + block_bytes(step, size_of(header.type)), read.memory_limit, to_string(reference));
     Buffer buffer(dense_bytes(step, header.type, to_string(reference)));
     StreamedHash hash(header.shape, header.type);
     for_each_block(header.shape, step, [&](const Block& block) {

@@ -129,7 +129,7 @@ Catalog Catalog::standard(Registry registry, std::map<const Operation*, Verifier
     more.insert(
         {{&kTranspose, {verify_transposed, no_bytes, verify_stored_transpose, check_transpose_panels}},
          {&kMultiply, {verify_multiply, gpumat::verification_bytes, nullptr, check_multiply_panels}},
-         {&kReduce, {verify_reduction, reduction_verification_bytes, nullptr, check_reduction_parts}}});
+         {&kReduce, {verify_reduction, reduction_verification_bytes, nullptr, check_reduction_parts, true}}});
     return {std::move(registry), std::move(more)};
 }
 

@@ -26,6 +26,8 @@ struct Verifier {
     /// A check that takes the result in panels; null where there is none, or none for this problem and mode.
     std::unique_ptr<ResultCheck> (*panels)(const Problem& problem, const Operands& inputs,
                                            const VerifyOptions& how) = nullptr;
+    /// Of a result in parts, nothing is kept but what `bytes` says of the parts in work.
+    bool bytes_by_part = false;
 };
 
 /// What the tool knows: the operations with their ladders, and how the results of each are verified. To add

@@ -19,12 +19,11 @@ std::vector<std::string> files_behind(const formats::Reader& reader) {
 
 BlockSource source_of(formats::Reader& reader) {
     const formats::Header& header = reader.header();
-    const bool stream = formats::is_stream(header.source.path);
     return {.shape = header.shape,
             .type = header.type,
-            .grain = stream && header.rereads ? header.shape : header.grain,
+            .grain = header.in_order && header.rereads ? header.shape : header.grain,
             .rereads = header.rereads,
-            .in_order = stream,
+            .in_order = header.in_order,
             .bytes = reader.open_bytes() + reader.working_bytes(),
             .fill = [&reader](const Block& block, const MutableMatrixView& out) { reader.read(block, out); }};
 }
@@ -41,6 +40,7 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
     if (!header.source.dataset.empty()) request.default_dataset = header.source.dataset;
     Destination destination(std::move(request));
     formats::WriteOptions how = options.write;
+    how.memory_limit = options.read.memory_limit;
     if (destination.format().has_datasets) {
         how.attributes_of = reader.get();
         how.attributes = {{"gpumat_version", std::string(version())},
@@ -50,8 +50,7 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
     const std::vector<std::string> read_files = files_behind(*reader);
     log.require_apart(read_files);
     destination.open(read_files, header.shape, header.type, how, OutputPurpose::write, say);
-    const StoredCopy copy =
-        write_blocks(source_of(*reader), destination, how, options.read.memory_limit, progress, say);
+    const StoredCopy copy = write_blocks(source_of(*reader), destination, how, progress, say);
     // Block by block, what was read is what was written; its hash is that of both where no type was asked
     // for.
     record.inputs.front().hash = copy.output.hash;

@@ -1,5 +1,6 @@
 #include "lib/destination.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,15 +9,15 @@
 #include <utility>
 
 #include "lib/core/error.hpp"
-#include "lib/core/spool.hpp"
 
 namespace gpumat {
 namespace {
 
 constexpr const char* kStandardOutput = "standard output";
 
-}  // namespace
-
+/// A dataset named in a file of the format is added to what it holds; everything else makes a new file. Where
+/// a dataset is named and there is no file, none that appears meanwhile is replaced, whatever `force` says:
+/// it may hold the dataset of another process.
 OutputMode output_mode(const std::string& path, bool names_dataset, const formats::Format& format,
                        bool force) {
     if (names_dataset && formats::exists_as(path, format)) return OutputMode::extend;
@@ -24,6 +25,8 @@ OutputMode output_mode(const std::string& path, bool names_dataset, const format
     const bool is_new = !std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
     return force && !(names_dataset && is_new) ? OutputMode::replace : OutputMode::create;
 }
+
+}  // namespace
 
 Destination::Destination(DestinationRequest request)
     : request_(std::move(request)),
@@ -36,12 +39,15 @@ Destination::Destination(DestinationRequest request)
     if (!names_dataset_ && format_->has_datasets) request_.output.dataset = request_.default_dataset;
 }
 
+int Destination::direct() const {
+    return file_ ? file_->descriptor() : STDOUT_FILENO;
+}
+
 formats::WriteTarget Destination::target() const {
-    const int direct = file_ ? file_->descriptor() : STDOUT_FILENO;
-    return {.descriptor = held_back_.valid() ? held_back_.number() : direct,
+    return {.descriptor = held_back_.file.valid() ? held_back_.file.number() : direct(),
             .shown = is_standard_output() ? kStandardOutput : request_.output.path,
             .dataset = request_.output.dataset,
-            .append = file_ && file_->extends(),
+            .append = extends(),
             .replace = request_.force};
 }
 
@@ -56,8 +62,7 @@ void Destination::open(std::span<const std::string> inputs, const Shape& shape, 
     }
     const bool streams = is_standard_output() || file_->direct();
     if (streams && format_->has_datasets && purpose == OutputPurpose::write)
-        held_back_ =
-            open_spool(dense_bytes(shape, type, "the result"), request_.memory_limit, target().shown);
+        held_back_ = open_spool(dense_bytes(shape, type, "the result"), how.memory_limit, target().shown);
     if (format_->require_writable != nullptr) format_->require_writable(target(), shape, type, how);
 }
 
@@ -66,10 +71,15 @@ std::unique_ptr<formats::Writer> Destination::create(const Shape& shape, Type ty
     return format_->create(target(), shape, type, how);
 }
 
+std::optional<std::uint64_t> Destination::file_bytes() const {
+    struct stat status = {};
+    if (!file_ || fstat(file_->descriptor(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+    return static_cast<std::uint64_t>(status.st_size);
+}
+
 void Destination::commit() {
-    if (held_back_.valid()) {
-        const int to = file_ ? file_->descriptor() : STDOUT_FILENO;
-        const int failed = copy_spool(held_back_.number(), to);
+    if (held_back_.file.valid()) {
+        const int failed = copy_spool(held_back_.file.number(), direct());
         if (failed != 0) {
             throw Error(failed == EPIPE ? ErrorCode::closed_pipe : ErrorCode::output,
                         target().shown + ": cannot be written: " +

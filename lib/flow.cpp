@@ -355,7 +355,7 @@ class Flow {
         const std::int64_t grain = std::max<std::int64_t>(1, header.grain.rows);
         const auto wanted =
             static_cast<std::int64_t>(kPanelBytes / std::max<std::size_t>(1, row_bytes)) / grain * grain;
-        const bool whole = header.rereads || formats::is_stream(header.source.path);
+        const bool whole = header.rereads || header.in_order;
         const std::int64_t step =
             whole ? std::max<std::int64_t>(1, held.block.rows) : std::max(grain, wanted);
         // At least once, for what may be wrong with the file of a matrix without elements.

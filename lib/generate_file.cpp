@@ -31,6 +31,7 @@ void generate_file(const GenerateOptions& options, FileRecord& record, Progress&
     const Generator generator(matrix);
     Destination destination(options.destination);
     formats::WriteOptions how = options.write;
+    how.memory_limit = options.memory_limit;
     if (destination.format().has_datasets) how.attributes = origin_of(matrix, record);
     destination.open({}, matrix.shape, matrix.type, how, OutputPurpose::write, say);
     const BlockSource source = {.shape = matrix.shape,
@@ -38,7 +39,7 @@ void generate_file(const GenerateOptions& options, FileRecord& record, Progress&
                                 .fill = [&](const Block& block, const MutableMatrixView& out) {
                                     generator.fill(block, out, how.threads);
                                 }};
-    const StoredCopy copy = write_blocks(source, destination, how, options.memory_limit, progress, say);
+    const StoredCopy copy = write_blocks(source, destination, how, progress, say);
     record.output = copy.output;
     record.read_ms = copy.fill_ms;
     record.write_ms = copy.write_ms;

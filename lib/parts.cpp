@@ -132,7 +132,7 @@ class Cutter {
         if (first.shares_result() && !keeps_together(step, down_first)) return;
         for (std::size_t role = 0; role < inputs_.size(); ++role) {
             const auto& stored = inputs_[role];
-            if (stored && stored->is_stream && first.inputs[role] &&
+            if (stored && stored->in_order && first.inputs[role] &&
                 first.inputs[role]->shape() != stored->shape)
                 return;
         }
@@ -142,9 +142,13 @@ class Cutter {
                 found.host_bytes <= static_cast<double>(limits_.host_bytes) &&
                 (!limits_.device_bytes || found.device_bytes <= static_cast<double>(*limits_.device_bytes));
             if (fits && found.cost < best.cost) best = found;
-            if (found.host_bytes + found.device_bytes < smallest.host_bytes + smallest.device_bytes)
-                smallest = std::move(found);
+            if (size_of_both(found) < size_of_both(smallest)) smallest = std::move(found);
         }
+    }
+
+    /// In the memories that there are.
+    [[nodiscard]] double size_of_both(const Candidate& one) const {
+        return one.host_bytes + (limits_.device_bytes ? one.device_bytes : 0);
     }
 
     /// Whether parts that share a block of the result follow each other.
@@ -200,6 +204,9 @@ class Cutter {
         found.device_bytes += result_bytes * static_cast<double>(found.buffers.results);
         if (first.shares_result())  // what is combined, and what that becomes
             found.host_bytes += result_bytes + bytes_of(first.result.shape(), result_type(problem_));
+        if (limits_.verification_bytes)
+            found.host_bytes += static_cast<double>(limits_.verification_bytes(first.problem)) *
+                                static_cast<double>(found.at_once);
         const bool chunked = result_.grain.elements() > 1;
         if (!chunked && first.result.cols < result_.shape.cols)
             found.cost += parts * static_cast<double>(first.result.rows) * kBytesARun;
@@ -251,7 +258,7 @@ Parts::Parts(const Problem& problem, const std::vector<std::optional<StoredAs>>&
         require_memory(static_cast<std::uint64_t>(best.host_bytes) + fixed_bytes, host_room,
                        what + " in the smallest parts");
         throw Error(ErrorCode::memory, what + " in the smallest parts needs " +
-                                           format_bytes(static_cast<std::uint64_t>(best.device_bytes)) +
+                                           format_need(static_cast<std::uint64_t>(best.device_bytes)) +
                                            " on the device, and " +
                                            format_bytes(limits.device_bytes.value_or(0)) + " may be taken");
     }

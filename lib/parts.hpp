@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,9 +14,9 @@ namespace gpumat {
 /// What an input or the result is stored in, as far as the cost of its blocks depends on it.
 struct StoredAs {
     Shape shape;
-    Shape grain{1, 1};       ///< see formats::Header and formats::Format
-    bool rereads = false;    ///< every block costs as much as the whole
-    bool is_stream = false;  ///< only the whole can be had
+    Shape grain{1, 1};      ///< see formats::Header and formats::Format
+    bool rereads = false;   ///< every block costs as much as the whole
+    bool in_order = false;  ///< only the whole can be had
 };
 
 /// What cutting has to keep to.
@@ -23,6 +24,8 @@ struct CutLimits {
     std::uint64_t host_bytes = 0;                 ///< for blocks of the inputs and the result
     std::optional<std::uint64_t> device_bytes{};  ///< the same on a GPU; nothing on a CPU
     formats::BlockOrder order = formats::BlockOrder::any;
+    /// What verifying a part takes of the host's memory; empty where nothing is.
+    std::function<std::uint64_t(const Problem& part)> verification_bytes{};
 };
 
 /// How many buffers of each kind the stages share. One that serves many parts in turn is there once.

@@ -84,8 +84,8 @@ void add_bytes(std::uint64_t& sum, std::uint64_t bytes) {
 std::uint64_t working_bytes(const RunOptions& options, const Plan& plan) {
     std::uint64_t reading = 0;
     for (const PlannedInput& input : plan.inputs) reading = std::max(reading, input.reader->working_bytes());
-    if (plan.output_format == nullptr || plan.output_format->writing_bytes == nullptr) return reading;
-    add_bytes(reading, plan.output_format->writing_bytes(plan.result, plan.result_type, options.write));
+    if (!plan.output || plan.output->format().writing_bytes == nullptr) return reading;
+    add_bytes(reading, plan.output->format().writing_bytes(plan.result, plan.result_type, options.write));
     return reading;
 }
 
@@ -123,8 +123,7 @@ std::vector<std::optional<StoredAs>> stored_inputs(const RunOptions& options, co
     std::vector<std::optional<StoredAs>> stored(options.inputs.size());
     for (const PlannedInput& input : plan.inputs) {
         const Header& header = input.header();
-        stored[input.role] =
-            StoredAs{header.shape, header.grain, header.rereads, formats::is_stream(header.source.path)};
+        stored[input.role] = StoredAs{header.shape, header.grain, header.rereads, header.in_order};
     }
     return stored;
 }
@@ -150,12 +149,19 @@ bool fits_host(std::uint64_t bytes, std::optional<std::uint64_t> limit) {
 /// One part where all fits into memory, else as many as it takes.
 void plan_parts(const RunOptions& options, const Catalog& catalog, Plan& plan) {
     std::string what = describe_work(plan);
-    std::uint64_t fixed_bytes = catalog.verification_bytes(plan.problem, options.verify);
-    if (fixed_bytes > 0) what += " with " + format_bytes(fixed_bytes) + " to verify it";
+    const std::uint64_t verification_bytes = catalog.verification_bytes(plan.problem, options.verify);
+    if (verification_bytes > 0) what += " with " + format_bytes(verification_bytes) + " to verify it";
+    std::uint64_t fixed_bytes = verification_bytes;
     std::uint64_t open_bytes = 0;
-    for (const PlannedInput& input : plan.inputs) add_bytes(open_bytes, input.reader->open_bytes());
+    std::string words;
+    for (const PlannedInput& input : plan.inputs) {
+        add_bytes(open_bytes, input.reader->open_bytes());
+        const std::string more = input.reader->open_words();
+        if (!more.empty()) words += (words.empty() ? " (" : ", ") + more;
+    }
     if (open_bytes > 0)
-        what += " with " + format_bytes(open_bytes) + " to read virtual datasets and sparse matrices";
+        what += " with " + format_bytes(open_bytes) + " to read virtual datasets and sparse matrices" +
+                words + (words.empty() ? "" : ")");
     plan.working_bytes = working_bytes(options, plan);
     if (plan.working_bytes > 0)
         what += " with " + format_bytes(plan.working_bytes) + " for chunks that are read and written";
@@ -191,17 +197,25 @@ void plan_parts(const RunOptions& options, const Catalog& catalog, Plan& plan) {
             plan.parts.emplace(plan.problem, inputs);
             return;
         }
-        throw Error(ErrorCode::memory, what + " needs " + format_bytes(plan.device_bytes) + " on " +
+        throw Error(ErrorCode::memory, what + " needs " + format_need(plan.device_bytes) + " on " +
                                            plan.gpu->info().name + ", and " + format_bytes(device_most) +
                                            " may be taken");
     }
     StoredAs result{plan.result};
+    const bool verified_by_part = catalog.verifier(*plan.problem.operation).bytes_by_part;
+    if (verified_by_part) fixed_bytes -= verification_bytes;
     CutLimits limits{.host_bytes = host_room - std::min(host_room, fixed_bytes)};
     if (plan.gpu) limits.device_bytes = device_most;
-    if (plan.output_format != nullptr) {
-        limits.order = plan.output_format->order;
-        if (plan.output_format->writing_grain != nullptr)
-            result.grain = plan.output_format->writing_grain(plan.result, plan.result_type, options.write);
+    if (verified_by_part) {
+        limits.verification_bytes = [&](const Problem& part) {
+            return catalog.verification_bytes(part, options.verify);
+        };
+    }
+    if (plan.output) {
+        const formats::Format& format = plan.output->format();
+        limits.order = format.order;
+        if (format.writing_grain != nullptr)
+            result.grain = format.writing_grain(plan.result, plan.result_type, options.write);
     }
     plan.parts.emplace(plan.problem, inputs, result, limits, fixed_bytes, host_room, what);
     plan.host_bytes = fixed_bytes;
@@ -219,19 +233,10 @@ std::string default_dataset(const Plan& plan) {
 
 void plan_output(const RunOptions& options, Plan& plan) {
     if (!options.output) return;
-    plan.output = *options.output;
-    plan.output_format = &formats::format_for_writing(plan.output.path, options.output_format);
-    if (plan.output.path == "-" && plan.output_format->has_datasets) {
-        throw Error(ErrorCode::usage, "standard output cannot take " + std::string(plan.output_format->name) +
-                                          ", which is written out of order; name a file");
-    }
-    if (!plan.output.dataset.empty() && !plan.output_format->has_datasets) {
-        throw Error(ErrorCode::usage, to_string(plan.output) + ": a " +
-                                          std::string(plan.output_format->name) +
-                                          " file holds one matrix and has no datasets");
-    }
-    plan.names_dataset = !plan.output.dataset.empty();
-    if (!plan.names_dataset && plan.output_format->has_datasets) plan.output.dataset = default_dataset(plan);
+    plan.output.emplace(DestinationRequest{.output = *options.output,
+                                           .format = options.output_format,
+                                           .default_dataset = default_dataset(plan),
+                                           .force = options.force});
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "formats/registry.hpp"
 #include "lib/catalog.hpp"
+#include "lib/destination.hpp"
 #include "lib/file_versions.hpp"
 #include "lib/messages.hpp"
 #include "lib/options.hpp"
@@ -36,12 +37,10 @@ struct Plan {
     Type result_type = Type::f32;
     std::optional<Parts> parts;    ///< set by make_plan; one where all fits into memory
     std::uint64_t host_bytes = 0;  ///< inputs, result (one with the input in place on the CPU), verification
-    std::uint64_t working_bytes = 0;  ///< of these: what reading and writing take beside blocks
-    std::uint64_t device_bytes = 0;   ///< 0 on the CPU; one matrix where in place
-    bool keeps_input = false;         ///< in place on the CPU: a copy, for a full verification
-    const formats::Format* output_format = nullptr;  ///< null where nothing is written
-    formats::Reference output;                       ///< with the dataset that the result gets
-    bool names_dataset = false;                      ///< the user named it
+    std::uint64_t working_bytes = 0;    ///< of these: what reading and writing take beside blocks
+    std::uint64_t device_bytes = 0;     ///< 0 on the CPU; one matrix where in place
+    bool keeps_input = false;           ///< in place on the CPU: a copy, for a full verification
+    std::optional<Destination> output;  ///< absent where nothing is written; not open
 };
 
 /// Opens the inputs and decides shape, type, device, level and output; allocates nothing. The timeline hears

@@ -1,8 +1,6 @@
 #include "lib/run.hpp"
 
 #include <spdlog/fmt/fmt.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -10,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "lib/atomic_output.hpp"
 #include "lib/conditions.hpp"
 #include "lib/core/error.hpp"
 #include "lib/destination.hpp"
@@ -56,37 +53,16 @@ void record_plan(const Plan& plan, RunRecord& record) {
     record.settings = problem.choices;
 }
 
-bool writes_file(const Plan& plan) {
-    return plan.output_format != nullptr && plan.output.path != "-";
-}
-
-/// What is written through `output`, or to standard output where there is none.
-formats::WriteTarget write_target(const RunOptions& options, const Plan& plan,
-                                  const std::optional<AtomicOutput>& output) {
-    return {.descriptor = output ? output->descriptor() : STDOUT_FILENO,
-            .shown = output ? plan.output.path : "standard output",
-            .dataset = plan.output.dataset,
-            .append = output && output->extends(),
-            .replace = options.force};
-}
-
-/// The output, made before anything is computed, so that one that cannot be written costs no time: neither
-/// for its folder, nor for what its file holds already or how it is to be stored. Empty where nothing is
-/// written, or where it goes to standard output.
-std::optional<AtomicOutput> open_output(const RunOptions& options, const Plan& plan, OutputPurpose purpose,
-                                        const Tell& say) {
-    if (!writes_file(plan)) return std::nullopt;
-    std::optional<AtomicOutput> output(
-        std::in_place, plan.output.path,
-        output_mode(plan.output.path, plan.names_dataset, *plan.output_format, options.force),
-        input_files(plan), purpose);
-    for (const std::string& what : output->not_kept())
-        tell(say, Severity::warning, plan.output.path + ": " + what);
-    if (plan.output_format->require_writable != nullptr) {
-        plan.output_format->require_writable(write_target(options, plan, output), plan.result,
-                                             plan.result_type, options.write);
+/// What is held back from a pipe may take the memory that nothing else is planned to take.
+void open_output(const RunOptions& options, Plan& plan, OutputPurpose purpose, const Tell& say) {
+    if (!plan.output) return;
+    formats::WriteOptions how = options.write;
+    if (formats::is_stream(plan.output->reference().path)) {
+        const std::uint64_t all = options.memory_limit ? *options.memory_limit : available_memory_bytes() / 2;
+        how.memory_limit = all - std::min(all, plan.host_bytes);
     }
-    return output;
+    plan.output->open(input_files(plan), plan.result, plan.result_type, how, purpose, say);
+    plan.host_bytes += plan.output->held_bytes();
 }
 
 /// What the limit leaves for chunks that are read and written, beside all else that the plan counts: the same
@@ -176,57 +152,46 @@ std::vector<std::pair<std::string, std::string>> provenance(const Plan& plan, co
     return attributes;
 }
 
-std::unique_ptr<formats::Writer> open_writer(const RunOptions& options, const Plan& plan,
-                                             const std::optional<AtomicOutput>& atomic, const Tell& say) {
+std::unique_ptr<formats::Writer> open_writer(const RunOptions& options, const Plan& plan, const Tell& say) {
     formats::WriteOptions how = options.write;
     how.memory_limit = left_for_work(options, plan);
     if (how.memory_limit) *how.memory_limit += plan.working_bytes;
     if (plan.problem.operation->keeps_attributes) how.attributes_of = plan.inputs.front().reader.get();
-    auto writer =
-        plan.output_format->create(write_target(options, plan, atomic), plan.result, plan.result_type, how);
+    auto writer = plan.output->create(plan.result, plan.result_type, how);
     for (const std::string& attribute : writer->left_out())
         tell(say, Severity::warning, "the result does not keep the attribute " + attribute);
     return writer;
 }
 
-Outlet outlet_of(const RunOptions& options, const Plan& plan, const std::optional<AtomicOutput>& atomic,
-                 const Tell& say) {
+Outlet outlet_of(const RunOptions& options, const Plan& plan, const Tell& say) {
     Outlet outlet;
-    if (plan.output_format == nullptr) return outlet;
-    outlet.open = [&] { return open_writer(options, plan, atomic, say); };
+    if (!plan.output) return outlet;
+    const formats::Format& format = plan.output->format();
+    outlet.open = [&] { return open_writer(options, plan, say); };
     outlet.complete = [&](formats::Writer& writer, const FlowResult& done) {
-        if (plan.output_format->has_datasets) writer.annotate(provenance(plan, done));
+        if (format.has_datasets) writer.annotate(provenance(plan, done));
         writer.finish();
     };
-    outlet.order = plan.output_format->order;
-    if (plan.output_format->writing_grain != nullptr)
-        outlet.chunk_rows =
-            plan.output_format->writing_grain(plan.result, plan.result_type, options.write).rows;
-    outlet.has_child = atomic && atomic->extends();
-    outlet.hidden = atomic && !atomic->direct();
+    outlet.order = format.order;
+    if (format.writing_grain != nullptr)
+        outlet.chunk_rows = format.writing_grain(plan.result, plan.result_type, options.write).rows;
+    outlet.has_child = plan.output->extends();
+    outlet.hidden = plan.output->hidden();
     return outlet;
 }
 
-/// The size of the file that the output has become; absent where it goes to standard output.
-std::optional<std::uint64_t> file_bytes(const std::optional<AtomicOutput>& output) {
-    struct stat status = {};
-    if (!output || fstat(output->descriptor(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
-    return static_cast<std::uint64_t>(status.st_size);
-}
-
 /// Gives the output its name.
-void commit_output(const Plan& plan, const FlowResult& done, std::optional<AtomicOutput>& atomic,
-                   RunRecord& record) {
-    if (atomic) atomic->commit();
-    record.output = RecordedMatrix{.path = plan.output.path,
-                                   .dataset = plan.output.dataset,
-                                   .format = std::string(plan.output_format->name),
+void commit_output(Plan& plan, const FlowResult& done, RunRecord& record) {
+    plan.output->commit();
+    record.output = RecordedMatrix{.path = plan.output->reference().path,
+                                   .dataset = plan.output->reference().dataset,
+                                   .format = std::string(plan.output->format().name),
                                    .rows = plan.result.rows,
                                    .cols = plan.result.cols,
                                    .type = std::string(name_of(plan.result_type)),
                                    .bytes = dense_bytes(plan.result, plan.result_type, "the result"),
                                    .hash = done.output_hash,
-                                   .file_bytes = file_bytes(atomic)};
+                                   .file_bytes = plan.output->file_bytes()};
 }
 
 void explain_plan(const Plan& plan, const Tell& say, Severity severity) {
@@ -248,7 +213,7 @@ void explain_plan(const Plan& plan, const Tell& say, Severity severity) {
 
 /// A dry run: refuses an output that could not be written, and tells the plan, how the level would run, and
 /// the least time that it could take.
-void foretell(const RunOptions& options, const Plan& plan, const Tell& say, RunRecord& record) {
+void foretell(const RunOptions& options, Plan& plan, const Tell& say, RunRecord& record) {
     open_output(options, plan, OutputPurpose::rehearse, say);
     explain_plan(plan, say, Severity::info);
     record.dry_run = true;
@@ -266,12 +231,11 @@ void foretell(const RunOptions& options, const Plan& plan, const Tell& say, RunR
 void carry_out(const RunOptions& options, const Catalog& catalog, Plan& plan, Progress& progress,
                RunRecord& record, const Tell& say) {
     Timeline& timeline = progress.timeline;
-    std::optional<AtomicOutput> atomic =
-        timeline.open([&] { return open_output(options, plan, OutputPurpose::write, say); });
+    timeline.open([&] { open_output(options, plan, OutputPurpose::write, say); });
     share_spare_memory(options, plan);
     std::optional<ConditionsWatch> watch;
     if (plan.gpu) watch.emplace(plan.gpu->info().uuid, record.before, record.after);
-    const Outlet outlet = outlet_of(options, plan, atomic, say);
+    const Outlet outlet = outlet_of(options, plan, say);
     FlowResult done = flow(plan, options, catalog, outlet, watch ? &*watch : nullptr, progress, say);
     record_flow(plan, done, record);
     record_bound(plan, done, record);
@@ -279,7 +243,7 @@ void carry_out(const RunOptions& options, const Catalog& catalog, Plan& plan, Pr
     tell_verification(plan, record, say);
     if (!record.verification.failed() && options.operation->answers)
         record.answer = answer_of(done.only_element);
-    if (done.written) timeline.write([&] { commit_output(plan, done, atomic, record); });
+    if (done.written) timeline.write([&] { commit_output(plan, done, record); });
     const std::string unwatched = watch ? watch->finish() : "";
     if (!unwatched.empty()) tell(say, Severity::detail, "clocks and power are not recorded: " + unwatched);
 }

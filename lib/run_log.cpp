@@ -43,7 +43,7 @@ off_t size_of_log(int descriptor, const std::string& path) {
 
 /// Whether the file begins with an object of JSON in one line, or with a record whose writer was interrupted.
 bool begins_with_record(int descriptor) {
-    constexpr std::string_view kRecord = R"({"schema":"gpumat.)";
+    constexpr std::string_view kRecord = R"({"schema")";
     constexpr std::size_t kLongestLine = std::size_t{1} << 20;
     if (read_at(descriptor, 0, 1) != "{") return false;
     const std::string begin = read_at(descriptor, 0, kLongestLine);

@@ -25,9 +25,9 @@ struct Side {
 };
 
 Side side_of(const formats::Header& header, bool transposed) {
-    const bool stream = formats::is_stream(header.source.path);
-    const Shape grain = clipped_grain(stream && header.rereads ? header.shape : header.grain, header.shape);
-    return {transposed ? grain.transposed() : grain, header.rereads, stream};
+    const Shape grain =
+        clipped_grain(header.in_order && header.rereads ? header.shape : header.grain, header.shape);
+    return {transposed ? grain.transposed() : grain, header.rereads, header.in_order};
 }
 
 /// Chooses the blocks for two matrices.
@@ -39,10 +39,10 @@ class BlockChoice {
           y_(side_of(y.header(), options.transposed)),
           extra_(clipped_grain(options.grain, whole_)),
           element_bytes_(size_of(x.header().type) + size_of(y.header().type) + options.element_bytes),
-          open_bytes_(x.open_bytes() + y.open_bytes()),
+          beside_(x.open_bytes() + y.open_bytes() + std::max(x.working_bytes(), y.working_bytes())),
           limit_(options.memory_limit) {
         const std::uint64_t all = limit_ ? *limit_ : available_memory_bytes() / 2;
-        most_ = all - std::min(all, open_bytes_);
+        most_ = all - std::min(all, beside_);
     }
 
     [[nodiscard]] Shape block() const {
@@ -86,10 +86,10 @@ class BlockChoice {
 
     [[noreturn]] void refuse(std::uint64_t least) const {
         std::uint64_t all = 0;
-        if (__builtin_add_overflow(least, open_bytes_, &all)) all = ~std::uint64_t{0};
+        if (__builtin_add_overflow(least, beside_, &all)) all = ~std::uint64_t{0};
         require_memory(all, limit_, "comparing " + to_string(whole_) + " elements in the smallest blocks");
         throw Error(ErrorCode::memory, "comparing " + to_string(whole_) +
-                                           " elements in the smallest blocks takes " + format_bytes(all) +
+                                           " elements in the smallest blocks takes " + format_need(all) +
                                            ", more than half of the memory that is available");
     }
 
@@ -98,7 +98,7 @@ class BlockChoice {
     Side y_;
     Shape extra_;
     std::uint64_t element_bytes_;
-    std::uint64_t open_bytes_;
+    std::uint64_t beside_;  ///< what the readers take
     std::optional<std::uint64_t> limit_;
     std::uint64_t most_ = 0;
 };

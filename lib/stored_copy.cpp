@@ -17,40 +17,33 @@ constexpr std::uint64_t kBlockBytes = std::uint64_t{16} << 20;        ///< small
 constexpr std::uint64_t kLargeBlockBytes = std::uint64_t{128} << 20;  ///< where grains do not fit together
 constexpr int kBuffers = 2;
 
-/// What the writer cannot do without.
-Shape required_grain(const formats::Writer& writer, const Shape& whole) {
-    switch (writer.order()) {
-        case formats::BlockOrder::row_panels:
-            return {1, whole.cols};
-        case formats::BlockOrder::column_panels:
-            return {whole.rows, 1};
-        case formats::BlockOrder::any:
-            break;
-    }
-    return {1, 1};
+/// What serves both sides.
+Shape joint_grain(const Shape& a, const Shape& b, const Shape& whole) {
+    return common_grain(clipped_grain(a, whole), clipped_grain(b, whole), whole);
 }
 
-/// The blocks that serve both sides best within `most` bytes.
-Shape choose_block(const BlockSource& source, const formats::Writer& writer, std::uint64_t most,
-                   const std::string& what) {
+/// What source and writer cannot do without.
+Shape required_grain(const BlockSource& source, formats::BlockOrder order) {
+    const Shape& whole = source.shape;
+    const Shape written = order == formats::BlockOrder::row_panels      ? Shape{1, whole.cols}
+                          : order == formats::BlockOrder::column_panels ? Shape{whole.rows, 1}
+                                                                        : Shape{1, 1};
+    return joint_grain(written, source.in_order ? source.grain : Shape{1, 1}, whole);
+}
+
+/// The blocks that serve both sides best within `most` bytes, which hold one of `required`.
+Shape choose_block(const BlockSource& source, const formats::Writer& writer, const Shape& required,
+                   std::uint64_t most) {
     const Shape& whole = source.shape;
     const std::uint64_t element = size_of(source.type);
-    const auto joint = [&](const Shape& a, const Shape& b) {
-        return common_grain(clipped_grain(a, whole), clipped_grain(b, whole), whole);
-    };
-    const Shape required = joint(required_grain(writer, whole), source.in_order ? source.grain : Shape{1, 1});
     const std::uint64_t target = source.rereads ? most : std::min(kBlockBytes, most);
-    const std::array wanted = {joint(joint(required, writer.grain()), source.grain),
-                               joint(required, source.grain), joint(required, writer.grain())};
-    for (const Shape& grain : wanted) {
+    const Shape written = joint_grain(required, writer.grain(), whole);
+    for (const Shape& grain :
+         {joint_grain(written, source.grain, whole), joint_grain(required, source.grain, whole), written}) {
         if (block_bytes(grain, element) <= std::min(most, kLargeBlockBytes))
             return enlarged_grain(grain, whole, element, target);
     }
     // One of the two does some of its work more than once: as few blocks as the memory allows.
-    if (block_bytes(required, element) > most) {
-        const std::string least = what + ": the smallest blocks (" + to_string(required) + " elements)";
-        require_memory(block_bytes(required, kBuffers * element), kBuffers * most, least);
-    }
     return enlarged_grain(required, whole, element, most);
 }
 
@@ -108,22 +101,26 @@ class BlockWriting {
 }  // namespace
 
 StoredCopy write_blocks(const BlockSource& source, Destination& destination, const formats::WriteOptions& how,
-                        std::optional<std::uint64_t> memory_limit, Progress& progress, const Tell& say) {
+                        Progress& progress, const Tell& say) {
     const formats::Format& format = destination.format();
     const std::uint64_t beside =
         source.bytes +
         (format.writing_bytes == nullptr ? 0 : format.writing_bytes(source.shape, source.type, how));
     const std::string what = to_string(destination.reference());
-    require_memory(beside, memory_limit, what + ": reading and writing");
-    const std::uint64_t all = memory_limit ? *memory_limit : available_memory_bytes() / 2;
+    const Shape required = required_grain(source, format.order);
+    const std::uint64_t least = block_bytes(required, kBuffers * size_of(source.type));
+    require_memory(
+        least > ~beside ? ~std::uint64_t{0} : beside + least, how.memory_limit,
+        what + ": reading and writing in the smallest blocks (" + to_string(required) + " elements)");
+    const std::uint64_t all = how.memory_limit ? *how.memory_limit : available_memory_bytes() / 2;
     formats::WriteOptions writing = how;
-    const std::uint64_t blocks = (all - std::min(all, beside)) / 2;
-    if (memory_limit) writing.memory_limit = *memory_limit - source.bytes - blocks;
+    const std::uint64_t blocks = std::max((all - std::min(all, beside)) / 2, least);
+    if (how.memory_limit) writing.memory_limit = *how.memory_limit - source.bytes - blocks;
     auto writer = destination.create(source.shape, source.type, writing);
     for (const std::string& attribute : writer->left_out())
         tell(say, Severity::warning, "the result does not keep the attribute " + attribute);
     progress.bytes_to_check = dense_bytes(source.shape, source.type, what);
-    const Shape step = choose_block(source, *writer, blocks / kBuffers, what);
+    const Shape step = choose_block(source, *writer, required, blocks / kBuffers);
     BlockWriting writing_blocks(source, *writer, step, how.threads, progress);
     for_each_block(source.shape, step, [&](const Block& block) { writing_blocks.take(block); });
     writing_blocks.finish();

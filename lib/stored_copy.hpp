@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,9 +34,9 @@ struct StoredCopy {
 };
 
 /// Writes a matrix. Two blocks are in memory at a time, one of which is filled while the other is written.
-/// Throws what source and writer throw, and Error{memory} where the smallest blocks pass the limit. The
-/// destination is open, and is committed. `progress` hears what is written.
+/// Throws what source and writer throw, and Error{memory} where the smallest blocks pass the memory limit of
+/// `how`. The destination is open, and is committed. `progress` hears what is written.
 StoredCopy write_blocks(const BlockSource& source, Destination& destination, const formats::WriteOptions& how,
-                        std::optional<std::uint64_t> memory_limit, Progress& progress, const Tell& say);
+                        Progress& progress, const Tell& say);
 
 }  // namespace gpumat

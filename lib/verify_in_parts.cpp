@@ -11,7 +11,7 @@ namespace gpumat {
 namespace {
 
 StoredAs stored_as(const formats::Header& header) {
-    return {header.shape, header.grain, header.rereads, formats::is_stream(header.source.path)};
+    return {header.shape, header.grain, header.rereads, header.in_order};
 }
 
 Parts parts_of(const std::vector<PlannedInput>& inputs, const formats::Reader& result,

@@ -241,6 +241,9 @@ struct Walk {
 };
 
 constexpr std::int64_t kAtOnce = std::int64_t{1} << 16U;
+constexpr std::int64_t kShortRowsAtOnce = 2048;  // of few elements
+/// Results that are judged before the next ones are looked at: few enough for the caches.
+constexpr std::int64_t kResultsAtOnce = std::int64_t{1} << 16U;
 constexpr std::int64_t kColumnsAtOnce = 64;
 
 template <class State, class T>
@@ -253,7 +256,8 @@ State state_of_row(const T* from, std::int64_t count, double scale) {
             lanes[static_cast<std::size_t>(lane)].add(from[i + lane], scale);
     }
     for (; i < count; ++i) lanes[0].add(from[i], scale);
-    for (std::size_t lane = 1; lane < lanes.size(); ++lane) lanes[0].merge(lanes[lane]);
+    const std::size_t used = count < kLanes ? 1 : lanes.size();
+    for (std::size_t lane = 1; lane < used; ++lane) lanes[0].merge(lanes[lane]);
     return lanes[0];
 }
 
@@ -262,7 +266,7 @@ std::vector<State> states_of_rows(const Walk& walk) {
     std::vector<State> states(static_cast<std::size_t>(walk.m));
     const std::int64_t across = (walk.n + kAtOnce - 1) / kAtOnce;
     std::vector<State> parts(across > 1 ? static_cast<std::size_t>(walk.m * across) : 0);
-    const std::int64_t together = std::max<std::int64_t>(1, kAtOnce / walk.n);
+    const std::int64_t together = std::clamp<std::int64_t>(kAtOnce / walk.n, 1, kShortRowsAtOnce);
     parallel_for(walk.m * across, together, walk.threads, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t col = i % across * kAtOnce;
@@ -411,6 +415,8 @@ class ReductionCheck final : public ResultCheck {
     Verification finish() override {
         Verification result = verification_of("full", found_);
         if (mode_ == VerifyMode::freivalds) result.note = "a reduction is verified in full";
+        if (has_lost_means_)
+            result.note = "means that are infinite or NaN are so because their sums pass the range of f64";
         return result;
     }
 
@@ -483,6 +489,8 @@ class ReductionCheck final : public ResultCheck {
                 compare_part(c.real(), {plain.re, plain.re_size}, {down.re, down.re_size}, odd.re);
             const Outcome im =
                 compare_part(c.imag(), {plain.im, plain.im_size}, {down.im, down.im_size}, odd.im);
+            has_lost_means_ |= op_ == "mean" && (passes_range(c.real(), plain.re_size, odd.re) ||
+                                                 passes_range(c.imag(), plain.im_size, odd.im));
             note(im.ratio > re.ratio ? im : re, row, col, computed, {re.expected.real(), im.expected.real()});
         });
     }
@@ -492,13 +500,19 @@ class ReductionCheck final : public ResultCheck {
         double size;  ///< Σ|x|
     };
 
+    /// Whether additions of finite elements passed the range.
+    static bool passes_range(double computed, double size, double special) {
+        return !std::isfinite(computed) && !std::isfinite(size) && std::isfinite(special);
+    }
+
     /// `small` is the same sum scaled by kDown where its size is not finite, `special` the sum of the
     /// elements that are not.
     [[nodiscard]] Outcome compare_part(double computed, const Sum& sum, const Sum& small,
                                        double special) const {
         if (std::isfinite(sum.size)) return compare_sum(computed, sum.value, sum.size, 0);
         if (!std::isfinite(special)) return outcome_of(computed, special, 0, 0);
-        if (!std::isfinite(computed)) return may_overflow_to(computed, small) ? kRight : kWrong;
+        if (passes_range(computed, sum.size, special))
+            return may_overflow_to(computed, small) ? kRight : kWrong;
         return compare_sum(computed * kDown, small.value, small.size, kTiniest);
     }
 
@@ -666,6 +680,7 @@ class ReductionCheck final : public ResultCheck {
     int threads_;
     double elements_ = 0;  ///< of each result
     double parts_ = 0;
+    bool has_lost_means_ = false;  ///< which f64 could hold
 
     // A state for each result, of what the reduction needs. Those scaled down or up are there where needed.
     std::vector<SumState<T>> sums_;
@@ -692,16 +707,43 @@ std::unique_ptr<ResultCheck> check_of(Problem problem, const VerifyOptions& opti
     });
 }
 
+/// What gives kResultsAtOnce of the results, from the one at `first` on.
+std::pair<Problem, Operands> results_from(std::int64_t first, const Shape& results, Problem problem,
+                                          Operands operands) {
+    const std::int64_t count = std::min(kResultsAtOnce, results.elements() - first);
+    const auto skip = [](auto* from, std::int64_t elements, Type type) {
+        return from + elements * static_cast<std::int64_t>(size_of(type));
+    };
+    Operand& a = operands.a;
+    MutableOperand& c = operands.c;
+    if (results.rows > 1) {
+        problem.m = a.rows = c.rows = count;
+        a.data = skip(a.as<std::byte>(), first * a.pitch, problem.type);
+        c.data = skip(c.as<std::byte>(), first * c.pitch, result_type(problem));
+    } else if (results.cols > 1) {
+        problem.n = a.cols = c.cols = count;
+        a.data = skip(a.as<std::byte>(), first, problem.type);
+        c.data = skip(c.as<std::byte>(), first, result_type(problem));
+    }
+    return {std::move(problem), operands};
+}
+
 }  // namespace
 
 Verification verify_reduction(const Problem& problem, const Operands& operands,
                               const VerifyOptions& options) {
     if (options.mode == VerifyMode::none) return {};
-    if (problem.operation->result(problem).elements() == 0) return verification_of("full", {});
-    const auto check = check_of(problem, options);
-    check->add_part(problem, operands);
-    check->take(0, operands.c);
-    return check->finish();
+    const Shape results = problem.operation->result(problem);
+    if (results.elements() == 0) return verification_of("full", {});
+    Verification all;
+    for (std::int64_t first = 0; first < results.elements(); first += kResultsAtOnce) {
+        const auto [some, of] = results_from(first, results, problem, operands);
+        const auto check = check_of(some, options);
+        check->add_part(some, of);
+        check->take(0, of.c);
+        merge_part(all, check->finish(), results.rows > 1 ? first : 0, results.cols > 1 ? first : 0);
+    }
+    return all;
 }
 
 std::unique_ptr<ResultCheck> check_reduction_parts(const Problem& part, const Operands&,
@@ -711,12 +753,17 @@ std::unique_ptr<ResultCheck> check_reduction_parts(const Problem& part, const Op
 
 std::uint64_t reduction_verification_bytes(const Problem& problem, VerifyMode mode) {
     if (mode == VerifyMode::none) return 0;
-    const Shape results = problem.operation->result(problem);
+    Problem judged = problem;
+    judged.unfinished = false;
+    const Shape results = problem.operation->result(judged);
     constexpr std::uint64_t kStateBytes = 64;  // at least as many as any state has
+    // What is combined of parts has the states of all its results until the last part.
+    const std::int64_t at_once =
+        problem.unfinished ? results.elements() : std::min(results.elements(), kResultsAtOnce);
     // Each may be there scaled as well. Columns have some of each piece, and of all parts.
-    auto states = static_cast<std::uint64_t>(results.elements()) * 2;
+    auto states = static_cast<std::uint64_t>(at_once) * 2;
     if (results.cols > 1) {
-        const std::int64_t rows = rows_of_pieces(problem.m, problem.n);
+        const std::int64_t rows = rows_of_pieces(problem.m, at_once);
         states *= static_cast<std::uint64_t>((problem.m + rows - 1) / rows) + 1;
     }
     return states * kStateBytes;

@@ -80,8 +80,8 @@ Verification verify_whole(std::vector<PlannedInput>& inputs, formats::Reader& re
 
 /// With all matrices in memory where they fit, else in parts where the check can.
 Verification verify_opened(std::vector<PlannedInput>& inputs, formats::Reader& result,
-                         const StoredResult& asked, const Verifier& verifier, StoredVerification& record,
-                         Progress& progress) {
+                           const StoredResult& asked, const Verifier& verifier, StoredVerification& record,
+                           Progress& progress) {
     const Problem& problem = record.problem;
     progress.bytes_to_check = record.result->bytes;
     progress.bytes_to_read = record.result->bytes;

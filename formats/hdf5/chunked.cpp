@@ -20,7 +20,6 @@ constexpr std::int64_t kMostFetched = 16;
 /// Chunks are fetched by one thread at a time, as stored, and their filters undone in parallel.
 class ChunkedStorage final : public Storage {
   public:
-    /// Throws where there is too little memory for one chunk: a small file can have chunks of 4 GiB.
     ChunkedStorage(const Source& source, const Dense& dense, const ReadOptions& options)
         : source_(source),
           dense_(dense),
@@ -29,9 +28,8 @@ class ChunkedStorage final : public Storage {
           most_stored_bytes_(decoder().most_stored_bytes()),
           working_bytes_(decoder().working_bytes()),
           fill_(fill_value(source, dense)) {
-        require_memory(working_bytes_, options.memory_limit,
-                       source.name + ": reading chunks of " + to_string(dense.chunk));
-        set_spare((options.memory_limit ? *options.memory_limit : available_memory_bytes()) - working_bytes_);
+        const std::uint64_t all = options.memory_limit ? *options.memory_limit : available_memory_bytes();
+        set_spare(all - std::min(all, working_bytes_));
     }
 
     [[nodiscard]] std::uint64_t working_bytes() const override { return working_bytes_; }

@@ -23,6 +23,7 @@ class DenseReader {
 
     /// See Reader.
     [[nodiscard]] std::uint64_t open_bytes() const { return storage_->open_bytes(); }
+    [[nodiscard]] std::string open_words() const { return storage_->open_words(); }
     [[nodiscard]] std::uint64_t working_bytes() const;
     void set_spare(std::uint64_t bytes) { storage_->set_spare(bytes); }
 

@@ -279,7 +279,6 @@ class PieceWalk {
         require(piece, creation.id(), depth + 1);
         pieces_.emplace(info.fileno, info.addr);
         add_chunks(piece, creation.id());
-        require_room();
     }
 
     /// Takes the chunks of a piece into account.

@@ -18,8 +18,8 @@ struct PieceNeeds {
 
 /// For a dataset whose elements lie in other files (external storage, or a virtual dataset): throws
 /// Error{input} unless `options` allow that, and where a piece is missing or short, for which HDF5 itself
-/// would deliver zeros or fill values; Error{memory} where what HDF5 keeps in memory for the mappings and
-/// pieces passes the limit. Widens the bounds of the child that runs this, if any, with what it finds.
+/// would deliver zeros or fill values; Error{memory} where what HDF5 keeps in memory for the mappings passes
+/// the limit. Widens the bounds of the child that runs this, if any, with what it finds.
 PieceNeeds require_external_pieces(const Source& source, const Dense& dense, const ReadOptions& options);
 
 /// Throws Error{input} where a dataset with these creation properties is a virtual one that grows with its

@@ -236,6 +236,8 @@ class Hdf5Reader final : public Reader, public AttributeSource {
         return dense_ ? dense_->open_bytes() : sparse_ ? sparse_->open_bytes() : 0;
     }
 
+    [[nodiscard]] std::string open_words() const override { return dense_ ? dense_->open_words() : ""; }
+
     [[nodiscard]] std::uint64_t working_bytes() const override {
         return dense_ ? dense_->working_bytes() : 0;
     }

@@ -10,6 +10,7 @@
 #include "formats/hdf5/dense_reader.hpp"
 #include "formats/hdf5/external.hpp"
 #include "formats/hdf5/locate.hpp"
+#include "lib/core/memory.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
@@ -189,9 +190,10 @@ bool read_integers(Handle dataset, const Source& matrix, const char* name, const
     if (vector == nullptr || length_of(*vector) != std::ssize(to) || !is_integer(vector->element.type))
         return false;
     try {
-        DenseReader(*vector, options, Type::i64)
-            .read(Block::whole(vector->stored),
-                  {Type::i64, vector->stored, vector->stored.cols, reinterpret_cast<std::byte*>(to.data())});
+        DenseReader reader(*vector, options, Type::i64);
+        require_memory(reader.open_bytes() + reader.working_bytes(), options.memory_limit, vector->name);
+        reader.read(Block::whole(vector->stored), {Type::i64, vector->stored, vector->stored.cols,
+                                                   reinterpret_cast<std::byte*>(to.data())});
     } catch (const Error&) {
         return false;
     }

@@ -28,7 +28,8 @@ Buffer read_part(const Source& part, Type type, const ReadOptions& options, std:
         const Session session;
         return DenseReader(part, options, type);
     }();
-    require_memory(taken + reader.working_bytes(), options.memory_limit, part.name + ": reading it");
+    require_memory(taken + reader.open_bytes() + reader.working_bytes(), options.memory_limit,
+                   part.name + ": reading it (" + part.storage + ")");
     Buffer numbers(static_cast<std::size_t>(part.stored.elements()) * size_of(type));
     reader.read(Block::whole(part.stored), {type, part.stored, part.stored.cols, numbers.data()});
     return numbers;

@@ -70,15 +70,12 @@ class ChildStorage final : public Storage {
           element_bytes_(static_cast<std::int64_t>(source.element.memory_bytes)),
           memory_bytes_(kConversionBytes + kChunkCopies * chunk_bytes) {
         const std::uint64_t least = open_bytes() + working_bytes();
-        require_memory(least, options.memory_limit,
-                       source_.name +
-                           (grain_ == Shape{1, 1} ? std::string(": reading elements")
-                                                  : ": reading chunks of " + to_string(grain_)) +
-                           (pieces_.words.empty() ? "" : " with " + pieces_.words));
-        spare_ = (options.memory_limit ? *options.memory_limit : available_memory_bytes()) - least;
+        const std::uint64_t all = options.memory_limit ? *options.memory_limit : available_memory_bytes();
+        spare_ = all - std::min(all, least);
     }
 
     [[nodiscard]] std::uint64_t open_bytes() const override { return pieces_.open_bytes; }
+    [[nodiscard]] std::string open_words() const override { return pieces_.words; }
     [[nodiscard]] std::uint64_t working_bytes() const override {
         return memory_bytes_ +
                static_cast<std::uint64_t>(std::min(grain_.rows, source_.stored.rows) *

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "formats/hdf5/source.hpp"
 
@@ -19,8 +20,10 @@ class Storage {
     /// Fills rows of `rect.cols` elements, `row_bytes` apart. Throws Error{input}.
     virtual void read(const Block& rect, std::byte* to, std::int64_t row_bytes) = 0;
 
-    /// The memory that it keeps beside the elements that it reads, and what it takes at least while it reads.
+    /// The memory that it keeps beside the elements that it reads, what it is for, and what it takes at least
+    /// while it reads: a small file can have chunks of 4 GiB. Who reads requires them.
     [[nodiscard]] virtual std::uint64_t open_bytes() const { return 0; }
+    [[nodiscard]] virtual std::string open_words() const { return {}; }
     [[nodiscard]] virtual std::uint64_t working_bytes() const { return 0; }
 
     /// It may take so much more than `working_bytes` while it reads. Before this is called: what the memory
@@ -30,8 +33,7 @@ class Storage {
 
 /// The fastest storage that reads the dataset. `source` and `dense` must outlive it. Throws Error{input}
 /// where the elements are not all there: pieces in other files that are refused or missing, a filter that is
-/// not installed, parts never written that have no fill value, a file that is too short; Error{memory} where
-/// a chunk and what decoding it takes pass the memory limit.
+/// not installed, parts never written that have no fill value, a file that is too short.
 std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, const ReadOptions& options);
 
 /// Whether what was never written of a dataset with the properties `creation` has a value all the same.

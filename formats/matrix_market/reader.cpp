@@ -25,6 +25,7 @@ Header header_of(const Reference& reference, const FileHeader& file, const TextS
     header.file_bytes = source.file_bytes();
     header.grain = {file.shape.rows, 1};
     header.rereads = file.storage == Storage::coordinate || file.symmetry != Symmetry::general;
+    header.in_order = !source.rereadable();
     return header;
 }
 

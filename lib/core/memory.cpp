@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -55,6 +56,22 @@ std::uint64_t left_in_control_group() {
     return std::numeric_limits<std::uint64_t>::max();
 }
 
+/// With two digits of the unit, the nearest or the next above.
+std::string text_of_bytes(std::uint64_t bytes, bool up) {
+    constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    if (bytes < 1024) return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
+    double value = static_cast<double>(bytes) / 1024;
+    std::size_t unit = 0;
+    while (value >= 1024 && unit + 1 < kUnits.size()) {
+        value /= 1024;
+        ++unit;
+    }
+    if (up) value = std::ceil(value * 100) / 100;
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.2f %s", value, kUnits[unit]);
+    return text.data();
+}
+
 }  // namespace
 
 std::uint64_t available_memory_bytes() {
@@ -77,23 +94,17 @@ std::uint64_t peak_memory_bytes() {
 void require_memory(std::uint64_t bytes, std::optional<std::uint64_t> limit, const std::string& what) {
     const std::uint64_t most = limit ? *limit : available_memory_bytes();
     if (bytes <= most) return;
-    throw Error(ErrorCode::memory, what + " needs " + format_bytes(bytes) + " of memory, and " +
+    throw Error(ErrorCode::memory, what + " needs " + format_need(bytes) + " of memory, and " +
                                        (limit ? "the limit is " : "there are only ") + format_bytes(most) +
                                        (limit ? "" : " available"));
 }
 
 std::string format_bytes(std::uint64_t bytes) {
-    constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    if (bytes < 1024) return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
-    double value = static_cast<double>(bytes) / 1024;
-    std::size_t unit = 0;
-    while (value >= 1024 && unit + 1 < kUnits.size()) {
-        value /= 1024;
-        ++unit;
-    }
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%.2f %s", value, kUnits[unit]);
-    return text.data();
+    return text_of_bytes(bytes, false);
+}
+
+std::string format_need(std::uint64_t bytes) {
+    return text_of_bytes(bytes, true);
 }
 
 std::string format_traffic(double bytes) {

@@ -26,6 +26,9 @@ void require_memory(std::uint64_t bytes, std::optional<std::uint64_t> limit, con
 /// "1.50 GiB", "312 bytes".
 std::string format_bytes(std::uint64_t bytes);
 
+/// The same, rounded up: who gives what it says as a limit gives enough.
+std::string format_need(std::uint64_t bytes);
+
 /// The same of a computed amount, which may be beyond 64 bits: "1.2e+38 bytes".
 std::string format_traffic(double bytes);
 

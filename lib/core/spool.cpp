@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "lib/core/error.hpp"
@@ -62,12 +63,12 @@ std::size_t read_some(int from, std::vector<char>& piece, const std::string& wha
 
 }  // namespace
 
-Descriptor open_spool(std::uint64_t bytes, std::optional<std::uint64_t> memory_limit,
-                      const std::string& what) {
+Spool open_spool(std::uint64_t bytes, std::optional<std::uint64_t> memory_limit, const std::string& what) {
     if (bytes <= most_in_memory(memory_limit)) {
-        if (Descriptor memory = open_spool_in_memory(); memory.valid()) return memory;
+        if (Descriptor memory = open_spool_in_memory(); memory.valid())
+            return {.file = std::move(memory), .bytes = bytes, .in_memory = true};
     }
-    return open_spool_file(what);
+    return {.file = open_spool_file(what), .bytes = bytes};
 }
 
 Spool spool_from(int from, std::optional<std::uint64_t> memory_limit, const std::string& what) {

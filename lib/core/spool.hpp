@@ -8,18 +8,17 @@
 
 namespace gpumat {
 
-/// A file without a name, open for reading and writing, for about so many bytes: in memory where they are
-/// within the limit (without one: half of what is available), else in $TMPDIR or /tmp. It is gone with its
-/// descriptor. Throws Error{output} naming `what` where neither can be had.
-Descriptor open_spool(std::uint64_t bytes, std::optional<std::uint64_t> memory_limit,
-                      const std::string& what);
-
-/// What came through a pipe.
+/// What came through a pipe, or will go through one.
 struct Spool {
     Descriptor file;
     std::uint64_t bytes = 0;
     bool in_memory = false;
 };
+
+/// A file without a name, open for reading and writing, for about so many bytes: in memory where they are
+/// within the limit (without one: half of what is available), else in $TMPDIR or /tmp. It is gone with its
+/// descriptor. Throws Error{output} naming `what` where neither can be had.
+Spool open_spool(std::uint64_t bytes, std::optional<std::uint64_t> memory_limit, const std::string& what);
 
 /// Copies everything that can be read from `from`, a pipe, into a spool: in memory as far as the limit goes,
 /// and into a file once it is passed. Throws Error{input} naming `what` where it cannot be read, and

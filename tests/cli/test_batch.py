@@ -310,7 +310,7 @@ class Memory(BatchCase):
             file.write("%%MatrixMarket matrix coordinate real general\n1000000 1000000 1\n1 1 1\n")
         self.write_jobs("transpose huge.mtx", "transpose in/0.h5 -o out/0.h5")
         result = self.run_tool("batch", "jobs.txt", "--jobs", "2", "--timeout", "20", code=6)
-        self.assert_says(result, "jobs.txt:1: ", "14.55 TiB", "available", "1 done, 1 failed (6)")
+        self.assert_says(result, "jobs.txt:1: ", "14.56 TiB", "available", "1 done, 1 failed (6)")
 
     def test_a_limit_that_was_asked_for(self):
         self.make_inputs(2, (600, 500))

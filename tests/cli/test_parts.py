@@ -2,7 +2,9 @@
 kept, and what fails on the way leaves the old output."""
 
 import json
+import math
 import os
+import re
 import subprocess
 import unittest
 import zlib
@@ -108,6 +110,48 @@ class Parts(Case):
             with open(self.path(name), "rb") as file:
                 self.assertEqual(file.read(), b"old")
         self.assertEqual(sorted(os.listdir(self.folder)), ["in.h5", "out.h5", "out.mtx"])
+
+
+class NamedNeeds(Case):
+    """Who gives the limit that a message names gives enough."""
+
+    UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": MIB}
+
+    def assert_enough(self, *words, limit="1", rounds=1, code=0):
+        for _ in range(rounds):
+            failed = self.run_tool(*words, "--memory-limit", limit, code=6)
+            self.assert_says(failed, "the limit is 1 byte" if limit == "1" else "the limit is ")
+            number, unit = re.search(r" needs ([0-9.]+) (bytes|KiB|MiB) of memory", failed.err).groups()
+            limit = str(math.ceil(float(number) * self.UNITS[unit]))
+        self.run_tool(*words, "--memory-limit", limit, code=code)
+
+    def test_of_chunks(self):
+        matrix = random_values("i64", (147, 352))
+        write_h5(self.path("a.h5"), matrix, chunks=(92, 273))
+        write_h5(self.path("deflate.h5"), matrix, chunks=(92, 273), compression=1)
+        for name in ("a.h5", "deflate.h5"):
+            for words in (["convert", name, "-o", "out.mtx", "--force"], ["convert", name, "-o", "out.h5", "--force", "--chunk", "64x64"],
+                          ["transpose", name, "-o", "out.mtx", "--force"], ["transpose", name, "-o", "out.h5", "--force"],
+                          ["reduce", name, "--axis", "rows"], ["multiply", name, name, "--transpose-b"],
+                          ["compare", name, name], ["info", "--stats", name]):
+                self.assert_enough(*words)
+        self.run_tool("transpose", "a.h5", "-o", "out.h5", "--force")
+        self.assert_enough("verify", "transpose", "a.h5", "out.h5")
+        self.assert_enough("convert", "a.h5", "-o", "out.mtx", "--force", limit="1KiB")
+        self.assert_enough("generate", "--shape", "1000x9", "-o", "out.mtx", "--force")
+
+    def test_of_virtual_datasets(self):
+        """HDF5 opens the mappings before the pieces are known."""
+        pieces = random_values("f64", (40, 90))
+        layout = h5py.VirtualLayout((40, 90), "f8")
+        for row in range(40):
+            write_h5(self.path(f"piece{row % 5}.h5"), pieces, chunks=(8, 90), compression=1)
+            layout[row] = h5py.VirtualSource(f"piece{row % 5}.h5", "A", (40, 90))[row]
+        with h5py.File(self.path("a.h5"), "w") as file:
+            file.create_virtual_dataset("A", layout)
+        for words in (["convert", "a.h5", "-o", "out.mtx", "--force"], ["transpose", "a.h5"], ["compare", "a.h5", "piece0.h5"],
+                      ["info", "--stats", "a.h5"]):
+            self.assert_enough(*words, "--allow-external", rounds=2)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Pipes between commands: HDF5 and text through them keep elements, types and attributes; nothing is left behind."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,11 @@ import h5py
 import numpy as np
 
 from harness import (DTYPES, Case, cases, random_bits, random_values, read_h5, snapshot, wait_for, write_h5)
+
+
+def whole_numbers(shape):
+    """Sums and products of these are exact."""
+    return np.random.default_rng(5).integers(-9, 10, shape).astype("f8")
 
 
 class PipeCase(Case):
@@ -228,6 +234,83 @@ class Spool(PipeCase):
                               ["convert", "in.h5", "--to", "hdf5", "-o", "-"]):
                 result = self.run_tool(*arguments, stdout=full, code=4)
                 self.assert_says(result, "standard output", "No space left")
+
+
+class InParts(PipeCase):
+    """What is kept can be read in any order, and is cut into parts; so can what is redirected from a file."""
+
+    def check(self, data, *words, expected, dataset):
+        record = self.record(*words, "-o", "out.h5", "--force", "--memory-limit", "800KiB", stdin=data)
+        self.assertGreater(record["parts"], 1)
+        np.testing.assert_array_equal(read_h5(self.path("out.h5"), dataset)[1], expected)
+
+    def test_hdf5(self):
+        a = whole_numbers((400, 300))
+        for storage in ({}, {"chunks": (50, 70), "compression": 1}):
+            write_h5(self.path("a.h5"), a, **storage)
+            data = self.read_file("a.h5")
+            self.check(data, "transpose", "-", "--from", "hdf5", expected=a.T, dataset="A")
+            self.check(data, "reduce", "-", "--from", "hdf5", "--axis", "columns", expected=a.sum(axis=0, keepdims=True), dataset="R")
+            self.check(data, "multiply", "-", "a.h5", "--from", "hdf5", "--transpose-b", expected=a @ a.T, dataset="C")
+
+    def test_matrix_market_from_a_file(self):
+        a = random_values("f64", (400, 300))
+        write_h5(self.path("a.h5"), a)
+        self.run_tool("convert", "a.h5", "-o", "a.mtx")
+        with open(self.path("a.mtx"), "rb") as file:
+            with self.start("transpose", "-", "-o", "out.h5", "--memory-limit", "800KiB", "--json", stdin=file) as process:
+                record = json.loads(process.communicate()[0])
+        self.assertGreater(record["parts"], 1)
+        np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], a.T)
+
+
+class Results(PipeCase):
+    """Results of operations go through pipes as HDF5, also those in parts, and to /dev/stdout and named pipes."""
+
+    def setUp(self):
+        super().setUp()
+        self.a = whole_numbers((300, 200))
+        self.b = whole_numbers((200, 250))
+        write_h5(self.path("a.h5"), self.a)
+        write_h5(self.path("b.h5"), self.b)
+        os.mkdir(self.path("spool"))
+        self.env = {"TMPDIR": self.path("spool")}
+        self.runs = [(("transpose", "a.h5"), self.a.T, "A"), (("multiply", "a.h5", "b.h5"), self.a @ self.b, "C"),
+                     (("reduce", "a.h5", "--axis", "rows"), self.a.sum(axis=1, keepdims=True), "R")]
+
+    def check(self, data, expected, dataset):
+        with open(self.path("out.h5"), "wb") as file:
+            file.write(data)
+        np.testing.assert_array_equal(read_h5(self.path("out.h5"), dataset)[1], expected)
+        self.assertEqual(os.listdir(self.path("spool")), [])
+
+    def test_standard_output(self):
+        for words, expected, dataset in self.runs:
+            for limit in ([], ["--memory-limit", "300KiB"], ["--chunk", "50x1", "--deflate", "1"]):
+                for output in ("-", "/dev/stdout"):
+                    command = [*words, "-o", output, "--to", "hdf5", *limit]
+                    self.check(self.through(b"", *command, env=self.env), expected, dataset)
+            record = self.record(*words, "-o", "/dev/null", "--to", "hdf5", "--memory-limit", "300KiB")
+            self.assertGreater(record["parts"], 1)
+
+    def test_named_pipe(self):
+        os.mkfifo(self.path("fifo"))
+        for words, expected, dataset in self.runs:
+            process = self.start(*words, "-o", f"fifo:/g/{dataset}", "--to", "hdf5", env=self.env)
+            with open(self.path("fifo"), "rb") as fifo:
+                data = fifo.read()
+            self.assertEqual((process.communicate()[1].count(b"wrote"), process.returncode), (1, 0))
+            self.check(data, expected, f"g/{dataset}")
+
+    def test_reader_is_gone(self):
+        process = self.start("transpose", "a.h5", "--to", "hdf5", "-o", "-")
+        process.stdout.close()
+        self.assertEqual((process.wait(60), b"cannot be written" in process.stderr.read()), (141, False))
+        process.stderr.close()
+        process.stdin.close()
+
+    def test_full_disk(self):
+        self.assert_says(self.run_tool("transpose", "a.h5", "--to", "hdf5", "-o", "/dev/full", code=4), "/dev/full", "No space left")
 
 
 class Chain(PipeCase):

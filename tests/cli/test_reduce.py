@@ -245,6 +245,45 @@ class Reduce(Reducing):
         self.assertIn("nan-count", self.run_tool("reduce", "--help").out)
 
 
+class Notes(Reducing):
+    def test_means_whose_sums_are_beyond_the_range(self):
+        path = self.path("large.h5")
+        write_h5(path, np.full((777, 2), 1e306))
+        for axis in ("all", "columns"):
+            words = ("reduce", path, "--axis", axis, "-d", "cpu")
+            record = self.record(*words, "--op", "mean")
+            self.assertIn("sums pass the range of f64", record["verification"]["note"])
+            self.assertIn("sums pass the range of f64", self.run_tool(*words, "--op", "mean").err)
+            self.assertIsNone(self.record(*words, "--op", "sum")["verification"]["note"])
+        write_h5(path, np.full((777, 2), 1e300))
+        self.assertIsNone(self.record("reduce", path, "--op", "mean", "-d", "cpu")["verification"]["note"])
+
+
+class ManyResults(Reducing):
+    """More results than are verified at a time."""
+
+    def test_every_op(self):
+        path = self.path("many.h5")
+        for axis, shape in (("rows", (150001, 3)), ("columns", (5, 150001))):
+            for name in ("f32", "i16", "c64"):
+                matrix = random_values(name, shape)
+                write_h5(path, matrix, name)
+                wide = matrix.astype("c16" if name == "c64" else "f8")
+                expected = {"sum": wide.sum(axis=AXES[axis]), "mean": wide.mean(axis=AXES[axis]), "nan-count": wide[0, 0] * 0,
+                            "absmax": np.abs(wide).max(axis=AXES[axis]), "norm": np.linalg.norm(wide, axis=AXES[axis]),
+                            "min": wide.real.min(axis=AXES[axis]), "max": wide.real.max(axis=AXES[axis])}
+                for op in ops_of(name):
+                    np.testing.assert_allclose(self.vector(path, "--axis", axis, "--op", op)[1].ravel(), expected[op], rtol=1e-12)
+
+    def test_wrong_ones_are_found(self):
+        path = self.path("many.h5")
+        write_h5(path, random_values("f32", (150001, 3)))
+        out = self.path("out.h5")
+        self.tool = os.environ["GPUMAT_BROKEN"]
+        failed = self.run_tool("reduce", path, "--axis", "rows", "-l", "broken-short-m", "-d", "cpu", "-o", out, "--json", code=1)
+        self.assertEqual((failed.json()["verification"]["worst"]["row"], os.path.exists(out)), (150000, False))
+
+
 class InParts(Reducing):
     """Matrices that are larger than the memory limit."""
 
@@ -358,6 +397,19 @@ class InParts(Reducing):
             self.assertLess(record["peak_host_bytes"] - of_tool, 28 * MIB)  # with what libraries and threads take
             expected = matrix.sum(dtype=np.longdouble, axis=AXES[axis])
             np.testing.assert_allclose(read_h5(self.path("out.h5"))[1].ravel(), np.atleast_1d(expected).astype(float), rtol=1e-9)
+
+    def test_many_results(self):
+        """What verifies a result does not stay for all of them."""
+        path = self.path("large.h5")
+        self.limit = "16MiB"
+        for axis, shape in (("rows", (4000000, 1)), ("columns", (1, 4000000))):
+            matrix = random_values("f32", shape)
+            write_h5(path, matrix)
+            for op, expected in (("sum", matrix), ("norm", np.abs(matrix)), ("max", matrix)):
+                record = self.record_of(path, "--axis", axis, "--op", op, "-o", self.path("out.h5"), "--force")
+                np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], expected)
+                self.assertEqual(record["inputs"][0]["hash"], f"crc32:{zlib.crc32(matrix.tobytes()):08x}")
+                self.assertLess(record["peak_host_bytes"], 16 * MIB + 256 * MIB)
 
     def test_wrong_parts_are_caught(self):
         path = self.spread([1.5, -2, 3])
