@@ -16,6 +16,7 @@ namespace {
 constexpr std::uint64_t kBlockBytes = std::uint64_t{16} << 20;        ///< small enough for the caches
 constexpr std::uint64_t kLargeBlockBytes = std::uint64_t{128} << 20;  ///< where grains do not fit together
 constexpr int kBuffers = 2;
+constexpr Shape kLeastBlock{32, 32};  ///< smaller ones take longer to begin than to copy
 
 /// What serves both sides.
 Shape joint_grain(const Shape& a, const Shape& b, const Shape& whole) {
@@ -27,7 +28,8 @@ Shape required_grain(const BlockSource& source, formats::BlockOrder order) {
     const Shape& whole = source.shape;
     const Shape written = order == formats::BlockOrder::row_panels      ? Shape{1, whole.cols}
                           : order == formats::BlockOrder::column_panels ? Shape{whole.rows, 1}
-                                                                        : Shape{1, 1};
+                          : source.in_order                             ? Shape{1, 1}
+                                                                        : kLeastBlock;
     return joint_grain(written, source.in_order ? source.grain : Shape{1, 1}, whole);
 }
 
