@@ -74,6 +74,13 @@ class Auto(Case):
         stages = record["stages_ms"]
         self.assertTrue(all(stages[name] is not None for name in ("host_to_device", "device_to_host")))
 
+    def test_auto_takes_the_cpu_where_the_gpu_has_no_room(self):
+        write_h5(self.path("large.h5"), random_values("f32", (900, 900)))
+        record = self.record("multiply", "large.h5", "large.h5", "-l", "naive", "--threads", "1", "--device-memory-limit", "1KiB",
+                             env={"GPUMAT_CACHE": ""}, gpu=True)
+        self.assertEqual(record["device"]["kind"], "cpu")
+        self.assertRegex(record["level_reason"], r"on the cpu, because the gpu has no room: .*on the device")
+
 
 @unittest.skipIf(WHY, f"no GPU: {WHY}")
 @cases([(level["name"].replace("-", "_"), level["name"]) for level in levels("transpose", "gpu")
