@@ -3,8 +3,10 @@
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -211,21 +213,12 @@ void print_comparison(const ComparisonRecord& record) {
 
 // ---- The command ----------------------------------------------------------------------------------------
 
-std::vector<std::string> files_of(const formats::Reader& x, const formats::Reader& y) {
-    std::vector<std::string> files;
-    for (const formats::Reader* reader : {&x, &y}) {
-        const std::string& path = reader->header().source.path;
-        files.push_back(path == "-" ? "/dev/stdin" : path);
-        for (std::string& other : reader->other_files()) files.push_back(std::move(other));
-    }
-    return files;
-}
-
 /// Compares, and writes the mask of what differs: to a temporary file first, as every output.
 Comparison compare_and_save(formats::Reader& x, formats::Reader& y, const CompareRequest& request) {
     const formats::Format& format = formats::format_for_writing(*request.mismatch);
-    AtomicOutput output(*request.mismatch, request.force ? OutputMode::replace : OutputMode::create,
-                        files_of(x, y));
+    std::vector<std::string> files = x.files();
+    std::ranges::copy(y.files(), std::back_inserter(files));
+    AtomicOutput output(*request.mismatch, request.force ? OutputMode::replace : OutputMode::create, files);
     for (const std::string& what : output.not_kept()) spdlog::warn("{}: {}", *request.mismatch, what);
     formats::WriteOptions how{.threads = request.how.threads};
     if (format.has_datasets) how.deflate = 1;  // mostly zeros

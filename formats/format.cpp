@@ -28,6 +28,13 @@ std::string to_string(const Reference& reference) {
     return reference.dataset.empty() ? reference.path : reference.path + ":" + reference.dataset;
 }
 
+std::vector<std::string> Reader::files() const {
+    std::vector<std::string> all = other_files();
+    const std::string& path = header().source.path;
+    all.push_back(path == "-" ? "/dev/stdin" : path);  // may be a file
+    return all;
+}
+
 void Reader::read_entries(const std::function<void(const Entries&)>& /*take*/) {
     throw Error(ErrorCode::usage, to_string(header().source) + ": found storage '" + header().storage +
                                       "', expected entries in coordinate storage");

@@ -1,21 +1,12 @@
 #include "lib/convert_file.hpp"
 
-#include <algorithm>
-#include <iterator>
-
+#include "lib/file_versions.hpp"
 #include "lib/stopwatch.hpp"
 #include "lib/stored_copy.hpp"
 #include "lib/version.hpp"
 
 namespace gpumat {
 namespace {
-
-std::vector<std::string> files_behind(const formats::Reader& reader) {
-    const std::string& path = reader.header().source.path;
-    std::vector<std::string> files = {path == "-" ? "/dev/stdin" : path};
-    std::ranges::copy(reader.other_files(), std::back_inserter(files));
-    return files;
-}
 
 BlockSource source_of(formats::Reader& reader) {
     const formats::Header& header = reader.header();
@@ -47,10 +38,13 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
                           {"gpumat_operation", record.op},
                           {"gpumat_input_a", to_string(header.source)}};
     }
-    const std::vector<std::string> read_files = files_behind(*reader);
-    log.require_apart(read_files);
-    destination.open(read_files, header.shape, header.type, how, OutputPurpose::write, say);
-    const StoredCopy copy = write_blocks(source_of(*reader), destination, how, progress, say);
+    const std::vector<std::string> files = reader->files();
+    const FileVersions versions(files);
+    log.require_apart(files);
+    destination.open(files, header.shape, header.type, how, OutputPurpose::write, say);
+    BlockSource source = source_of(*reader);
+    source.after_all = [&] { versions.require_unchanged(); };
+    const StoredCopy copy = write_blocks(source, destination, how, progress, say);
     // Block by block, what was read is what was written; its hash is that of both where no type was asked
     // for.
     record.inputs.front().hash = copy.output.hash;

@@ -259,13 +259,10 @@ std::vector<PlannedInput> open_inputs(const Operation& operation,
     return inputs;
 }
 
-std::vector<std::string> input_files(const Plan& plan) {
+std::vector<std::string> files_of(const std::vector<PlannedInput>& inputs) {
     std::vector<std::string> files;
-    for (const PlannedInput& input : plan.inputs) {
-        const std::string& path = input.header().source.path;
-        files.push_back(path == "-" ? "/dev/stdin" : path);  // may be redirected from the output
-        std::ranges::copy(input.reader->other_files(), std::back_inserter(files));
-    }
+    for (const PlannedInput& input : inputs)
+        std::ranges::copy(input.reader->files(), std::back_inserter(files));
     return files;
 }
 
@@ -320,7 +317,7 @@ Plan make_plan(const RunOptions& options, const Catalog& catalog, Timeline& time
     Plan plan;
     if (options.level != "auto") find_level(registry, *options.operation, DeviceKind::gpu, options.level);
     timeline.open([&] { plan.inputs = open_inputs(*options.operation, options.inputs, options.read); });
-    plan.versions = FileVersions(input_files(plan));
+    plan.versions = FileVersions(files_of(plan.inputs));
     const StageClock::Work deciding(timeline.prepare);
     plan.problem =
         problem_of_inputs(*options.operation, plan.inputs, options.inputs.size(), options.settings);

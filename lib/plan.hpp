@@ -60,7 +60,7 @@ std::vector<PlannedInput> open_inputs(const Operation& operation,
                                       const formats::ReadOptions& read);
 
 /// All files that are read: those named, and those that they lead to.
-std::vector<std::string> input_files(const Plan& plan);
+std::vector<std::string> files_of(const std::vector<PlannedInput>& inputs);
 
 /// The problem that opened inputs and settings make; `roles` is how many inputs the operation may have.
 /// Throws Error{input, usage} where they do not fit together.

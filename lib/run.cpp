@@ -61,7 +61,7 @@ void open_output(const RunOptions& options, Plan& plan, OutputPurpose purpose, c
         const std::uint64_t all = options.memory_limit ? *options.memory_limit : available_memory_bytes() / 2;
         how.memory_limit = all - std::min(all, plan.host_bytes);
     }
-    plan.output->open(input_files(plan), plan.result, plan.result_type, how, purpose, say);
+    plan.output->open(files_of(plan.inputs), plan.result, plan.result_type, how, purpose, say);
     plan.host_bytes += plan.output->held_bytes();
 }
 
@@ -258,7 +258,7 @@ void plan_and_carry_out(const RunOptions& options, const Catalog& catalog, Progr
     Plan plan = make_plan(options, catalog, progress.timeline, say);
     record_plan(plan, record);
     publish();
-    if (options.log != nullptr) options.log->require_apart(input_files(plan));
+    if (options.log != nullptr) options.log->require_apart(files_of(plan.inputs));
     if (options.dry_run) return foretell(options, plan, say, record);
     explain_plan(plan, say, Severity::detail);
     carry_out(options, catalog, plan, progress, record, say);

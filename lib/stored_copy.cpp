@@ -126,6 +126,7 @@ StoredCopy write_blocks(const BlockSource& source, Destination& destination, con
     BlockWriting writing_blocks(source, *writer, step, how.threads, progress);
     for_each_block(source.shape, step, [&](const Block& block) { writing_blocks.take(block); });
     writing_blocks.finish();
+    if (source.after_all) source.after_all();
     const Stopwatch watch;
     writer->finish();
     writer.reset();  // its descriptor may not be used after the file has its name

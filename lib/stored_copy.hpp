@@ -24,6 +24,7 @@ struct BlockSource {
     std::uint64_t bytes = 0;  ///< of memory that it takes beside the blocks
     /// Fills a view of the block's shape. Called for one block at a time, beside the writing of another.
     std::function<void(const Block& block, const MutableMatrixView& out)> fill;
+    std::function<void()> after_all = nullptr;  ///< called when all was given; may throw
 };
 
 /// What the blocks took and gave.

@@ -1,22 +1,29 @@
 """Matrices that are larger than the memory limit: what is computed in parts is what is computed whole, the limit is
 kept, and what fails on the way leaves the old output."""
 
+import functools
 import json
 import math
 import os
 import re
 import subprocess
+import time
 import unittest
 import zlib
 
 import h5py
 import numpy as np
 
-from harness import Case, random_values, read_h5, read_mtx, write_h5, write_mtx
+from harness import SLOW_ONES, Case, random_values, read_h5, read_mtx, wait_for, write_h5, write_mtx
 
 MIB = 1 << 20
 # What the address sanitizer takes for itself: shadows, what was freed a while ago, and pages that it keeps.
 SANITIZER = 128 * MIB if "ASAN_OPTIONS" in os.environ else 2048 * MIB if "TSAN_OPTIONS" in os.environ else 0
+
+
+def has_open(pid, path):
+    folder = f"/proc/{pid}/fd"
+    return any(os.path.realpath(f"{folder}/{name}") == os.path.realpath(path) for name in os.listdir(folder))
 
 
 class Parts(Case):
@@ -88,13 +95,29 @@ class Parts(Case):
         """Parts of it would be of the old matrix, and parts of the new one."""
         for name in ("A.h5", "B.h5"):
             write_h5(self.path(name), random_values("f64", (600, 600)))
-        for limit, *command in (("1MiB", "transpose", "B.h5"), ("4MiB", "multiply", "A.h5", "B.h5")):
-            words = [self.tool, *command, "-o", "-", "--memory-limit", limit, "-d", "cpu"]
+        for limit, *command in (("1MiB", "transpose", "B.h5"), ("4MiB", "multiply", "A.h5", "B.h5"), ("256KiB", "convert", "B.h5")):
+            words = [self.tool, *command, "-o", "-", "--memory-limit", limit]
             with subprocess.Popen(words, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
                 process.stdout.read(100)  # it writes, and waits for who reads
                 with h5py.File(self.path("B.h5"), "r+", locking=False) as file:
                     file["A"][300, :] = 0
                 err = process.communicate()[1].decode()
+                self.assertEqual(process.returncode, 3, err)
+                self.assertIn("B.h5: it was written to while it was read", err)
+
+    def test_a_matrix_that_is_written_to_beside_a_pipe_is_an_error(self):
+        write_h5(self.path("B.h5"), np.ones((300, 300)))
+        for command in (["compare", "-", "B.h5"], ["verify", "transpose", "-", "B.h5"], ["verify", "multiply", "-", "B.h5", "B.h5"]):
+            words = [self.tool, *command]
+            with subprocess.Popen(words, cwd=self.folder, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE) as process:
+                process.stdin.write(SLOW_ONES[0])
+                process.stdin.flush()
+                wait_for(functools.partial(has_open, process.pid, self.path("B.h5")), "the second matrix")
+                time.sleep(0.2)  # it looks at the file soon after it has opened it
+                with h5py.File(self.path("B.h5"), "r+", locking=False) as file:
+                    file["A"][299, 299] = 1
+                err = process.communicate(SLOW_ONES[1])[1].decode()
                 self.assertEqual(process.returncode, 3, err)
                 self.assertIn("B.h5: it was written to while it was read", err)
 
