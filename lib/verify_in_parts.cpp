@@ -18,7 +18,8 @@ Parts parts_of(const std::vector<PlannedInput>& inputs, const formats::Reader& r
                const StoredVerification& record, std::uint64_t fixed_bytes, std::uint64_t room) {
     std::vector<std::optional<StoredAs>> stored(record.problem.operation->roles.size());
     for (const PlannedInput& input : inputs) stored[input.role] = stored_as(input.header());
-    const CutLimits limits{.host_bytes = room - std::min(room, fixed_bytes)};
+    CutLimits limits{.host_bytes = room - std::min(room, fixed_bytes)};
+    if (result.header().in_order) limits.order = formats::BlockOrder::column_panels;  // as text is stored
     return {record.problem, stored, stored_as(result.header()),   limits,
             fixed_bytes,    room,   "verifying this " + record.op};
 }

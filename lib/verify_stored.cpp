@@ -89,7 +89,8 @@ Verification verify_opened(std::vector<PlannedInput>& inputs, formats::Reader& r
     const Need need = need_of(inputs, result, verifier.bytes(problem, asked.how.mode));
     const std::uint64_t room = asked.read.memory_limit ? *asked.read.memory_limit : available_memory_bytes();
     const bool in_parts = need.all() > room && problem.operation->part != nullptr &&
-                          verifier.panels != nullptr && problem.operation->result(problem).elements() > 0;
+                          verifier.panels != nullptr && problem.operation->result(problem).elements() > 0 &&
+                          !(result.header().in_order && result.header().rereads);
     if (in_parts)
         return verify_in_parts(inputs, result, asked, verifier, need.beside, room, record, progress);
     require_memory(need.all(), asked.read.memory_limit,

@@ -334,6 +334,17 @@ class ProductErrors(VerifyCase):
 class ProductsInParts(VerifyCase):
     """What does not fit into memory is checked in parts, and with the same outcome."""
 
+    def test_of_a_result_in_a_pipe(self):
+        """Text comes by columns, also where whole rows would be cheaper."""
+        a, b = random_values("f64", (3000, 100)), random_values("f64", (100, 300))
+        for name, matrix in (("a.h5", a), ("b.h5", b)):
+            write_h5(self.path(name), matrix)
+        write_mtx(self.path("c.mtx"), a @ b)
+        with open(self.path("c.mtx"), "rb") as file:
+            text = file.read()
+        for limit in ("8MiB", "6MiB", "5MiB"):
+            self.verify("multiply", "a.h5", "b.h5", "-", "--memory-limit", limit, stdin=text)
+
     def test_is_as_whole(self):
         random = np.random.default_rng(5)
         for name, transposed in (("f4", False), ("f8", True), ("c8", False), ("i8", True)):
