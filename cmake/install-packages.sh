@@ -33,8 +33,10 @@ for purpose in "$@"; do
         ;;
     test)
         need catch2 any_file_there /usr/include/catch2/catch.hpp /usr/include/catch2/catch_all.hpp
-        if ! any_python_has "h5py, scipy.io, numpy" >/dev/null 2>&1; then missing+=(python3-h5py python3-scipy); fi
-        if ! any_python_has jsonschema >/dev/null 2>&1; then missing+=(python3-jsonschema); fi
+        # All in one interpreter, as tests/CMakeLists.txt looks for it.
+        if ! any_python_has "h5py, jsonschema, numpy, scipy.io" >/dev/null 2>&1; then
+            missing+=(python3-h5py python3-jsonschema python3-scipy)
+        fi
         need strace command_there strace  # puts errors into system calls
         need gnuplot-nox command_there gnuplot  # draws plots and reports
         ;;

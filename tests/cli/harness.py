@@ -14,6 +14,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -307,6 +308,17 @@ class Case(unittest.TestCase):
         if code is not None:
             self.assertEqual(result.code, code, str(result))
         return result
+
+    def peak_bytes(self, *arguments, code=0):
+        """What the tool and its children took at most, each of them; and what it said. A small process starts it:
+        the system counts what a child had of its parent."""
+        program = ("import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], capture_output=True, text=True); "
+                   "print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024); print(done.stderr)")
+        done = subprocess.run([sys.executable, "-c", program, self.tool, *arguments], cwd=self.folder, text=True,
+                              capture_output=True, env={**os.environ, "GPUMAT_CACHE": "", "CUDA_VISIBLE_DEVICES": ""})
+        first, _, said = done.stdout.partition("\n")
+        self.assertEqual(int(first.split()[0]), code, done.stdout + done.stderr)
+        return int(first.split()[1]), said
 
     def record(self, *arguments, **options):
         """Runs an operation with --json and returns its run record; `code` is what it must exit with."""

@@ -4,8 +4,6 @@ import fcntl
 import json
 import os
 import struct
-import subprocess
-import sys
 import unittest
 import zlib
 
@@ -13,7 +11,7 @@ import h5py
 import numpy as np
 import scipy.sparse
 
-from harness import GPUMAT, SANITIZED, Case, read_h5, read_mtx, snapshot, write_h5
+from harness import SANITIZED, Case, read_h5, read_mtx, snapshot, write_h5
 
 VALUES = np.arange(6.0).reshape(2, 3)
 TEXT = "gr\u00f6\u00dfer \u2265 1"
@@ -507,7 +505,11 @@ class NarrowIntegers(Case):
 
     def test_others_are_read(self):
         for kind, offset in ((h5py.h5t.STD_I16LE, 0), (h5py.h5t.STD_I16BE, 1), (h5py.h5t.STD_I32BE, 0)):
-            values = self.stored(kind, offset)
+            try:
+                values = self.stored(kind, offset)
+            except ValueError:  # from version 2 on, HDF5 makes none that would fit into fewer bytes
+                self.assertEqual(kind.get_size(), 4)
+                continue
             self.run_tool("transpose", "in.h5", "-o", "out.h5:/A", "--force")
             np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], values.T)
 
@@ -774,15 +776,6 @@ class ManyMappings(Case):
         with h5py.File(self.path("pieces.h5"), "w") as file:
             for i, piece in enumerate(self.pieces):
                 file.create_dataset(f"piece{i}", data=piece, chunks=(100, 8) if i % 2 else None)
-
-    def peak_bytes(self, *arguments, code=0):
-        """What the tool and its children took at most, each of them; and what it said."""
-        program = ("import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], capture_output=True, text=True); "
-                   "print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024); print(done.stderr)")
-        done = subprocess.run([sys.executable, "-c", program, GPUMAT, *arguments], cwd=self.folder, text=True, capture_output=True)
-        first, _, said = done.stdout.partition("\n")
-        self.assertEqual(int(first.split()[0]), code, done.stdout + done.stderr)
-        return int(first.split()[1]), said
 
     def alternating_rows(self, name, count):
         self.virtual(name, (count, 8), [(i, i % 10, i // 10) for i in range(count)])

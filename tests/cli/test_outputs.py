@@ -15,7 +15,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import time
 import unittest
 
 import h5py
@@ -296,7 +295,11 @@ class DamagedExtension(OutputCase):
                 file.create_dataset(name, data=self.matrix + number, **storage)
         with h5py.File(self.path("m.h5"), "r") as file:
             ids = [file[name].id for name in self.names[:3]]
-            return [id.get_chunk_info(0).byte_offset if storage else id.get_offset() - 512 for id in ids]
+            places = [id.get_chunk_info(0).byte_offset if storage else id.get_offset() for id in ids]
+        with open(self.path("m.h5"), "rb") as file:
+            content = file.read()
+        # Versions of HDF5 count the user block in the one, in the other, or in both.
+        return [place - 512 * (place.to_bytes(8, "little") not in content) for place in places]
 
     def test_elements_that_are_said_to_lie_elsewhere(self):
         """HDF5 gives the place of a dataset that is removed to the next one, whosever that is."""

@@ -1,7 +1,6 @@
 """gpumat probe on the CPU: what it prints, records and refuses. What it measures is the machine's own."""
 
 import json
-import os
 import shutil
 import unittest
 

@@ -14,7 +14,7 @@ void sleep_ms(int ms) {
     std::this_thread::sleep_for(std::chrono::milliseconds(ms));
 }
 
-const StageTime& stage_named(const std::vector<StageTime>& stages, const std::string& name) {
+StageTime stage_named(const std::vector<StageTime>& stages, const std::string& name) {
     for (const StageTime& stage : stages)
         if (stage.name == name) return stage;
     FAIL("there is no stage " << name);
@@ -47,8 +47,8 @@ TEST_CASE("what a stage waits for in its work is not work, and the rest is when 
     const double total_ms = timeline.elapsed_ms();
     const auto stages = timeline.stages();
     REQUIRE(stages.size() == 2);
-    const StageTime& read = stage_named(stages, "read");
-    const StageTime& write = stage_named(stages, "write");
+    const StageTime read = stage_named(stages, "read");
+    const StageTime write = stage_named(stages, "write");
     CHECK(read.begin_ms >= 20);
     CHECK(read.busy_ms >= 20);
     CHECK(write.busy_ms >= 20);
@@ -66,7 +66,7 @@ TEST_CASE("stages that work at the same time count once") {
         std::thread([&] { timeline.verify([] { sleep_ms(20); }); }).join();
     }
     const auto stages = timeline.stages();
-    const StageTime& kernel = stage_named(stages, "kernel");
+    const StageTime kernel = stage_named(stages, "kernel");
     CHECK(stage_named(stages, "verify").busy_ms >= 20);
     CHECK(std::abs(timeline.worked_ms() - kernel.busy_ms) < 1e-6);
     REQUIRE(bounding_stage(stages) != nullptr);
