@@ -163,7 +163,7 @@ Subject subject_of(const LevelsRequest& request, const Registry& registry) {
     problem.k = sizes.front().k;
     const std::string device = request.device.empty() ? "auto" : request.device;
     subject.choice = choose_device(device, operation, "auto", hardware_threads(), registry);
-    subject.ceilings = ceilings_of(problem.type, subject.choice.device, {});
+    subject.ceilings = ceilings_of(problem, subject.choice.device, {});
     return subject;
 }
 

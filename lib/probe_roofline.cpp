@@ -87,7 +87,7 @@ Roof roof_of(const ProbeContext& context, const std::vector<BenchRow>& rows) {
     if (context.device.gpu != nullptr) {
         add_gpu_ceilings(context, roof);
     } else {
-        roof.flops_per_s = ceilings_of(context.options.type, context.device, {}).flops_per_s;
+        roof.flops_per_s = cpu_flops_per_s(context.options.type, context.device.threads);
         if (roof.flops_per_s)
             roof.table.rows.push_back({std::string(name_of(context.options.type)),
                                        *roof.flops_per_s / kBillion, std::string("GFLOP/s"),

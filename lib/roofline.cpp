@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "kernels/common/peak.hpp"
 #include "lib/core/memory.hpp"
@@ -60,26 +61,46 @@ std::string rate_text(const std::optional<double>& flops_per_s, Type type) {
     return fmt::format("{:.4g} GFLOP/s of {}", *flops_per_s / 1e9, name_of(type));
 }
 
-Ceilings cpu_ceilings(Type type, const Device& device, std::optional<std::uint64_t> memory_limit) {
-    const std::uint64_t caches = cache_bytes();
-    const std::int64_t bytes = copied_bytes(caches);
+bool fits_into_caches(const Problem& problem, const Ceilings& ceilings) {
+    return problem.bytes() <= ceilings.cache_bytes;
+}
+
+/// Measures the memory and says what was found.
+std::string measure_memory(int threads, std::optional<std::uint64_t> memory_limit, Ceilings& ceilings) {
+    const std::int64_t bytes = copied_bytes(static_cast<std::uint64_t>(ceilings.cache_bytes));
     const std::uint64_t needed = 2 * static_cast<std::uint64_t>(bytes);
     const std::uint64_t most = memory_limit.value_or(available_memory_bytes() / 4);
+    if (needed > most) {
+        return fmt::format("not the memory, which takes {} where {} may be taken", format_bytes(needed),
+                           format_bytes(most));
+    }
+    ceilings.bytes_per_s = measure_copy_bytes_per_s(threads, bytes);
+    return fmt::format("copies at {:.4g} GB/s", *ceilings.bytes_per_s / 1e9);
+}
+
+Ceilings cpu_ceilings(const Problem& problem, int threads, std::optional<std::uint64_t> memory_limit) {
     Ceilings ceilings;
-    ceilings.cache_bytes = static_cast<double>(caches);
-    if (needed <= most) ceilings.bytes_per_s = measure_copy_bytes_per_s(device.threads, bytes);
-    ceilings.flops_per_s = measure_cpu_flops_per_s(type, device.threads);
-    const std::string memory = ceilings.bytes_per_s
-                                   ? fmt::format("copies at {:.4g} GB/s", *ceilings.bytes_per_s / 1e9)
-                                   : fmt::format("not the memory, which takes {} where {} may be taken",
-                                                 format_bytes(needed), format_bytes(most));
-    ceilings.basis = fmt::format(
-        "{} thread{} measured just now: {}, {}; caches of {}", device.threads, device.threads == 1 ? "" : "s",
-        memory, rate_text(ceilings.flops_per_s, type), caches > 0 ? format_bytes(caches) : "unknown size");
+    ceilings.cache_bytes = static_cast<double>(cache_bytes());
+    std::vector<std::string> found;
+    if (!fits_into_caches(problem, ceilings))
+        found.push_back(measure_memory(threads, memory_limit, ceilings));
+    if (problem.flops() > 0) {
+        ceilings.flops_per_s = cpu_flops_per_s(problem.type, threads);
+        found.push_back(rate_text(ceilings.flops_per_s, arithmetic_type(problem.type)));
+    }
+    const std::string caches =
+        "caches of " + (ceilings.cache_bytes > 0 ? format_bytes(cache_bytes()) : "unknown size");
+    ceilings.basis = found.empty() ? "nothing measured, for all fits into " + caches
+                                   : fmt::format("{} thread{} measured just now: {}; {}", threads,
+                                                 threads == 1 ? "" : "s", fmt::join(found, ", "), caches);
     return ceilings;
 }
 
 }  // namespace
+
+std::optional<double> cpu_flops_per_s(Type type, int threads) {
+    return measure_cpu_flops_per_s(arithmetic_type(type), threads);
+}
 
 Ceilings gpu_ceilings(Type type, const GpuInfo& gpu) {
     const Type arithmetic = arithmetic_type(type);
@@ -95,9 +116,10 @@ Ceilings gpu_ceilings(Type type, const GpuInfo& gpu) {
     return ceilings;
 }
 
-Ceilings ceilings_of(Type type, const Device& device, std::optional<std::uint64_t> memory_limit) {
-    if (device.gpu != nullptr) return gpu_ceilings(type, device.gpu->info());
-    return cpu_ceilings(arithmetic_type(type), device, memory_limit);
+Ceilings ceilings_of(const Problem& problem, const Device& device,
+                     std::optional<std::uint64_t> memory_limit) {
+    if (device.gpu != nullptr) return gpu_ceilings(problem.type, device.gpu->info());
+    return cpu_ceilings(problem, device.threads, memory_limit);
 }
 
 std::optional<double> Roofline::bound_ms() const {
@@ -129,6 +151,8 @@ Roofline roofline(const Level& level, const Problem& problem, const Ceilings& ce
     if (ceilings.bytes_per_s) {
         const double uncached = std::max(0.0, problem.bytes() - ceilings.cache_bytes);
         bound.memory_ms = uncached / *ceilings.bytes_per_s * 1e3;
+    } else if (fits_into_caches(problem, ceilings)) {
+        bound.memory_ms = 0;
     }
     if (ceilings.flops_per_s && known_peak)
         bound.arithmetic_ms = problem.flops() / *ceilings.flops_per_s * 1e3;

@@ -9,20 +9,24 @@
 
 namespace gpumat {
 
-/// What a device can do at most with elements of one type: the two ceilings of the roofline model (Williams,
+/// What a device can do at most with a problem: the two ceilings of the roofline model (Williams,
 /// Waterman and Patterson, 2009).
 struct Ceilings {
-    std::optional<double> bytes_per_s;  ///< of the main memory; absent where it could not be measured
-    std::optional<double> flops_per_s;  ///< absent where it is not known for the type
+    std::optional<double> bytes_per_s;  ///< of the main memory; absent where it was not measured
+    std::optional<double> flops_per_s;  ///< absent where there are none, or it is not known for the type
     double cache_bytes = 0;             ///< that a CPU's run may find in its caches; 0 on a GPU
     std::string basis;                  ///< how they are known: a clause for the log
 };
 
-/// A GPU's ceilings follow from its clocks and CUDA cores as the driver states them. A CPU's are measured, on
-/// the threads of `device`: that takes a few tenths of a second, and for the memory twice what the caches
-/// hold, at least 128 MiB. Where that is more than the limit, or without one a quarter of what is available,
-/// the memory's speed is not measured, and `basis` says so.
-Ceilings ceilings_of(Type type, const Device& device, std::optional<std::uint64_t> memory_limit);
+/// A GPU's ceilings follow from its clocks and CUDA cores as the driver states them. A CPU's are measured
+/// where the problem can reach them, on the threads of `device`: that takes a few tenths of a second, and for
+/// the memory twice what the caches hold, at least 128 MiB. Where the problem fits into the caches, or that
+/// is more than the limit, or without one a quarter of what is available, the memory's speed is not measured,
+/// and `basis` says so.
+Ceilings ceilings_of(const Problem& problem, const Device& device, std::optional<std::uint64_t> memory_limit);
+
+/// Measured: of the arithmetic that a CPU's levels do for elements of `type`.
+std::optional<double> cpu_flops_per_s(Type type, int threads);
 
 /// A GPU's alone.
 Ceilings gpu_ceilings(Type type, const GpuInfo& gpu);

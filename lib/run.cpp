@@ -92,7 +92,7 @@ void record_bound(const Plan& plan, const FlowResult& done, RunRecord& record) {
         record.bound_ms = plan.problem.bytes() / done.copy_bandwidth_gbps / 1e6;
     } else if (plan.gpu && plan.problem.operation->rate == Rate::arithmetic) {
         const Roofline bound =
-            roofline(*plan.level, plan.problem, ceilings_of(plan.problem.type, plan.device, {}));
+            roofline(*plan.level, plan.problem, ceilings_of(plan.problem, plan.device, {}));
         if (!bound.arithmetic_ms || !bound.bound_ms()) return;
         record.bound = "roofline";
         record.bound_ms = bound.bound_ms();
@@ -220,7 +220,7 @@ void foretell(const RunOptions& options, Plan& plan, const Tell& say, RunRecord&
     record.level = plan.level->name;
     record.parameters = launch_facts(*plan.level, plan.problem, plan.device);
     tell_facts(record.parameters, say, Severity::info);
-    const Ceilings ceilings = ceilings_of(plan.problem.type, plan.device, options.memory_limit);
+    const Ceilings ceilings = ceilings_of(plan.problem, plan.device, options.memory_limit);
     const Roofline bound = roofline(*plan.level, plan.problem, ceilings);
     record.bound_ms = bound.bound_ms();
     if (record.bound_ms) record.bound = "roofline";
