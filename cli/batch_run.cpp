@@ -525,8 +525,8 @@ void add_several_inputs(CLI::App& command, SeveralInputs& inputs, const std::str
     add_batch_options(command, inputs.batch);
 }
 
-bool run_several(SeveralInputs& inputs, const std::optional<std::string>& output, const std::string& log,
-                 Context& context) {
+bool run_several(const CLI::App& command, SeveralInputs& inputs, const std::optional<std::string>& output,
+                 const std::string& log, Context& context) {
     const bool many = inputs.names.size() > 1 || inputs.batch.timeout_s > 0 || inputs.batch.resume;
     const bool fills = output && is_template(*output);
     if (context.is_job || !(many || fills)) return false;
@@ -537,7 +537,7 @@ bool run_several(SeveralInputs& inputs, const std::optional<std::string>& output
     }
     inputs.batch.log = log;
     const std::vector<Job> jobs =
-        jobs_of_inputs(context.command_line, inputs.names, *output, context.catalog);
+        jobs_of_inputs(command, context.command_line, inputs.names, *output, context.catalog);
     context.exit_code = run_batch(jobs, inputs.batch, "input ", context);
     return true;
 }

@@ -31,10 +31,10 @@ struct SeveralInputs {
 void add_several_inputs(CLI::App& command, SeveralInputs& inputs, const std::string& name,
                         const std::string& help);
 
-/// Where there are several inputs, a template, a time-out or a batch to resume, runs the command line for
+/// Where the command has several inputs, a template, a time-out or a batch to resume, runs its line for
 /// each of them, sets the exit code and returns true. Throws Error{usage} for options that need several.
-bool run_several(SeveralInputs& inputs, const std::optional<std::string>& output, const std::string& log,
-                 Context& context);
+bool run_several(const CLI::App& command, SeveralInputs& inputs, const std::optional<std::string>& output,
+                 const std::string& log, Context& context);
 
 /// Runs the jobs, tells on standard error what failed and the summary, appends a record of each to the log as
 /// it ends. `shown` names where the lines are from. Returns the exit code: 1 where a job's result differs,

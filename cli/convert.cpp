@@ -72,8 +72,8 @@ void add_convert(CLI::App& app, Context& context) {
         "  gpumat convert A.mtx -o A.h5 --chunk 256x256 --deflate 4 --shuffle\n"
         "  gpumat convert A.h5:/run1/A -o - -t f32\n"
         "  gpumat convert matlab.mat:/A -o A.h5");
-    command->callback([request, several, &context] {
-        if (run_several(*several, request->output, request->log, context)) return;
+    command->callback([command, request, several, &context] {
+        if (run_several(*command, *several, request->output, request->log, context)) return;
         request->input = several->names.front();
         convert_asked(*request, context);
     });

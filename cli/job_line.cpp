@@ -31,7 +31,8 @@ void parse_only(CLI::App& app, std::vector<std::string> words) {
     try {
         parse_words(app, words);
     } catch (const ParsedCommand&) {
-        const std::vector<std::string> others = app.remaining(true);
+        std::vector<std::string> others = app.remaining(true);
+        std::erase(others, "--");
         if (!others.empty())
             throw Error(ErrorCode::usage, describe_parse_error(app, CLI::ExtrasError(others)));
     } catch (const CLI::ParseError& error) {
@@ -89,64 +90,95 @@ void understand(Job& job, const Catalog& catalog) {
 }
 
 /// What only the batch has, or both: it is not part of a job's line.
-struct BatchOption {
-    const char* name;
-    bool takes_value;
-};
-constexpr std::array kBatchOptions = {
-    BatchOption{"--jobs", true},       BatchOption{"--timeout", true},     BatchOption{"--log", true},
-    BatchOption{"--fail-fast", false}, BatchOption{"--keep-going", false}, BatchOption{"--resume", false},
+constexpr std::array kBatchOptions = {"jobs", "timeout", "log", "fail-fast", "keep-going", "resume"};
+
+/// The options in a word of a command line, such as -qo.
+struct OptionWord {
+    const CLI::Option* option = nullptr;  ///< the last one in the word; none where it is unknown
+    std::string flags;                    ///< the short ones before it
+    std::size_t words = 1;                ///< with the value that follows
 };
 
-/// A command line for many inputs as that of one.
+/// A command line for many inputs as that of one: a word is an option, its value or an input by its place.
 class LineOfOne {
   public:
-    LineOfOne(const std::vector<std::string>& command_line, const std::vector<std::string>& inputs) {
-        std::vector<std::string> left = inputs;
-        for (std::size_t i = 1; i < command_line.size(); ++i) {
+    LineOfOne(const CLI::App& command, const std::vector<std::string>& command_line)
+        : command_(command), words_{command.get_name()} {
+        bool had_command = false;
+        for (std::size_t i = 1; i < command_line.size();) {
             const std::string& word = command_line[i];
-            if (const int skipped = of_batch(word); skipped > 0) {
-                i += static_cast<std::size_t>(skipped - 1);
+            if (word == "--") break;  // inputs follow
+            if (word.starts_with('-') && word != "-" && !word.starts_with("-:")) {
+                i += take_option(command_line, i);
                 continue;
             }
-            const bool value = !words_.empty() && (words_.back() == "-o" || words_.back() == "--output");
-            const auto input = value ? left.end() : std::ranges::find(left, word);
-            if (input == left.end()) {
-                words_.push_back(word);
-                continue;
-            }
-            left.erase(input);
-            if (!place_) place_ = words_.size();
+            if (had_command && !input_place_) input_place_ = words_.size();
+            had_command = true;
+            ++i;
         }
     }
 
     [[nodiscard]] std::vector<std::string> with(const std::string& input, const std::string& output) const {
-        std::vector<std::string> words = words_;
-        for (std::size_t i = 0; i < words.size(); ++i) {
-            if ((words[i] == "-o" || words[i] == "--output") && i + 1 < words.size()) {
-                words[++i] = output;
-            } else if (words[i].starts_with("--output=")) {
-                words[i] = "--output=" + output;
-            } else if (words[i].starts_with("-o")) {
-                words[i] = "-o" + output;
-            }
+        std::vector<std::string> words;
+        for (std::size_t i = 0; i <= words_.size(); ++i) {
+            if (i == input_place_ && !input.starts_with('-')) words.push_back(input);
+            if (i == output_place_.value_or(words_.size())) words.insert(words.end(), {"-o", output});
+            if (i < words_.size()) words.push_back(words_[i]);
         }
-        words.insert(words.begin() + static_cast<std::ptrdiff_t>(place_.value_or(words.size())), input);
+        if (!input_place_ || input.starts_with('-')) words.insert(words.end(), {"--", input});
         return words;
     }
 
   private:
-    /// How many words an option of the batch takes here; 0 for another word.
-    static int of_batch(const std::string& word) {
-        for (const BatchOption& option : kBatchOptions) {
-            if (word == option.name) return option.takes_value ? 2 : 1;
-            if (option.takes_value && word.starts_with(std::string(option.name) + "=")) return 1;
+    /// Returns how many words it takes.
+    std::size_t take_option(const std::vector<std::string>& line, std::size_t i) {
+        const OptionWord found = option_word(line[i]);
+        const std::string name = found.option == nullptr || found.option->get_lnames().empty()
+                                     ? ""
+                                     : found.option->get_lnames().front();
+        const bool of_batch = std::ranges::find(kBatchOptions, name) != kBatchOptions.end();
+        if (!of_batch && name != "output") {
+            for (std::size_t k = i; k < std::min(i + found.words, line.size()); ++k)
+                words_.push_back(line[k]);
+            return found.words;
         }
-        return 0;
+        if (!found.flags.empty()) words_.push_back("-" + found.flags);
+        if (name == "output" && !output_place_) output_place_ = words_.size();
+        return found.words;
     }
 
+    [[nodiscard]] OptionWord option_word(const std::string& word) const {
+        OptionWord found;
+        if (word.starts_with("--")) {
+            const std::size_t equals = word.find('=');
+            found.option = option_named(word.substr(0, equals));
+            if (equals == std::string::npos && takes_value(found.option)) found.words = 2;
+            return found;
+        }
+        for (std::size_t k = 1; k < word.size(); ++k) {
+            found.option = option_named(std::string("-") + word[k]);
+            if (takes_value(found.option)) {
+                if (k + 1 == word.size()) found.words = 2;
+                break;
+            }
+            found.flags += word[k];
+        }
+        return found;
+    }
+
+    [[nodiscard]] const CLI::Option* option_named(const std::string& name) const {
+        const CLI::Option* option = command_.get_option_no_throw(name);
+        return option != nullptr ? option : command_.get_parent()->get_option_no_throw(name);
+    }
+
+    static bool takes_value(const CLI::Option* option) {
+        return option != nullptr && option->get_items_expected_max() > 0;
+    }
+
+    const CLI::App& command_;
     std::vector<std::string> words_;
-    std::optional<std::size_t> place_;
+    std::optional<std::size_t> input_place_;
+    std::optional<std::size_t> output_place_;
 };
 
 }  // namespace
@@ -201,11 +233,11 @@ Job like_first(const Job& first, std::size_t line, std::vector<std::string> word
 
 }  // namespace
 
-std::vector<Job> jobs_of_inputs(const std::vector<std::string>& command_line,
+std::vector<Job> jobs_of_inputs(const CLI::App& command, const std::vector<std::string>& command_line,
                                 const std::vector<std::string>& inputs, const std::string& output,
                                 const Catalog& catalog) {
     const std::vector<std::string> outputs = outputs_of(output, inputs);
-    const LineOfOne line(command_line, inputs);
+    const LineOfOne line(command, command_line);
     std::vector<Job> jobs;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         std::vector<std::string> words = line.with(inputs[i], outputs[i]);

@@ -97,9 +97,9 @@ void add_operation(CLI::App& app, Context& context, const Operation& operation) 
     for (const Setting& setting : operation.settings) add_setting(*command, setting, shared->run.settings);
     add_shared_options(*command, *shared, context);
     command->footer("Examples:\n" + std::string(operation.examples));
-    command->callback([shared, several, place, &context] {
+    command->callback([command, shared, several, place, &context] {
         if (place) {
-            if (run_several(*several, shared->output, shared->log, context)) return;
+            if (run_several(*command, *several, shared->output, shared->log, context)) return;
             shared->inputs[*place] = several->names.front();
         }
         run_operation(*shared, context);

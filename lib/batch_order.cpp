@@ -1,6 +1,5 @@
 #include "lib/batch_order.hpp"
 
-#include <filesystem>
 #include <map>
 
 #include "lib/paths.hpp"
@@ -13,16 +12,6 @@ struct FileUse {
     std::vector<std::size_t> readers;
     std::vector<std::pair<std::size_t, std::string>> writers;  ///< with the dataset
 };
-
-/// One name for every path to a file, whether it exists or not.
-std::string one_name(const std::string& path) {
-    std::error_code failed;
-    // A relative path of which nothing exists would stay as it is.
-    const std::filesystem::path whole = std::filesystem::absolute(follow_links(path), failed);
-    if (failed) return path;
-    const std::filesystem::path found = std::filesystem::weakly_canonical(whole, failed);
-    return failed ? path : found.string();
-}
 
 /// Sets the order of a job that writes; returns false where it is refused.
 bool order_output(const FileUse& use, const formats::Reference& output, JobOrder& order) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "formats/format.hpp"
 #include "lib/core/error.hpp"
@@ -61,6 +62,22 @@ std::string fill_template(const std::string& name, const std::string& input) {
     return filled;
 }
 
+namespace {
+
+/// No input is written to, also not by the run of another one.
+void require_no_input(const std::vector<std::string>& outputs, const std::vector<std::string>& inputs) {
+    const auto file = [](const std::string& text) { return one_name(formats::parse_reference(text).path); };
+    std::set<std::string> read;
+    for (const std::string& input : inputs) read.insert(file(input));
+    for (const std::string& output : outputs) {
+        if (!read.contains(file(output))) continue;
+        throw Error(ErrorCode::usage,
+                    "--output gives '" + output + "', the file of an input; inputs are never written to");
+    }
+}
+
+}  // namespace
+
 std::vector<std::string> outputs_of(const std::string& output, const std::vector<std::string>& inputs) {
     std::error_code ignored;
     const bool folder = !is_template(output) && std::filesystem::is_directory(output, ignored);
@@ -83,6 +100,7 @@ std::vector<std::string> outputs_of(const std::string& output, const std::vector
                                               "' for two inputs: " + other->second + " and " + input);
         }
     }
+    require_no_input(outputs, inputs);
     return outputs;
 }
 

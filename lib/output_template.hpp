@@ -14,7 +14,7 @@ bool is_template(const std::string& name);
 std::string fill_template(const std::string& name, const std::string& input);
 
 /// The output of each input, from a template or an existing folder, where they keep their names. Throws
-/// Error{usage} where two inputs would have one output, or `output` is neither.
+/// Error{usage} where two inputs would have one output, an output is an input, or `output` is neither.
 std::vector<std::string> outputs_of(const std::string& output, const std::vector<std::string>& inputs);
 
 }  // namespace gpumat

@@ -5,6 +5,8 @@
 
 #include <array>
 #include <climits>
+#include <filesystem>
+#include <system_error>
 
 namespace gpumat {
 
@@ -29,6 +31,15 @@ std::string follow_links(const std::string& path) {
         now = to.starts_with('/') ? to : folder_of(now).append("/").append(to);
     }
     return path;
+}
+
+std::string one_name(const std::string& path) {
+    std::error_code failed;
+    // A relative path of which nothing exists would stay as it is.
+    const std::filesystem::path whole = std::filesystem::absolute(follow_links(path), failed);
+    if (failed) return path;
+    const std::filesystem::path found = std::filesystem::weakly_canonical(whole, failed);
+    return failed ? path : found.string();
 }
 
 bool same_place(const std::string& x, const std::string& y) {

@@ -14,6 +14,9 @@ std::string name_in_folder(const std::string& path);
 /// has no end.
 std::string follow_links(const std::string& path);
 
+/// One name for every path to a file, whether it exists or not.
+std::string one_name(const std::string& path);
+
 /// Whether both paths lead to one file, now or once it is made.
 bool same_place(const std::string& x, const std::string& y);
 

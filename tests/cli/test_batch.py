@@ -186,6 +186,44 @@ class Templates(BatchCase):
             self.assertEqual(found, "f64")
             np.testing.assert_array_equal(matrix, self.matrices[number])
 
+    def test_values_of_options_are_no_inputs(self):
+        self.make_inputs(2)
+        for name, number in (("2", 0), ("tiled", 1), ("transpose", 0), ("f64", 1)):
+            write_h5(self.path(name), self.matrices[number])
+        for words, names in ((["--threads", "2", "2", "tiled"], ["2", "tiled"]),
+                             (["2", "--level", "tiled", "tiled"], ["2", "tiled"]),
+                             (["-qltiled", "tiled", "transpose"], ["tiled", "transpose"]),
+                             (["-ql", "tiled", "tiled", "transpose"], ["tiled", "transpose"]),
+                             (["-t", "f64", "f64", "2"], ["f64", "2"])):
+            self.run_tool("transpose", *words, "-o", "out/{}.h5", "--force")
+            for name in names:
+                number = int(name in ("tiled", "f64"))
+                np.testing.assert_array_equal(read_h5(self.path(f"out/{name}.h5"))[1], self.matrices[number].T)
+
+    def test_the_output_among_other_options(self):
+        self.make_inputs(2)
+        with open(self.path("settings.toml"), "w", encoding="ascii") as file:
+            file.write('[transpose]\noutput = "out/{/.}.h5"\n')
+        write_h5(self.path("-1.h5"), self.matrices[1])
+        for words, name in ((["-qo", "out/{/.}.h5", "in/0.h5", "in/1.h5"], "1"),
+                            (["-qoout/{/.}.h5", "in/0.h5", "in/1.h5"], "1"),
+                            (["in/0.h5", "in/1.h5", "--config", "settings.toml"], "1"),
+                            (["-oout/{/.}.h5", "--", "in/0.h5", "-1.h5"], "-1")):
+            self.run_tool("transpose", *words)
+            self.check_transposed("out/0.h5", 0)
+            self.check_transposed(f"out/{name}.h5", 1)
+            for file in os.listdir(self.path("out")):
+                os.remove(self.path(f"out/{file}"))
+
+    def test_no_input_is_an_output(self):
+        self.make_inputs(2)
+        os.symlink("1.h5", self.path("in/0_t.h5"))
+        before = snapshot(self.path("in"))
+        for template in ("{//}/../in/{/}", "{//}/{/.}_t.h5", "{}:/T"):
+            result = self.run_tool("transpose", "in/0.h5", "in/1.h5", "-o", template, "--force", code=2)
+            self.assert_says(result, "the file of an input; inputs are never written to")
+            self.assertEqual(snapshot(self.path("in")), before)
+
     def test_into_a_folder(self):
         self.make_inputs(2)
         self.run_tool("transpose", "in/0.h5", "in/1.h5", "-o", "out")
