@@ -28,10 +28,14 @@ std::string to_string(const Reference& reference) {
     return reference.dataset.empty() ? reference.path : reference.path + ":" + reference.dataset;
 }
 
+std::string Reader::file() const {
+    const std::string& path = header().source.path;
+    return path == "-" ? "/dev/stdin" : path;  // may be a file
+}
+
 std::vector<std::string> Reader::files() const {
     std::vector<std::string> all = other_files();
-    const std::string& path = header().source.path;
-    all.push_back(path == "-" ? "/dev/stdin" : path);  // may be a file
+    all.push_back(file());
     return all;
 }
 

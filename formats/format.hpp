@@ -133,7 +133,9 @@ class Reader {
     /// The files beside the header's from which the matrix comes, as paths: those behind external links,
     /// external storage and virtual datasets of HDF5.
     [[nodiscard]] virtual std::vector<std::string> other_files() const { return {}; }
-    /// These, and that of the header: /dev/stdin for "-".
+    /// That of the header: /dev/stdin for "-".
+    [[nodiscard]] std::string file() const;
+    /// All of them.
     [[nodiscard]] std::vector<std::string> files() const;
 
     /// Gives the entries of a coordinate file to `take`, some at a time and in the order of the file, without

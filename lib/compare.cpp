@@ -99,14 +99,13 @@ Comparison compare(formats::Reader& x, formats::Reader& y, const CompareOptions&
         if (mismatch->order() == formats::BlockOrder::row_panels) how.grain = {1, shape.cols};
         if (mismatch->order() == formats::BlockOrder::column_panels) how.grain = {shape.rows, 1};
     }
-    const FileVersions of_x(x.files());
-    const FileVersions of_y(y.files());
+    FileVersions versions(x);
+    versions.add(y);
     BlockComparison blocks(x.header().type, y.header().type, options, mismatch);
     read_side_by_side(x, y, how, [&](const Block& block, const MatrixView& x_view, const MatrixView& y_view) {
         blocks.take(block, x_view, y_view);
     });
-    of_x.require_unchanged();
-    of_y.require_unchanged();
+    versions.require_unchanged();
     return {shape, blocks.found()};
 }
 

@@ -39,7 +39,7 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
                           {"gpumat_input_a", to_string(header.source)}};
     }
     const std::vector<std::string> files = reader->files();
-    const FileVersions versions(files);
+    const FileVersions versions(*reader);
     log.require_apart(files);
     destination.open(files, header.shape, header.type, how, OutputPurpose::write, say);
     BlockSource source = source_of(*reader);

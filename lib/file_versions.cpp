@@ -12,20 +12,27 @@ bool was_written_to(const struct stat& before, const struct stat& now) {
 
 }  // namespace
 
-FileVersions::FileVersions(const std::vector<std::string>& files) {
-    for (const std::string& file : files) {
-        struct stat status = {};
-        if (stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode)) files_.emplace_back(file, status);
-    }
+void FileVersions::add(const formats::Reader& reader) {
+    add(reader.file(), false);
+    for (const std::string& piece : reader.other_files()) add(piece, true);
+}
+
+void FileVersions::add(const std::string& file, bool is_piece) {
+    struct stat status = {};
+    if (stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode))
+        versions_.push_back({file, is_piece, status});
 }
 
 void FileVersions::require_unchanged() const {
-    for (const auto& [file, before] : files_) {
+    for (const Version& version : versions_) {
+        const struct stat& before = version.status;
         struct stat now = {};
-        if (stat(file.c_str(), &now) != 0 || now.st_dev != before.st_dev || now.st_ino != before.st_ino)
-            continue;
-        if (was_written_to(before, now))
-            throw Error(ErrorCode::input, file + ": it was written to while it was read");
+        const bool same_file = stat(version.file.c_str(), &now) == 0 && now.st_dev == before.st_dev &&
+                               now.st_ino == before.st_ino;
+        if (same_file && was_written_to(before, now))
+            throw Error(ErrorCode::input, version.file + ": it was written to while it was read");
+        if (!same_file && version.is_piece)
+            throw Error(ErrorCode::input, version.file + ": it was replaced while it was read");
     }
 }
 

@@ -3,24 +3,35 @@
 #include <sys/stat.h>
 
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "formats/format.hpp"
 
 namespace gpumat {
 
-/// What files are like before they are read, to tell afterwards whether they were written to meanwhile. One
-/// that is replaced by another of the same name is not: who has it open still reads the old one. Only regular
-/// files count.
+/// What files are like before they are read, to tell afterwards whether they were written to meanwhile. Who
+/// has a file open still reads it when another one replaces it; the pieces of a matrix are opened again and
+/// again, and may not be replaced. Only regular files count.
 class FileVersions {
   public:
     FileVersions() = default;
-    explicit FileVersions(const std::vector<std::string>& files);
+    explicit FileVersions(const formats::Reader& reader) { add(reader); }
 
-    /// Throws Error{input} where one was written to since.
+    /// The files from which it reads.
+    void add(const formats::Reader& reader);
+
+    /// Throws Error{input} where one was written to since, or a piece was replaced.
     void require_unchanged() const;
 
   private:
-    std::vector<std::pair<std::string, struct stat>> files_;
+    struct Version {
+        std::string file;
+        bool is_piece;
+        struct stat status;
+    };
+    void add(const std::string& file, bool is_piece);
+
+    std::vector<Version> versions_;
 };
 
 }  // namespace gpumat

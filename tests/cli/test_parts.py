@@ -105,6 +105,23 @@ class Parts(Case):
                 self.assertEqual(process.returncode, 3, err)
                 self.assertIn("B.h5: it was written to while it was read", err)
 
+    def test_a_piece_that_is_replaced_meanwhile_is_an_error(self):
+        """Pieces are opened again for each part: of the old one, and of the new one."""
+        layout = h5py.VirtualLayout((1200, 1200), "f8")
+        layout[:] = h5py.VirtualSource("piece.h5", "A", (1200, 1200))
+        with h5py.File(self.path("whole.h5"), "w") as file:
+            file.create_virtual_dataset("A", layout)
+        for limit, command in (("7MiB", "transpose"), ("6MiB", "convert")):
+            write_h5(self.path("piece.h5"), np.ones((1200, 1200)))
+            write_h5(self.path("new.h5"), np.zeros((1200, 1200)))
+            words = [self.tool, command, "whole.h5", "--allow-external", "-o", "-", "--memory-limit", limit]
+            with subprocess.Popen(words, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+                process.stdout.read(100)
+                os.replace(self.path("new.h5"), self.path("piece.h5"))
+                err = process.communicate()[1].decode()
+                self.assertEqual(process.returncode, 3, err)
+                self.assertIn("piece.h5: it was replaced while it was read", err)
+
     def test_a_matrix_that_is_written_to_beside_a_pipe_is_an_error(self):
         write_h5(self.path("B.h5"), np.ones((300, 300)))
         for command in (["compare", "-", "B.h5"], ["verify", "transpose", "-", "B.h5"], ["verify", "multiply", "-", "B.h5", "B.h5"]):
