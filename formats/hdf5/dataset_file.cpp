@@ -136,8 +136,25 @@ haddr_t address_of(hid_t file, const std::string& name, const std::string& what)
     throw Error(ErrorCode::output, what + ": " + why + "; the file is damaged");
 }
 
-void require_own_place(const Inventory& inventory, haddr_t address, const std::string& what) {
+/// What the file holds; nothing where that is too much to be soon known. Throws where it cannot be listed.
+std::optional<Inventory> inventory_of(hid_t file, std::size_t most_chunks, const std::string& what) {
+    auto inventory = Inventory::of(file, most_chunks);
+    if (!inventory) refuse_damaged(what, "not all that the file holds is found");
+    if (!inventory->complete()) inventory.reset();
+    return inventory;
+}
+
+/// Where a dataset's elements lie is nothing else: without those bytes, HDF5 still finds all that there is.
+void require_own_place(const Inventory& inventory, haddr_t address, const WriteTarget& target,
+                       std::size_t most_chunks) {
+    const std::string what = name_in_messages(target);
     if (const auto conflict = inventory.conflict(address)) refuse_damaged(what, *conflict);
+    const auto refuse = [&] { refuse_damaged(what, "its data lie where the file keeps what is of others"); };
+    const Handle file(H5Fopen(target.shown.c_str(), H5F_ACC_RDONLY,
+                              access_through(target.descriptor, &inventory.elements_of(address)).id()));
+    if (!file.valid()) refuse();
+    const auto found = Inventory::of(file.id(), most_chunks);
+    if (!found || inventory.changed_in(*found, HADDR_UNDEF)) refuse();
 }
 
 std::size_t chunks_of(const DatasetPlan& plan) {
@@ -210,20 +227,27 @@ class LocalDatasetFile final : public DatasetFile {
                          ErrorCode::output, shown_ + ": cannot be created");
             return;
         }
+        const bool taken = look_at_old(chunks_of(plan));
         file_ = open_target(target_, H5F_ACC_RDWR);
-        require_whole_file(file_.id(), target_);
-        before_ = Inventory::of(file_.id(), kMostChunks);
-        if (before_ && before_->chunks() + chunks_of(plan) > kMostChunks) before_.reset();
-        if (is_taken(file_.id(), target_)) remove_old();
+        if (taken) remove_old();
+    }
+
+    /// Returns whether there is something to be replaced.
+    bool look_at_old(std::size_t new_chunks) {
+        const Handle file = open_target(target_, H5F_ACC_RDONLY);
+        require_whole_file(file.id(), target_);
+        before_ = inventory_of(file.id(), kMostChunks, shown_);
+        if (before_ && before_->chunks() + new_chunks > kMostChunks) before_.reset();
+        if (!is_taken(file.id(), target_)) return false;
+        removed_ = address_of(file.id(), name_, shown_);
+        if (before_) require_own_place(*before_, removed_, target_, kMostChunks);
+        return true;
     }
 
     /// HDF5 gives its space to what is written next. Where that may be another's, it stays taken for ever: a
     /// name that nobody knows keeps it.
     void remove_old() {
-        removed_ = address_of(file_.id(), name_, shown_);
-        if (before_) {
-            require_own_place(*before_, removed_, shown_);
-        } else {
+        if (!before_) {
             const Handle old =
                 take(H5Oopen(file_.id(), name_.c_str(), H5P_DEFAULT), ErrorCode::output, shown_);
             require(H5Oincr_refcount(old.id()), ErrorCode::output, shown_);
@@ -302,9 +326,10 @@ class LocalDatasetFile final : public DatasetFile {
 
     /// What the file held is there as it was, and apart from what was written.
     void require_others(hid_t file, haddr_t written) const {
-        const auto now = Inventory::of(file, 2 * kMostChunks);  // with the new dataset and its groups
-        if (!now) refuse_damaged(shown_, "what the file holds is not found any more");
-        require_own_place(*now, written, shown_);
+        constexpr std::size_t kMost = 2 * kMostChunks;  // with the new dataset and its groups
+        const auto now = inventory_of(file, kMost, shown_);
+        if (!now) refuse_damaged(shown_, "what the file holds cannot be told any more");
+        require_own_place(*now, written, target_, kMost);
         if (const auto changed = before_->changed_in(*now, removed_))
             refuse_damaged(shown_, *changed + " would be changed");
     }
@@ -430,8 +455,9 @@ void require_room(const WriteTarget& target) {
         require_whole_file(file.id(), target);
         if (!is_taken(file.id(), target)) return;
         const std::string what = name_in_messages(target);
-        if (const auto inventory = Inventory::of(file.id(), kMostChunks))
-            require_own_place(*inventory, address_of(file.id(), absolute(target.dataset), what), what);
+        if (const auto inventory = inventory_of(file.id(), kMostChunks, what))
+            require_own_place(*inventory, address_of(file.id(), absolute(target.dataset), what), target,
+                              kMostChunks);
     });
 }
 

@@ -20,8 +20,15 @@ constexpr haddr_t kMostFileBytes = static_cast<haddr_t>(std::numeric_limits<off_
 struct OpenFile {
     H5FD_t own{};
     int descriptor = -1;
+    const std::vector<Extent>* hidden = nullptr;
     haddr_t end_of_space = 0;  ///< of what HDF5 has given out
     haddr_t end_of_file = 0;
+};
+
+/// What a property list says.
+struct Access {
+    int descriptor;
+    const std::vector<Extent>* hidden;
 };
 
 OpenFile& of(H5FD_t* file) {
@@ -40,21 +47,22 @@ herr_t failed(const char* what, hid_t minor) {
 }
 
 H5FD_t* open_file(const char* /*name*/, unsigned flags, hid_t access, haddr_t /*most*/) {
-    const auto* descriptor = static_cast<const int*>(H5Pget_driver_info(access));
+    const auto* asked = static_cast<const Access*>(H5Pget_driver_info(access));
     struct stat status {};
-    if (descriptor == nullptr || fstat(*descriptor, &status) != 0) {
+    if (asked == nullptr || fstat(asked->descriptor, &status) != 0) {
         failed("cannot be opened", H5E_CANTOPENFILE);
         return nullptr;
     }
     if ((flags & H5F_ACC_TRUNC) != 0 && S_ISREG(status.st_mode)) {
-        if (ftruncate(*descriptor, 0) != 0) {
+        if (ftruncate(asked->descriptor, 0) != 0) {
             failed("cannot be emptied", H5E_CANTOPENFILE);
             return nullptr;
         }
         status.st_size = 0;
     }
     auto file = std::make_unique<OpenFile>();
-    file->descriptor = *descriptor;
+    file->descriptor = asked->descriptor;
+    file->hidden = asked->hidden;
     file->end_of_file = static_cast<haddr_t>(status.st_size);
     return &file.release()->own;
 }
@@ -89,12 +97,19 @@ herr_t handle(H5FD_t* file, hid_t /*access*/, void** descriptor) {
     return 0;
 }
 
+void hide(const std::vector<Extent>& extents, haddr_t offset, std::size_t bytes, char* buffer) {
+    for (const Extent& extent : extents) {
+        if (extent.begin >= offset + bytes || extent.begin + extent.bytes <= offset) continue;
+        const haddr_t begin = std::max(extent.begin, offset);
+        const haddr_t end = std::min<haddr_t>(extent.begin + extent.bytes, offset + bytes);
+        std::memset(buffer + (begin - offset), 0xff, end - begin);
+    }
+}
+
 /// Zeros stand for what is beyond the end of the file.
-herr_t read_at(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t offset, std::size_t bytes,
-               void* buffer) {
-    auto* to = static_cast<char*>(buffer);
+herr_t read_bytes(int descriptor, haddr_t offset, std::size_t bytes, char* to) {
     while (bytes > 0) {
-        const ssize_t got = pread(of(file).descriptor, to, bytes, static_cast<off_t>(offset));
+        const ssize_t got = pread(descriptor, to, bytes, static_cast<off_t>(offset));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return failed("cannot be read", H5E_READERROR);
         if (got == 0) {
@@ -105,6 +120,14 @@ herr_t read_at(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t of
         offset += static_cast<haddr_t>(got);
         bytes -= static_cast<std::size_t>(got);
     }
+    return 0;
+}
+
+herr_t read_at(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, haddr_t offset, std::size_t bytes,
+               void* buffer) {
+    auto* const to = static_cast<char*>(buffer);
+    if (read_bytes(of(file).descriptor, offset, bytes, to) < 0) return -1;
+    if (of(file).hidden != nullptr && type != H5FD_MEM_DRAW) hide(*of(file).hidden, offset, bytes, to);
     return 0;
 }
 
@@ -140,7 +163,7 @@ hid_t register_driver() {
     driver.name = "gpumat_descriptor";
     driver.maxaddr = kMostFileBytes;
     driver.fc_degree = H5F_CLOSE_WEAK;
-    driver.fapl_size = sizeof(int);
+    driver.fapl_size = sizeof(Access);
     driver.open = open_file;
     driver.close = close_file;
     driver.query = query;
@@ -158,10 +181,11 @@ hid_t register_driver() {
 
 }  // namespace
 
-Handle access_through(int descriptor) {
+Handle access_through(int descriptor, const std::vector<Extent>* hidden) {
     static const hid_t kDriver = register_driver();
     Handle access = take(H5Pcreate(H5P_FILE_ACCESS), ErrorCode::output, "HDF5 cannot be used");
-    require(H5Pset_driver(access.id(), kDriver, &descriptor), ErrorCode::output, "HDF5 cannot be used");
+    const Access asked = {descriptor, hidden};
+    require(H5Pset_driver(access.id(), kDriver, &asked), ErrorCode::output, "HDF5 cannot be used");
     return access;
 }
 

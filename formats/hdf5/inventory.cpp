@@ -4,9 +4,13 @@
 #include <array>
 #include <new>
 
+#include "formats/hdf5/kept_values.hpp"
+
 namespace gpumat::formats::hdf5 {
 namespace {
 
+constexpr herr_t kFailed = -1;
+constexpr herr_t kTooMuch = 1;
 constexpr std::size_t kObjectsForChunk = 4;  ///< that are looked at
 constexpr std::ptrdiff_t kDeepest = 64;      ///< of groups in groups, which HDF5 follows by recursion
 
@@ -24,53 +28,58 @@ std::optional<Inventory> Inventory::of(hid_t file, std::size_t most_chunks) {
     const herr_t status =
         H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_INC, visit, &inventory, H5O_INFO_BASIC | H5O_INFO_HDR);
     if (status < 0) return std::nullopt;
+    inventory.complete_ = status == 0;
     return inventory;
 }
 
 herr_t Inventory::visit(hid_t file, const char* name, const H5O_info_t* info, void* inventory) {
     try {
-        return static_cast<Inventory*>(inventory)->add(file, name, *info) ? 0 : -1;
+        return static_cast<Inventory*>(inventory)->add(file, name, *info);
     } catch (const std::bad_alloc&) {
         return -1;
     }
 }
 
-bool Inventory::add(hid_t file, const std::string& name, const H5O_info_t& info) {
-    if (objects_.size() >= kObjectsForChunk * most_chunks_) return false;
-    if (std::count(name.begin(), name.end(), '/') > kDeepest) return false;
+herr_t Inventory::add(hid_t file, const std::string& name, const H5O_info_t& info) {
+    if (objects_.size() >= kObjectsForChunk * most_chunks_) return kTooMuch;
+    if (std::count(name.begin(), name.end(), '/') > kDeepest) return kTooMuch;
     Object object;
     object.name = name;
     object.kind = info.type;
     object.header = {info.addr + user_block_, info.hdr.nchunks == 1 ? info.hdr.space.total : 1};
+    const Handle found(H5Oopen(file, name.c_str(), H5P_DEFAULT));
+    H5O_info_t opened{};  // a damaged group may have a name twice
+    if (H5Oget_info2(found.id(), &opened, H5O_INFO_BASIC) < 0 || opened.addr != info.addr) return kFailed;
     if (info.type == H5O_TYPE_DATASET) {
-        const Handle dataset(H5Oopen(file, name.c_str(), H5P_DEFAULT));
-        if (!dataset.valid() || !add_dataset(dataset.id(), object)) return false;
+        if (const herr_t status = add_dataset(found.id(), object); status != 0) return status;
     }
-    return objects_.try_emplace(info.addr, std::move(object)).second;
+    object.values = kept_values(found.id());
+    return objects_.try_emplace(info.addr, std::move(object)).second ? 0 : kFailed;
 }
 
-bool Inventory::add_dataset(hid_t dataset, Object& object) {
+herr_t Inventory::add_dataset(hid_t dataset, Object& object) {
     const Handle creation(H5Dget_create_plist(dataset));
     const Handle type(H5Dget_type(dataset));
     object.type_class = H5Tget_class(type.id());
     object.element_bytes = H5Tget_size(type.id());
     const H5D_layout_t layout = H5Pget_layout(creation.id());
-    if (layout == H5D_VIRTUAL) return true;  // its extents may depend on other files, which HDF5 would open
+    if (layout == H5D_VIRTUAL) return 0;  // its extents may depend on other files, which HDF5 would open
     const Handle space(H5Dget_space(dataset));
     std::array<hsize_t, H5S_MAX_RANK> extents{};
     const int rank = H5Sget_simple_extent_dims(space.id(), extents.data(), nullptr);
-    if (rank < 0 || object.type_class == H5T_NO_CLASS || layout == H5D_LAYOUT_ERROR) return false;
+    if (rank < 0 || object.type_class == H5T_NO_CLASS || layout == H5D_LAYOUT_ERROR) return kFailed;
     object.shape.assign(extents.begin(), extents.begin() + rank);
     if (layout == H5D_CHUNKED) return add_chunks(dataset, object);
     const haddr_t offset = layout == H5D_CONTIGUOUS ? H5Dget_offset(dataset) : HADDR_UNDEF;
     if (offset != HADDR_UNDEF) object.elements.push_back({offset, H5Dget_storage_size(dataset)});
-    return true;
+    return 0;
 }
 
-bool Inventory::add_chunks(hid_t dataset, Object& object) {
+herr_t Inventory::add_chunks(hid_t dataset, Object& object) {
     const Handle space(H5Dget_space(dataset));
     hsize_t count = 0;
-    if (H5Dget_num_chunks(dataset, space.id(), &count) < 0 || count > most_chunks_ - chunks_) return false;
+    if (H5Dget_num_chunks(dataset, space.id(), &count) < 0) return kFailed;
+    if (count > most_chunks_ - chunks_) return kTooMuch;
     chunks_ += count;
     for (hsize_t i = 0; i < count; ++i) {
         std::array<hsize_t, H5S_MAX_RANK> place{};
@@ -78,11 +87,17 @@ bool Inventory::add_chunks(hid_t dataset, Object& object) {
         haddr_t address = HADDR_UNDEF;
         hsize_t bytes = 0;
         if (H5Dget_chunk_info(dataset, space.id(), i, place.data(), &skipped, &address, &bytes) < 0)
-            return false;
+            return kFailed;
         if (address == HADDR_UNDEF) continue;
         object.elements.push_back({address + (kChunksCountUserBlock ? 0 : user_block_), bytes});
     }
-    return true;
+    return 0;
+}
+
+const std::vector<Extent>& Inventory::elements_of(haddr_t address) const {
+    static const std::vector<Extent> kNone;
+    const auto found = objects_.find(address);
+    return found == objects_.end() ? kNone : found->second.elements;
 }
 
 bool Inventory::overlap(const Extent& x, const Extent& y) {
