@@ -2,6 +2,8 @@
 
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <cstdio>
@@ -21,6 +23,15 @@ void print_file_summary(const FileRecord& record) {
     spdlog::info("{} {} {}x{}: wrote {} ({}, {:.4g} ms)", record.op, output.type, output.rows, output.cols,
                  output.path == "-" ? "standard output" : formats::to_string({output.path, output.dataset}),
                  format_bytes(output.bytes), *record.total_ms);
+}
+
+/// Whether the log would be among what a pipe or a file gets from standard output.
+bool is_on_stdout(const std::string& log) {
+    struct stat out = {};
+    struct stat named = {};
+    return log == "-" ||
+           (!log.empty() && fstat(STDOUT_FILENO, &out) == 0 && !S_ISCHR(out.st_mode) &&
+            stat(log.c_str(), &named) == 0 && named.st_dev == out.st_dev && named.st_ino == out.st_ino);
 }
 
 }  // namespace
@@ -62,7 +73,8 @@ formats::WriteOptions write_options_of(const StorageOptions& storage, int thread
 }
 
 void require_one_on_stdout(const std::string& output, const std::string& log, const Context& context) {
-    const int on_stdout = (output == "-" ? 1 : 0) + (log == "-" ? 1 : 0) + (context.style.json ? 1 : 0);
+    const int on_stdout =
+        (output == "-" ? 1 : 0) + (is_on_stdout(log) ? 1 : 0) + (context.style.json ? 1 : 0);
     if (on_stdout > 1) {
         throw Error(ErrorCode::usage, "only one of --output -, --log - and --json can have standard output");
     }

@@ -39,7 +39,7 @@ Shape parse_shape(const std::string& text, const std::string& option, std::int64
 void run_file_command(FileRecord& record, const std::string& output, const std::string& log_path,
                       Context& context, const std::function<void(Progress&, RunLog&)>& run);
 
-/// Throws Error{usage} where the matrix and --json would both go to standard output.
+/// Throws Error{usage} where more than one of the matrix, the log and --json would go to standard output.
 void require_one_on_stdout(const std::string& output, const std::string& log, const Context& context);
 
 }  // namespace gpumat::cli

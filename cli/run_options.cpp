@@ -11,6 +11,7 @@
 #include "cli/command_facts.hpp"
 #include "cli/common_options.hpp"
 #include "cli/last_words.hpp"
+#include "cli/output_options.hpp"
 #include "cli/progress.hpp"
 #include "cli/value_names.hpp"
 #include "lib/core/error.hpp"
@@ -115,11 +116,7 @@ void finish_options(SharedOptions& shared, const Context& context) {
     run.write = write_options_of(shared.storage, run.threads);
     run.read.threads = run.threads;
     run.read.memory_limit = run.memory_limit;
-    const int on_stdout =
-        (shared.output == "-" ? 1 : 0) + (shared.log == "-" ? 1 : 0) + (context.style.json ? 1 : 0);
-    if (on_stdout > 1) {
-        throw Error(ErrorCode::usage, "only one of --output -, --log - and --json can have standard output");
-    }
+    require_one_on_stdout(shared.output.value_or(""), shared.log, context);
 }
 
 std::string rate(const RunRecord& record) {

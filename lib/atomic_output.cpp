@@ -176,7 +176,10 @@ void AtomicOutput::open_beside(OutputPurpose purpose) {
         remove_left_temporary_files(folder_.number(), name_in_folder_);
     constexpr mode_t kOwnerOnly = 0600;  // until it has the mode of the file that it replaces
     create_file(present_ ? kOwnerOnly : 0666);
-    if (present_) not_kept_ = copy_file_attributes(target_, *present_, file_.number());
+    if (present_) {
+        not_kept_ = copy_file_attributes(target_, *present_, file_.number());
+        if (struct stat now = {}; fstat(file_.number(), &now) == 0) mode_kept_ = now.st_mode & 07777;
+    }
     if (!present_ || mode_ != OutputMode::extend) return;
     extends_ = true;
     lock_target();
@@ -236,6 +239,7 @@ void AtomicOutput::copy_target() const {
 
 void AtomicOutput::commit() {
     if (direct_ || committed_) return;
+    restore_special_bits();
     if (fsync(file_.number()) != 0) fail(reason(errno));
     if (struct stat now = {};
         extends_ && (stat(target_.c_str(), &now) != 0 || !same_version(*present_, now))) {
@@ -250,6 +254,12 @@ void AtomicOutput::commit() {
     flock(file_.number(), LOCK_UN);
     source_ = {};
     flush_folder();
+}
+
+/// Those that run a file as its owner or group: the system takes them away where a user writes into it.
+void AtomicOutput::restore_special_bits() const {
+    if ((mode_kept_ & (S_ISUID | S_ISGID)) != 0 && fchmod(file_.number(), mode_kept_) != 0)
+        fail("its mode cannot be kept: " + reason(errno));
 }
 
 /// Returns errno, or 0.

@@ -103,6 +103,7 @@ class AtomicOutput {
     void copy_target() const;
     void become_named();
     void require_own_name() const;
+    void restore_special_bits() const;
     [[nodiscard]] int give_name();
     [[nodiscard]] int rename_to_new() const;
     void flush_folder() const;
@@ -120,6 +121,7 @@ class AtomicOutput {
     Descriptor file_;
     TemporaryName name_;  ///< none where the file has no name; goes before the file's lock does
     std::vector<std::string> not_kept_;
+    mode_t mode_kept_ = 0;  ///< of the file that is replaced
 };
 
 }  // namespace gpumat

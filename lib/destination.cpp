@@ -26,6 +26,17 @@ OutputMode output_mode(const std::string& path, bool names_dataset, const format
     return force && !(names_dataset && is_new) ? OutputMode::replace : OutputMode::create;
 }
 
+void require_no_input_behind_standard_output(std::span<const std::string> inputs) {
+    struct stat out = {};
+    if (fstat(STDOUT_FILENO, &out) != 0 || !S_ISREG(out.st_mode)) return;
+    for (const std::string& input : inputs) {
+        struct stat in = {};
+        if (stat(input.c_str(), &in) != 0 || in.st_dev != out.st_dev || in.st_ino != out.st_ino) continue;
+        throw Error(ErrorCode::output, "cannot write to standard output: it is the same file as the input " +
+                                           input + ", which is never overwritten");
+    }
+}
+
 }  // namespace
 
 Destination::Destination(DestinationRequest request)
@@ -53,7 +64,9 @@ formats::WriteTarget Destination::target() const {
 
 void Destination::open(std::span<const std::string> inputs, const Shape& shape, Type type,
                        const formats::WriteOptions& how, OutputPurpose purpose, const Tell& say) {
-    if (!is_standard_output()) {
+    if (is_standard_output()) {
+        require_no_input_behind_standard_output(inputs);
+    } else {
         file_.emplace(request_.output.path,
                       output_mode(request_.output.path, names_dataset_, *format_, request_.force), inputs,
                       purpose);

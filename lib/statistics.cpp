@@ -45,6 +45,13 @@ bool is_nan(std::complex<double> value) {
     return std::isnan(value.real()) || std::isnan(value.imag());
 }
 
+bool has_infinity(double value) {
+    return std::isinf(value);
+}
+bool has_infinity(std::complex<double> value) {
+    return std::isinf(value.real()) || std::isinf(value.imag());
+}
+
 /// A sum of squares as scale² · sum, which neither overflows nor underflows before the norm does.
 struct ScaledSquares {
     double scale = 0;
@@ -147,7 +154,7 @@ struct Partial {
         }
         const double size = magnitude(value);
         if (size != 0) ++nonzeros;
-        if (std::isinf(size)) ++infinities;
+        if (has_infinity(value)) ++infinities;
         squares.add(size);
         if constexpr (kIsComplex<T>) {
             extremes.add(size, size);

@@ -286,6 +286,9 @@ class Info(Case):
             found = self.statistics(name, np.full((2, 2), np.nan, DTYPES[name]))
             self.assertEqual((found["smallest"], found["largest"], found["largest_magnitude"], found["nans"]),
                              (None, None, None, 4))
+        for name, largest in (("c64", 3e38), ("c128", 1.6e308)):  # the moduli pass the range, no part does
+            found = self.statistics(name, np.array([[largest * (1 + 1j), complex(1, np.inf)]], DTYPES[name]))
+            self.assertEqual(found["infinities"], 1)
         found = self.statistics("f64", np.zeros((0, 3)))
         self.assertEqual((found["smallest"], found["largest"], found["largest_magnitude"], found["nans"]),
                          (None, None, None, 0))

@@ -9,7 +9,7 @@ import unittest
 import h5py
 import numpy as np
 
-from harness import (DTYPES, Case, cases, random_bits, random_values, read_h5, snapshot, wait_for, write_h5)
+from harness import DTYPES, Case, cases, random_bits, random_values, read_h5, snapshot, wait_for, write_any, write_h5
 
 
 def whole_numbers(shape):
@@ -311,6 +311,31 @@ class Results(PipeCase):
 
     def test_full_disk(self):
         self.assert_says(self.run_tool("transpose", "a.h5", "--to", "hdf5", "-o", "/dev/full", code=4), "/dev/full", "No space left")
+
+
+class StandardOutput(PipeCase):
+    """It may be a file that the run has in its hands already."""
+
+    def test_is_an_input(self):
+        for name, to in (("a.h5", "hdf5"), ("a.mtx", "matrix-market")):
+            write_any(self.path(name), random_values("f64", (30, 20)), "f64")
+            before = snapshot(self.folder)
+            for command in ("transpose", "convert"):
+                with open(self.path(name), "rb+") as out:
+                    result = self.run_tool(command, name, "--to", to, "-o", "-", stdout=out, code=4)
+                self.assert_says(result, f"it is the same file as the input {name}")
+                self.assertEqual(snapshot(self.folder), before)
+
+    def test_is_the_log(self):
+        write_h5(self.path("a.h5"), random_values("f64", (30, 20)))
+        for command in ("transpose", "convert"):
+            for words in (["-o", "-"], ["-o", "b.h5", "--json"]):
+                self.assert_says(self.run_tool(command, "a.h5", *words, "--log", "/dev/stdout", code=2), "can have standard output")
+                with open(self.path("out.log"), "wb") as out:
+                    self.run_tool(command, "a.h5", *words, "--log", "out.log", stdout=out, code=2)
+                self.assertEqual(os.path.getsize(self.path("out.log")), 0)
+        with open("/dev/null", "wb") as out:  # where all may be
+            self.run_tool("transpose", "a.h5", "-o", "-", "--log", "/dev/null", stdout=out)
 
 
 class Chain(PipeCase):

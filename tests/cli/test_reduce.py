@@ -292,8 +292,8 @@ class InParts(Reducing):
     def limit_of(self, path, words):
         if self.limit is not None:
             return self.limit
-        plan = self.run_tool("reduce", path, *words, "-d", "cpu", "--dry-run").err
-        number, unit = re.search(r"memory: (\S+) (\S+) on the host", plan).groups()
+        whole = self.run_tool("reduce", path, *words, "-d", "cpu", "--verbose", code=None).err
+        number, unit = re.search(r"memory: (\S+) (\S+) on the host", whole).groups()
         return str(int(float(number) * 0.98 * {"KiB": 2**10, "MiB": 2**20}[unit]))
 
     def record_of(self, path, *words, code=0):
