@@ -1,5 +1,7 @@
 #include "formats/hdf5/library.hpp"
 
+#include <sys/mman.h>
+
 #include <cstring>
 #include <mutex>
 
@@ -28,9 +30,19 @@ herr_t keep_first(unsigned /*position*/, const H5E_error2_t* error, void* data) 
     return 0;
 }
 
+/// HDF5 crashes where the system refuses it a little memory, as under `ulimit -v`.
+void require_memory() {
+    constexpr std::size_t kLeast = std::size_t{32} << 20;
+    void* const room = mmap(nullptr, kLeast, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED)
+        throw Error(ErrorCode::memory, "the system refuses 32.00 MiB of memory, which HDF5 may need");
+    munmap(room, kLeast);
+}
+
 }  // namespace
 
 void start_library() {
+    require_memory();
     [[maybe_unused]] static const herr_t kStarted = [] {
         const Session session;
         return H5open();

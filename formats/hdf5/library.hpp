@@ -24,7 +24,8 @@ class Session {
     ~Session();
 };
 
-/// Starts HDF5, which takes it a millisecond; nothing where it has started.
+/// Starts HDF5, which takes it a millisecond; nothing where it has started. Throws Error{memory} where the
+/// system has too little for it.
 void start_library();
 
 /// An HDF5 identifier of any kind that closes itself.

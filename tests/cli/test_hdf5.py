@@ -485,6 +485,17 @@ class FilesOfTwoPrograms(Case):
                 self.assert_says(result, "in.h5:/V: its piece .:A", "parts of its complex numbers otherwise")
 
 
+@unittest.skipIf(SANITIZED, "the sanitizer itself takes more")
+class LittleMemory(Case):
+    def test_is_told(self):
+        """HDF5 would crash."""
+        write_h5(self.path("a.h5"), VALUES)
+        limit = ["bash", "-c", 'ulimit -d 16384; exec "$@"', "-"]
+        for words in (["transpose", "a.h5", "-o", "b.h5"], ["info", "a.h5", "--stats"]):
+            self.assert_says(self.run_tool(*words, code=6, before=limit), "the system refuses 32.00 MiB of memory")
+        self.assertEqual(os.listdir(self.folder), ["a.h5"])
+
+
 class NarrowIntegers(Case):
     """Of the bytes of some HDF5 only changes the order, and does not extend the sign."""
 
