@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <new>
 
 #include "formats/hdf5/kept_values.hpp"
@@ -53,7 +54,7 @@ herr_t Inventory::add(hid_t file, const std::string& name, const H5O_info_t& inf
     if (info.type == H5O_TYPE_DATASET) {
         if (const herr_t status = add_dataset(found.id(), object); status != 0) return status;
     }
-    object.values = kept_values(found.id());
+    object.values = std::hash<std::string>()(kept_values(found.id()));
     return objects_.try_emplace(info.addr, std::move(object)).second ? 0 : kFailed;
 }
 

@@ -45,7 +45,7 @@ class Inventory {
         std::size_t element_bytes = 0;
         std::vector<hsize_t> shape;
         std::vector<Extent> elements;
-        std::string values;  ///< that HDF5 keeps elsewhere
+        std::size_t values = 0;  ///< a hash of those that HDF5 keeps elsewhere
         /// Headers of groups grow with them.
         bool operator==(const Object& other) const {
             return name == other.name && kind == other.kind && type_class == other.type_class &&

@@ -7,7 +7,8 @@
 namespace gpumat::formats::hdf5 {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{64} << 20;  ///< of an attribute, or of a dataset's references
+constexpr std::size_t kMostBytes = std::size_t{64} << 20;  ///< of an attribute, or of a dataset
+constexpr hssize_t kMostSequences = 4096;  ///< of a dataset: HDF5 looks at each to tell their size
 constexpr const char* kUnreadable = "unreadable";
 
 /// Whether elements of the type have parts of variable length, which HDF5 gives as pointers.
@@ -98,6 +99,11 @@ std::string kept_values(hid_t object) {
     const Handle type(H5Dget_type(object));
     const Handle space(H5Dget_space(object));
     if (!holds_pointers(type.id())) return values;
+    hsize_t bytes = 0;
+    if (H5Sget_simple_extent_npoints(space.id()) > kMostSequences ||
+        H5Dvlen_get_buf_size(object, type.id(), space.id(), &bytes) < 0 || bytes > kMostBytes) {
+        return values += kUnreadable;
+    }
     append_values(type.id(), space.id(), values, [&](void* buffer) {
         return H5Dread(object, type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, buffer);
     });
