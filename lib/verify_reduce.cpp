@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -457,17 +458,35 @@ class ReductionCheck final : public ResultCheck {
         return !std::is_same_v<T, double> && !std::is_same_v<T, std::complex<double>>;
     }
 
-    /// Calls `compare(i, computed)` for each result, as a complex double, or as it is where it is an integer.
+    /// Sums, means and norms are wide, counts u64, and extremes as the elements, or their sizes.
+    template <class Result>
+    static constexpr bool kMayBeResult = std::is_same_v<Result, T> || std::is_same_v<Result, double> ||
+                                         std::is_same_v<Result, std::int64_t> ||
+                                         std::is_same_v<Result, std::uint64_t> ||
+                                         (kIsComplex<T> && kIsComplex<Result>) ||
+                                         (std::is_integral_v<T> && std::is_integral_v<Result> &&
+                                          sizeof(T) == sizeof(Result));
+
+    /// Calls `compare(i, row, col, computed)` for each result.
     template <class Compare>
     void for_results(const Compare& compare) {
         visit_type(type_, [&]<class Result>(TypeTag<Result>) {
-            for (std::int64_t row = 0; row < result_.rows; ++row) {
-                for (std::int64_t col = 0; col < result_.cols; ++col) {
-                    compare(static_cast<std::size_t>(row + col), row, col,
-                            result_.as<Result>()[row * result_.pitch + col]);
-                }
+            if constexpr (!kMayBeResult<Result>) {
+                throw std::logic_error("a reduction cannot have results of this type");
+            } else {
+                for_results_of<Result>(compare);
             }
         });
+    }
+
+    template <class Result, class Compare>
+    void for_results_of(const Compare& compare) {
+        for (std::int64_t row = 0; row < result_.rows; ++row) {
+            for (std::int64_t col = 0; col < result_.cols; ++col) {
+                compare(static_cast<std::size_t>(row + col), row, col,
+                        result_.as<Result>()[row * result_.pitch + col]);
+            }
+        }
     }
 
     template <class Result>
