@@ -108,8 +108,9 @@ class Batch {
           shows_progress_(shows_progress(context.style)) {}
 
     int run() {
+        order();
         skip_done();
-        refuse_and_order();
+        refuse();
         notice_.emplace();
         while (!finished()) {
             assign();
@@ -145,16 +146,43 @@ class Batch {
                 const auto& [job, entry] = known[i];
                 formats::ReadOptions read = jobs_[job].read;
                 read.threads = hardware_threads();
-                progress_[job].replace = entry->in_flight;
-                if (is_done(entry->record, read)) progress_[job].state = State::skipped;
+                progress_[job].replace = entry->in_flight && !is_newer_than_log(job, *entry);
+                if (orders_[job].refused.empty() && is_done(entry->record, read))
+                    progress_[job].state = State::skipped;
             }
+        }
+        run_again_what_reads_new_outputs();
+    }
+
+    /// What a job wrote that was ended and has a record is older than that.
+    [[nodiscard]] bool is_newer_than_log(std::size_t job, const LoggedJob& entry) const {
+        struct stat log = {};
+        struct stat output = {};
+        if (entry.record.is_null() || !jobs_[job].files.output || stat(options_.log.c_str(), &log) != 0 ||
+            stat(jobs_[job].files.output->path.c_str(), &output) != 0)
+            return false;
+        const auto time = [](const struct stat& file) {
+            return std::pair(file.st_mtim.tv_sec, file.st_mtim.tv_nsec);
+        };
+        return time(output) > time(log);
+    }
+
+    void run_again_what_reads_new_outputs() {
+        for (std::size_t job = 0; job < jobs_.size(); ++job) {
+            const bool reads_new = std::ranges::any_of(orders_[job].needs, [&](std::size_t earlier) {
+                return progress_[earlier].state != State::skipped;
+            });
+            if (reads_new) progress_[job].state = State::waiting;
         }
     }
 
-    void refuse_and_order() {
+    void order() {
         std::vector<JobFiles> files;
         for (const Job& job : jobs_) files.push_back(job.files);
         orders_ = order_jobs(files);
+    }
+
+    void refuse() {
         for (std::size_t job = 0; job < jobs_.size(); ++job) {
             for (const std::size_t earlier : orders_[job].after) {
                 if (progress_[earlier].state == State::skipped) continue;
@@ -510,7 +538,8 @@ void add_batch_options(CLI::App& command, BatchOptions& options) {
         command.add_flag("--fail-fast", options.fail_fast, "begin no more jobs once one is not done");
     command
         .add_flag_callback(
-            "--keep-going", [] {}, "run the other jobs where one fails (the default)")
+            "--keep-going", [&options] { options.fail_fast = false; },
+            "run the other jobs where one fails (the default)")
         ->excludes(fast);
     command.add_option("--timeout", options.timeout_s, "seconds after which a job is ended (exit code 143)")
         ->check(CLI::Range(1e-3, kMostTimeout));

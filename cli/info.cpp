@@ -212,7 +212,7 @@ void add_info(CLI::App& app, Context& context) {
     auto request = std::make_shared<InfoRequest>();
     command->add_option("files", request->files, "FILE or FILE:/DATASET, '-' for standard input")
         ->required()
-        ->type_name(kFile);
+        ->type_name(kReference);
     begin_group(*command, "Information");
     command->add_flag(
         "--stats", request->statistics,

@@ -47,12 +47,19 @@ void refuse_streams(const std::string& name) {
         throw Error(ErrorCode::usage, "standard input and output ('-') belong to the batch, not to a job");
 }
 
+/// What only the batch has, or both: it is not part of a job's line.
+constexpr std::array kBatchOptions = {"jobs", "timeout", "log", "fail-fast", "keep-going", "resume"};
+
+std::string long_name_of(const CLI::Option& option) {
+    return option.get_lnames().empty() ? "" : option.get_lnames().front();
+}
+
 /// The files that an option names, and how inputs are read.
 void note_option(const CLI::Option& option, Job& job) {
     std::vector<std::string> texts = option.results();
     if (texts.empty() && !option.get_default_str().empty()) texts = {option.get_default_str()};
     if (texts.empty()) return;
-    const std::string name = option.get_lnames().empty() ? "" : option.get_lnames().front();
+    const std::string name = long_name_of(option);
     if (name == "log") refuse_streams(texts.front());
     if (name == "layout")
         job.read.layout = texts.front() == "row" ? formats::Layout::row : formats::Layout::matlab;
@@ -77,6 +84,26 @@ void note_files(const CLI::App& command, Job& job) {
     for (const CLI::App* chosen : command.get_subcommands()) note_files(*chosen, job);
 }
 
+/// A line of a batch is of one input, and leaves to the batch what is the batch's.
+void require_one_job(const CLI::App& command, const Job& job) {
+    if (command.get_option_no_throw("--resume") == nullptr) return;  // it never takes several
+    for (const CLI::Option* option : command.get_options()) {
+        const bool of_batch = std::ranges::find(kBatchOptions, long_name_of(*option)) != kBatchOptions.end();
+        if (of_batch && long_name_of(*option) != "log" && option->count() > 0) {
+            throw Error(ErrorCode::usage,
+                        option->get_name() + " is an option of the batch, not of one of its jobs");
+        }
+        if (option->get_positional() && option->count() > 1) {
+            throw Error(ErrorCode::usage, "has " + std::to_string(option->count()) +
+                                              " inputs; expected one: a line of a batch is one job");
+        }
+    }
+    if (!job.of_template && job.files.output && is_template(job.files.output->path)) {
+        throw Error(ErrorCode::usage, "has the placeholder of several inputs in '" + job.files.output->path +
+                                          "'; a line of a batch is one job");
+    }
+}
+
 void understand(Job& job, const Catalog& catalog) {
     const std::string command = job.words.empty() ? "" : job.words.front();
     if (!may_be_job(command, catalog))
@@ -87,10 +114,8 @@ void understand(Job& job, const Catalog& catalog) {
     stop_before_run(app);
     parse_only(app, job.words);
     note_files(app, job);
+    for (const CLI::App* chosen : app.get_subcommands()) require_one_job(*chosen, job);
 }
-
-/// What only the batch has, or both: it is not part of a job's line.
-constexpr std::array kBatchOptions = {"jobs", "timeout", "log", "fail-fast", "keep-going", "resume"};
 
 /// The options in a word of a command line, such as -qo.
 struct OptionWord {
@@ -133,9 +158,7 @@ class LineOfOne {
     /// Returns how many words it takes.
     std::size_t take_option(const std::vector<std::string>& line, std::size_t i) {
         const OptionWord found = option_word(line[i]);
-        const std::string name = found.option == nullptr || found.option->get_lnames().empty()
-                                     ? ""
-                                     : found.option->get_lnames().front();
+        const std::string name = found.option == nullptr ? "" : long_name_of(*found.option);
         const bool of_batch = std::ranges::find(kBatchOptions, name) != kBatchOptions.end();
         if (!of_batch && name != "output") {
             for (std::size_t k = i; k < std::min(i + found.words, line.size()); ++k)
@@ -183,8 +206,9 @@ class LineOfOne {
 
 }  // namespace
 
-Job job_of(std::size_t line, std::vector<std::string> words, const Catalog& catalog) {
+Job job_of(std::size_t line, std::vector<std::string> words, const Catalog& catalog, bool of_template) {
     Job job;
+    job.of_template = of_template;
     job.line = line;
     job.text = shell_line(words);
     job.words = std::move(words);
@@ -218,7 +242,7 @@ Job like_first(const Job& first, std::size_t line, std::vector<std::string> word
                const std::string& output, const Catalog& catalog) {
     const bool alike = first.wrong.empty() && first.files.inputs.size() == 1 && first.files.output &&
                        !input.starts_with('-') && !output.starts_with('-');
-    if (!alike) return job_of(line, std::move(words), catalog);
+    if (!alike) return job_of(line, std::move(words), catalog, true);
     Job job = first;
     job.line = line;
     job.text = shell_line(words);
@@ -242,9 +266,8 @@ std::vector<Job> jobs_of_inputs(const CLI::App& command, const std::vector<std::
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         std::vector<std::string> words = line.with(inputs[i], outputs[i]);
         jobs.push_back(
-            i == 0 ? job_of(i + 1, std::move(words), catalog)
+            i == 0 ? job_of(i + 1, std::move(words), catalog, true)
                    : like_first(jobs.front(), i + 1, std::move(words), inputs[i], outputs[i], catalog));
-        jobs.back().of_template = true;
     }
     return jobs;
 }

@@ -21,7 +21,8 @@ struct Job {
 };
 
 /// The job of that command line. What is wrong with it is noted, not thrown: other jobs run.
-Job job_of(std::size_t line, std::vector<std::string> words, const Catalog& catalog);
+Job job_of(std::size_t line, std::vector<std::string> words, const Catalog& catalog,
+           bool of_template = false);
 
 /// The jobs of lines of text, one a line; empty lines and comments are none.
 std::vector<Job> jobs_of_text(const std::string& text, const Catalog& catalog);

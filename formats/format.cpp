@@ -1,5 +1,6 @@
 #include "formats/format.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "lib/core/error.hpp"
@@ -22,6 +23,17 @@ Reference parse_reference(const std::string& text) {
         if (!ends_a_folder) return {text.substr(0, colon), text.substr(colon + 1)};
     }
     return {text, ""};
+}
+
+std::string plain_dataset(const std::string& dataset) {
+    std::string name;
+    for (std::size_t begin = 0; begin <= dataset.size();) {
+        const std::size_t end = std::min(dataset.find('/', begin), dataset.size());
+        const std::string part = dataset.substr(begin, end - begin);
+        if (!part.empty() && part != ".") name += "/" + part;
+        begin = end + 1;
+    }
+    return name;
 }
 
 std::string to_string(const Reference& reference) {

@@ -24,6 +24,10 @@ struct Reference {
 /// or its folder, else the shortest file before a ":/", else the first ":/" that is not in a folder's name.
 Reference parse_reference(const std::string& text);
 
+/// As HDF5 reads names: slashes that follow each other are one, and a part "." is none. "/a/b"; empty where
+/// nothing is left.
+std::string plain_dataset(const std::string& dataset);
+
 /// "FILE" or "FILE:/DATASET", for messages.
 std::string to_string(const Reference& reference);
 

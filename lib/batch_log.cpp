@@ -34,9 +34,11 @@ void note_record(nlohmann::json record, std::map<std::string, LoggedJob>& jobs) 
     job.in_flight = job.in_flight && job.record.value("exit_code", 0) > kSignalCodes;
 }
 
-std::string hash_of_stored(const formats::Reference& reference, const formats::ReadOptions& read) {
+/// Empty where it is read as another type.
+std::string hash_of_stored(const formats::Reference& reference, Type type, const formats::ReadOptions& read) {
     const auto reader = formats::open_reader(reference, read);
     const formats::Header& header = reader->header();
+    if (header.type != type) return "";
     const Shape step =
         enlarged_grain(clipped_grain(header.rereads ? header.shape : header.grain, header.shape),
                        header.shape, size_of(header.type), kHashedBlockBytes);
@@ -52,15 +54,18 @@ std::string hash_of_stored(const formats::Reference& reference, const formats::R
     return hash.text();
 }
 
-/// Whether the matrix is stored with the content that the record tells.
+/// Whether the matrix is stored with the content that the record tells: of its own type, or of that to which
+/// `read` converts it.
 bool is_unchanged(const nlohmann::json& matrix, formats::ReadOptions read) {
     if (!matrix.is_object() || !matrix.value("hash", nlohmann::json()).is_string()) return false;
-    read.type = type_from_name(matrix.at("type").get<std::string>());
+    const std::optional<Type> type = type_from_name(matrix.at("type").get<std::string>());
+    if (!type) return false;
+    if (read.type != type) read.type.reset();
     const auto& dataset = matrix.at("dataset");
     const formats::Reference reference = {matrix.at("path").get<std::string>(),
                                           dataset.is_string() ? dataset.get<std::string>() : ""};
     try {
-        return hash_of_stored(reference, read) == matrix.at("hash").get<std::string>();
+        return hash_of_stored(reference, *type, read) == matrix.at("hash").get<std::string>();
     } catch (const Error&) {
         return false;  // the job will say what is wrong with it
     }
@@ -112,6 +117,7 @@ bool is_done(const nlohmann::json& record, const formats::ReadOptions& read) {
         }
         formats::ReadOptions plain;
         plain.threads = read.threads;
+        plain.type = type_from_name(record.at("output").value("type", ""));
         return is_unchanged(record.at("output"), plain);
     } catch (const nlohmann::json::exception&) {  // a record that was changed by hand
         return false;

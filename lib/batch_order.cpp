@@ -15,8 +15,9 @@ struct FileUse {
 
 /// Sets the order of a job that writes; returns false where it is refused.
 bool order_output(const FileUse& use, const formats::Reference& output, JobOrder& order) {
+    const std::string own = formats::plain_dataset(output.dataset);
     for (const auto& [writer, dataset] : use.writers) {
-        if (dataset.empty() || output.dataset.empty() || dataset == output.dataset) {
+        if (dataset.empty() || own.empty() || dataset == own) {
             order.refused = "it writes " + to_string(output) + ", which another job writes too";
             order.conflict = writer;
             return false;
@@ -51,7 +52,8 @@ std::vector<JobOrder> order_jobs(const std::vector<JobFiles>& jobs) {
             }
             use.readers.push_back(job);
         }
-        if (output) uses[one_name(output->path)].writers.emplace_back(job, output->dataset);
+        if (output)
+            uses[one_name(output->path)].writers.emplace_back(job, formats::plain_dataset(output->dataset));
     }
     return orders;
 }

@@ -21,16 +21,9 @@ constexpr const char* kDefaultDataset = "/A";
 /// Chunks of a file in which the space of a dataset that is replaced is used again.
 constexpr std::size_t kMostChunks = 2048;
 
-/// As HDF5 reads names, slashes that follow each other are one, and a part "." is none.
 std::string absolute(const std::string& dataset) {
     if (dataset.empty()) return kDefaultDataset;
-    std::string name;
-    for (std::size_t begin = 0; begin <= dataset.size();) {
-        const std::size_t end = std::min(dataset.find('/', begin), dataset.size());
-        const std::string part = dataset.substr(begin, end - begin);
-        if (!part.empty() && part != ".") name += "/" + part;
-        begin = end + 1;
-    }
+    std::string name = plain_dataset(dataset);
     if (name.empty()) throw Error(ErrorCode::usage, "'" + dataset + "' names no dataset to write");
     return name;
 }

@@ -120,7 +120,55 @@ class Lines(BatchCase):
             self.check_transposed(f"out/{number}.h5", number)
 
 
+    def test_a_line_is_one_job(self):
+        """What would make a batch of its own is refused: it was ignored otherwise."""
+        self.make_inputs(2)
+        for words, line in ((["has 2 inputs"], "transpose in/0.h5 in/1.h5 -o out/a.h5"), (["has 2 inputs"], "reduce in/0.h5 in/1.h5"),
+                            (["placeholder"], "convert in/0.h5 -o 'out/{/.}.h5'"), (["--timeout"], "transpose in/0.h5 --timeout 1"),
+                            (["--keep-going"], "transpose in/0.h5 --keep-going"), (["--resume"], "reduce in/0.h5 --resume")):
+            self.write_jobs(line)
+            self.assert_says(self.run_tool("batch", "jobs.txt", code=2), "jobs.txt:1: ", *words)
+        self.assertEqual(os.listdir(self.path("out")), [])
+
+    def test_settings_of_the_batch_are_those_of_its_jobs(self):
+        self.make_inputs(1)
+        for name, op in (("max.toml", "max"), ("min.toml", "min")):
+            with open(self.path(name), "w", encoding="ascii") as file:
+                file.write(f'[reduce]\nop = "{op}"\n')
+        self.write_jobs("reduce in/0.h5 -o out/a.h5 --force", "reduce in/0.h5 -o out/b.h5 --config min.toml --force")
+        for words, env in ((["batch", "jobs.txt", "--config", "max.toml"], {}), (["--config", "max.toml", "batch", "jobs.txt"], {}),
+                           (["batch", "jobs.txt", "--config", "max.toml"], {"GPUMAT_CONFIG": "min.toml"}),
+                           (["batch", "jobs.txt"], {"GPUMAT_CONFIG": "max.toml"})):
+            self.run_tool(*words, env=env)
+            self.assertEqual(read_h5(self.path("out/a.h5"))[1], self.matrices[0].max())
+            self.assertEqual(read_h5(self.path("out/b.h5"))[1], self.matrices[0].min())
+
+    def test_keep_going_goes_before_a_setting(self):
+        self.make_inputs(1)
+        with open(self.path("fast.toml"), "w", encoding="ascii") as file:
+            file.write("[batch]\nfail-fast = true\n")
+        self.write_jobs("transpose missing.h5", "transpose in/0.h5 -o out/0.h5")
+        self.run_tool("batch", "jobs.txt", "--jobs", "1", "--config", "fast.toml", code=3)
+        self.assertEqual(os.listdir(self.path("out")), [])
+        self.run_tool("batch", "jobs.txt", "--jobs", "1", "--config", "fast.toml", "--keep-going", code=3)
+        self.check_transposed("out/0.h5", 0)
+
+
 class Order(BatchCase):
+    def test_info_is_a_job_that_reads(self):
+        self.make_inputs(1)
+        self.write_jobs(*[f"transpose in/0.h5 -o out/{i}.h5" for i in range(10)], *[f"info --stats out/{i}.h5" for i in range(10)])
+        self.assert_says(self.run_tool("batch", "jobs.txt", "--jobs", "4"), "20 done")
+        self.write_jobs("info --stats in/0.h5", "transpose in/0.h5 -o in/0.h5 --force")
+        self.assert_says(self.run_tool("batch", "jobs.txt", code=2), "jobs.txt:2: it writes in/0.h5, which an earlier job reads")
+
+    def test_one_dataset_of_several_spellings(self):
+        self.make_inputs(2)
+        for other in ("/g//a", "/g/./a", "/g/a/"):
+            self.write_jobs("transpose in/0.h5 -o out/m.h5:/g/a --force", f"transpose in/1.h5 -o out/m.h5:{other} --force")
+            self.assert_says(self.run_tool("batch", "jobs.txt", code=2), "jobs.txt:2: it writes", "which another job writes too")
+            self.assert_same_bits(read_h5(self.path("out/m.h5"), "g/a")[1], self.matrices[0].T.copy())
+
     def test_what_an_earlier_job_writes_is_waited_for(self):
         self.make_inputs(1, (300, 200))
         self.write_jobs("convert in/0.h5 -o out/a.mtx", "convert out/a.mtx -t f32 -o out/b.h5", "transpose out/b.h5 -o out/c.h5",
@@ -398,6 +446,42 @@ class Resume(BatchCase):
             self.assertIn(result.code, (3, 4), str(result))
             self.assert_says(result, *words)
             self.assertEqual(os.listdir(self.path("out")), [])
+
+    def test_what_reads_a_new_output_runs_again(self):
+        self.make_inputs(2)
+        self.write_jobs("transpose in/0.h5 -o out/a.h5 --force", "transpose out/a.h5 -o out/b.h5 --force", "convert in/1.h5 -o out/c.h5")
+        self.resume()
+        self.matrices[0] += 1
+        write_h5(self.path("in/0.h5"), self.matrices[0])
+        self.assert_says(self.resume(), "2 done, 1 done before")
+        np.testing.assert_array_equal(read_h5(self.path("out/b.h5"))[1], self.matrices[0])
+
+    def test_what_is_done_is_not_written_by_another(self):
+        self.make_inputs(2)
+        self.write_jobs("transpose in/0.h5 -o out/a.h5 --force")
+        self.resume()
+        self.write_jobs("transpose in/1.h5 -o out/a.h5 --force", "transpose in/0.h5 -o out/a.h5 --force")
+        self.assert_says(self.resume(code=2), "jobs.txt:2: it writes out/a.h5, which another job writes too")
+
+    def test_an_input_of_another_type_is_another_one(self):
+        self.make_inputs(1)
+        self.write_jobs("transpose in/0.h5 -o out/a.h5 --force", "convert in/0.h5 -t f16 -o out/b.h5 --force",
+                        "transpose in/0.h5 -t f16 -o out/c.h5 --force")
+        self.resume()
+        self.assert_says(self.resume(), "3 done before")
+        wide = self.matrices[0].astype("f8") + 1e-10
+        write_h5(self.path("in/0.h5"), wide)
+        self.assert_says(self.resume(), "1 done, 2 done before")  # what is rounded to f16 is as it was
+        np.testing.assert_array_equal(read_h5(self.path("out/a.h5"))[1], wide.T)
+
+    def test_a_file_that_came_after_a_job_was_ended_stays(self):
+        self.make_inputs(1, (900, 900))
+        self.write_jobs("multiply in/0.h5 in/0.h5 -l naive --verify none --repeat 1000 -o out/a.h5")
+        self.resume("--timeout", "0.1", code=143)
+        time.sleep(0.01)  # clocks of file systems are coarse
+        write_h5(self.path("out/a.h5"), np.eye(3))
+        self.assert_says(self.resume(code=4), "out/a.h5", "--force replaces it")
+        np.testing.assert_array_equal(read_h5(self.path("out/a.h5"))[1], np.eye(3))
 
     def test_killed_at_random_points(self):
         """Fifty kills; then all outputs are there, nothing else is, and each job was done once."""
