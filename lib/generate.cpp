@@ -367,6 +367,10 @@ FillRow toeplitz(const GeneratedMatrix& wanted) {
     const std::vector<std::string> items = Parameters(wanted).items("band");
     if (items.empty())
         return with_numbers(wanted, -1, 1, [&](const auto& part) { return random_diagonals(wanted, part); });
+    for (const char* const name : {"low", "high"}) {
+        if (wanted.parameters.contains(name))
+            refuse_parameter(name, wanted.parameters.at(name), "no bounds of random numbers beside --band");
+    }
     if (items.size() % 2 == 0)
         refuse_parameter("band", wanted.parameters.at("band"),
                          "an odd number of values, the middle one for the main diagonal");

@@ -86,7 +86,7 @@ struct RunRecord {
     std::optional<std::int64_t> k;  ///< absent for a transpose
     std::optional<Scalar> alpha;    ///< absent for a transpose
     std::optional<Scalar> beta;
-    Parameters settings;  ///< of the operation, by name: "axis" → "rows"
+    Parameters settings;  ///< of the operation, by name: "axis" → "rows", "in-place" → "yes"
     int repeat = 1;
     int warmup = 0;
     std::uint64_t seed = 0;  ///< of the randomized check

@@ -51,6 +51,12 @@ void record_plan(const Plan& plan, RunRecord& record) {
     record.kernel_flops = problem.flops();
     for (const auto& [name, value] : problem.parameters) record.parameters.emplace_back(name, value);
     record.settings = problem.choices;
+    const auto note = [&](bool given, const char* name) {
+        if (given) record.settings.emplace(name, "yes");
+    };
+    note(problem.in_place, "in-place");
+    note(problem.transpose_a, "transpose-a");
+    note(problem.transpose_b, "transpose-b");
 }
 
 /// What is held back from a pipe may take the memory that nothing else is planned to take.

@@ -230,6 +230,7 @@ class SameBits(GenerateCase):
     ("negative_deviation", 2, ["--deviation"], "normal --deviation -1 --shape 2x2 -o a.h5"),
     ("deviation_beyond_f16", 2, ["f16"], "normal -t f16 --deviation 9000 --shape 2x2 -o a.h5"),
     ("density", 2, ["--density", "0 to 1"], "sparse --density 1.5 --shape 2x2 -o a.h5"),
+    ("band_and_bounds", 2, ["--low", "beside --band"], "toeplitz --band 1,2,3 --low 0 --shape 2x2 -o a.h5"),
     ("even_band", 2, ["--band", "odd"], "toeplitz --band 1,2 --shape 2x2 -o a.h5"),
     ("empty_band_value", 2, ["--band", "''"], "toeplitz --band 1,,2 --shape 2x2 -o a.h5"),
     ("fraction_in_band", 2, ["--band", "'0.5'"], "toeplitz -t i8 --band 0.5 --shape 2x2 -o a.h5"),

@@ -134,6 +134,17 @@ class Verdicts(ReportCase):
         self.report(*words, "--fail-on", "slower", code=1 if verdict == "SLOWER" else 0)
 
 
+class Runs(ReportCase):
+    def test_of_other_problems_are_others(self):
+        write_h5(self.path("a.h5"), np.ones((40, 40)))
+        for words in (["transpose", "a.h5"], ["transpose", "a.h5", "--in-place"], ["multiply", "a.h5", "a.h5"],
+                      ["multiply", "a.h5", "a.h5", "--transpose-a"], ["multiply", "a.h5", "a.h5", "--transpose-b"]):
+            self.run_tool(*words, "-d", "cpu", "-l", "1", "--log", "runs.jsonl")
+        rows = [row for row in self.report("runs.jsonl")["measurements"] if row["what"] == "kernel"]
+        self.assertEqual(len({row["level"] for row in rows if row["op"] == "transpose"}), 2, str(rows))
+        self.assertEqual(len({row["level"] for row in rows if row["op"] == "multiply"}), 3, str(rows))
+
+
 class Comparisons(ReportCase):
     def test_rows_are_matched_by_what_was_measured(self):
         def log(scale, only):
