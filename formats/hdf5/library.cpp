@@ -31,7 +31,7 @@ herr_t keep_first(unsigned /*position*/, const H5E_error2_t* error, void* data) 
 }
 
 /// HDF5 crashes where the system refuses it a little memory, as under `ulimit -v`.
-void require_memory() {
+void require_room_for_library() {
     constexpr std::size_t kLeast = std::size_t{32} << 20;
     void* const room = mmap(nullptr, kLeast, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (room == MAP_FAILED)
@@ -42,7 +42,7 @@ void require_memory() {
 }  // namespace
 
 void start_library() {
-    require_memory();
+    require_room_for_library();
     [[maybe_unused]] static const herr_t kStarted = [] {
         const Session session;
         return H5open();
