@@ -7,7 +7,7 @@
 namespace gpumat::formats::hdf5 {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{64} << 20;  ///< of an attribute, or of a dataset
+constexpr std::size_t kMostKeptBytes = std::size_t{64} << 20;  ///< of an attribute, or of a dataset
 constexpr hssize_t kMostSequences = 4096;  ///< of a dataset: HDF5 looks at each to tell their size
 constexpr const char* kUnreadable = "unreadable";
 
@@ -60,7 +60,7 @@ template <class Read>
 void append_values(hid_t type, hid_t space, std::string& to, Read read) {
     const hssize_t count = H5Sget_simple_extent_npoints(space);
     const std::size_t size = H5Tget_size(type);
-    if (count < 0 || size == 0 || static_cast<std::size_t>(count) > kMostBytes / size) {
+    if (count < 0 || size == 0 || static_cast<std::size_t>(count) > kMostKeptBytes / size) {
         to += kUnreadable;
         return;
     }
@@ -101,7 +101,7 @@ std::string kept_values(hid_t object) {
     if (!holds_pointers(type.id())) return values;
     hsize_t bytes = 0;
     if (H5Sget_simple_extent_npoints(space.id()) > kMostSequences ||
-        H5Dvlen_get_buf_size(object, type.id(), space.id(), &bytes) < 0 || bytes > kMostBytes) {
+        H5Dvlen_get_buf_size(object, type.id(), space.id(), &bytes) < 0 || bytes > kMostKeptBytes) {
         return values += kUnreadable;
     }
     append_values(type.id(), space.id(), values, [&](void* buffer) {
