@@ -31,6 +31,12 @@ bool holds_pointers(hid_t type) {
     }
 }
 
+/// Where HDF5 would open them to read the dataset.
+bool lies_in_other_files(hid_t dataset) {
+    const Handle creation(H5Dget_create_plist(dataset));
+    return H5Pget_layout(creation.id()) == H5D_VIRTUAL || H5Pget_external_count(creation.id()) != 0;
+}
+
 /// Pointers within compounds, arrays and sequences are read, and not compared.
 void append_elements(hid_t type, const std::vector<std::byte>& elements, std::size_t count, std::string& to) {
     const auto* const bytes = reinterpret_cast<const char*>(elements.data());
@@ -98,7 +104,7 @@ std::string kept_values(hid_t object) {
     if (H5Iget_type(object) != H5I_DATASET) return values;
     const Handle type(H5Dget_type(object));
     const Handle space(H5Dget_space(object));
-    if (!holds_pointers(type.id())) return values;
+    if (!holds_pointers(type.id()) || lies_in_other_files(object)) return values;
     hsize_t bytes = 0;
     if (H5Sget_simple_extent_npoints(space.id()) > kMostSequences ||
         H5Dvlen_get_buf_size(object, type.id(), space.id(), &bytes) < 0 || bytes > kMostKeptBytes) {

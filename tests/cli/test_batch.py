@@ -119,7 +119,6 @@ class Lines(BatchCase):
         for number in set(range(30)) - {7}:
             self.check_transposed(f"out/{number}.h5", number)
 
-
     def test_a_line_is_one_job(self):
         """What would make a batch of its own is refused: it was ignored otherwise."""
         self.make_inputs(2)
