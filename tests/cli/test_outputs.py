@@ -284,6 +284,17 @@ class DamagedExtension(OutputCase):
             found = {name: item[()].tolist() for name, item in file.items() if name != "BBBB"}
             return found, {name: value.tolist() for name, value in file["AAAA"].attrs.items()}
 
+    def test_pieces_of_others_are_not_opened(self):
+        """To compare texts, HDF5 would open the files in which they lie. Here it would wait for ever."""
+        layout = h5py.VirtualLayout((3,), h5py.string_dtype())
+        layout[:] = h5py.VirtualSource("elsewhere.h5", "text", (3,), h5py.string_dtype())
+        with h5py.File(self.path("m.h5"), "w") as file:
+            file["AAAA"] = self.matrix
+            file.create_virtual_dataset("text", layout)
+        os.mkfifo(self.path("elsewhere.h5"))
+        self.run_tool("transpose", "a.h5", "-o", "m.h5:/AAAA", "--force")
+        self.assert_same_bits(read_h5(self.path("m.h5"), "AAAA")[1], self.matrix.T.copy())
+
     def test_elements_that_are_said_to_lie_where_something_else_does(self):
         """Wherever that is, what is added is right and the rest stays, or nothing is added."""
         with h5py.File(self.path("m.h5"), "w") as file:
