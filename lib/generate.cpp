@@ -160,11 +160,13 @@ struct NormalPart {
 struct IntegerPart {
     Wide low;
     std::uint64_t last;
+    bool over_zero = false;  ///< those from zero on are one greater
 
     template <class R>
     [[nodiscard]] R of(std::uint64_t word) const {
         const auto count = static_cast<unsigned __int128>(last) + 1;
-        const Wide value = low + static_cast<Wide>((count * word) >> 64);
+        Wide value = low + static_cast<Wide>((count * word) >> 64);
+        if (over_zero && value >= 0) ++value;
         if constexpr (std::is_integral_v<R>) {
             return static_cast<R>(value);
         } else {
@@ -207,6 +209,15 @@ IntegerPart integer_part(const GeneratedMatrix& wanted) {
     return {low, static_cast<std::uint64_t>(high - low)};
 }
 
+/// The same numbers but zero, so that as many elements are not zero as the density says.
+IntegerPart without_zero(const IntegerPart& part) {
+    if (part.low > 0 || part.low + static_cast<Wide>(part.last) < 0) return part;
+    if (part.last == 0)
+        throw Error(ErrorCode::usage,
+                    "--low and --high are 0; a sparse matrix needs a number that is not zero");
+    return {part.low, part.last - 1, true};
+}
+
 NormalPart normal_part(const GeneratedMatrix& wanted) {
     require_real_type(wanted);
     const Parameters parameters(wanted);
@@ -218,13 +229,6 @@ NormalPart normal_part(const GeneratedMatrix& wanted) {
     }
     return part;
 }
-
-/// Calls `make(part)` with what fits the type: integers or real numbers from --low to --high.
-template <class Make>
-FillRow with_numbers(const GeneratedMatrix& wanted, double low, double high, const Make& make) {
-    if (is_integer(wanted.type)) return make(integer_part(wanted));
-    return make(uniform_part(wanted, low, high));
-}  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): the function that is returned owns it
 
 /// An element that is made of a word for each of its parts.
 template <class T, class Part>
@@ -285,11 +289,13 @@ FillRow sparse(const GeneratedMatrix& wanted) {
     const double density = parameters.real("density", kUsualDensity);
     if (density < 0 || density > 1)
         refuse_parameter("density", wanted.parameters.at("density"), "a number from 0 to 1");
-    return with_numbers(wanted, -1, 1, [&]<class Part>(const Part& part) {
+    const auto scattered = [&]<class Part>(const Part& part) {
         return visit_type(wanted.type, [&]<class T>(TypeTag<T>) {
             return random_elements<T>(wanted, Scattered<T, Part>{part, density});
         });
-    });
+    };
+    if (is_integer(wanted.type)) return scattered(without_zero(integer_part(wanted)));
+    return scattered(uniform_part(wanted, -1, 1));
 }
 
 /// One number a diagonal; they are counted from the upper right corner.
@@ -365,8 +371,10 @@ FillRow banded(const GeneratedMatrix& wanted, const std::vector<std::string>& it
 
 FillRow toeplitz(const GeneratedMatrix& wanted) {
     const std::vector<std::string> items = Parameters(wanted).items("band");
-    if (items.empty())
-        return with_numbers(wanted, -1, 1, [&](const auto& part) { return random_diagonals(wanted, part); });
+    if (items.empty()) {
+        return is_integer(wanted.type) ? random_diagonals(wanted, integer_part(wanted))
+                                       : random_diagonals(wanted, uniform_part(wanted, -1, 1));
+    }
     for (const char* const name : {"low", "high"}) {
         if (wanted.parameters.contains(name))
             refuse_parameter(name, wanted.parameters.at(name), "no bounds of random numbers beside --band");
@@ -399,7 +407,8 @@ constexpr std::array kKinds = {
     Kind{{"toeplitz", "one number a diagonal: those of --band, else random ones (-1 to 1, or as integers)",
           kDiagonals},
          toeplitz},
-    Kind{{"sparse", "zero but for --density (0.01) of all: those are random (-1 to 1, or as integers)",
+    Kind{{"sparse",
+          "zero but for --density (0.01) of all: those are random (-1 to 1, or as integers without 0)",
           kScattered},
          sparse},
 };

@@ -102,6 +102,24 @@ std::string settings_of(const LoggedJson& record) {
     return text;
 }
 
+/// What a whole run did besides its kernel, once: " hdf5 to matrix-market verify=full repeat=5".
+std::string besides_kernel(const LoggedJson& record) {
+    std::string text;
+    for (const LoggedJson& input : record.value("inputs", LoggedJson::array())) {
+        const std::string format = text_at(input, "format");
+        if (text.find(format) == std::string::npos) text += " " + format;
+    }
+    if (const std::string format = text_at(object_at(record, "output"), "format"); !format.empty())
+        text += " to " + format;
+    if (const std::string mode = text_at(object_at(record, "verification"), "mode"); !mode.empty())
+        text += " verify=" + mode;
+    for (const auto& [name, usual] : {std::pair{"warmup", 0}, std::pair{"repeat", 1}}) {
+        if (const std::int64_t times = integer_at(record, name); times > usual)
+            text += fmt::format(" {}={}", name, times);
+    }
+    return text;
+}
+
 /// A job of a batch has its text.
 std::string command_line_of(const LoggedJson& record) {
     std::string line = text_at(record, "command_line");
@@ -326,6 +344,7 @@ class Collector {
         if (!one.samples_ms.empty()) add(std::move(one));
         if (!run.total_ms) return;
         whole.what = "whole run";
+        whole.label += besides_kernel(json);
         whole.samples_ms = {*run.total_ms};
         add(std::move(whole));
     }

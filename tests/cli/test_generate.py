@@ -150,11 +150,18 @@ class Sparse(GenerateCase):
         raw = words(9, math.prod(shape) * (1 + parts)).reshape(-1, 1 + parts)
         low = 0 if name[0] == "u" else -9
         inner = raw[:, 1:].reshape(-1)
-        reals = whole_numbers(inner, low, 9) if is_integer(name) else -1 + 2 * unit(inner)
+        others = np.array([number for number in range(low, 10) if number])  # than zero
+        reals = others[whole_numbers(inner, 0, len(others) - 1)] if is_integer(name) else -1 + 2 * unit(inner)
         there = (unit(raw[:, 0]) < 0.2).reshape(shape)
         expected = assemble(name, reals, shape)
         expected[~there] = 0
         self.assert_same_bits(self.generate("sparse", "--density", "0.2", "--seed", "9", name=name, shape=shape), expected)
+
+    def test_of_all_elements_and_of_whole_ranges(self):
+        for name, bounds in (("i8", ["-3", "0"]), ("u64", ["0", "18446744073709551615"]), ("i64", ["5", "9"])):
+            full = self.generate("sparse", "--density", "1", "--low", bounds[0], "--high", bounds[1], name=name, output=f"{name}.h5")
+            self.assertTrue(np.all(full), name)
+            self.assertTrue(np.all((full >= np.array(int(bounds[0]), full.dtype)) & (full <= np.array(int(bounds[1]), full.dtype))))
 
 
 class SameBits(GenerateCase):
@@ -229,6 +236,7 @@ class SameBits(GenerateCase):
     ("too_wide", 2, ["--low"], "uniform -t f64 --low -1.7e308 --high 1.7e308 --shape 2x2 -o a.h5"),
     ("negative_deviation", 2, ["--deviation"], "normal --deviation -1 --shape 2x2 -o a.h5"),
     ("deviation_beyond_f16", 2, ["f16"], "normal -t f16 --deviation 9000 --shape 2x2 -o a.h5"),
+    ("sparse_zeros", 2, ["--low", "not zero"], "sparse -t i8 --low 0 --high 0 --shape 2x2 -o a.h5"),
     ("density", 2, ["--density", "0 to 1"], "sparse --density 1.5 --shape 2x2 -o a.h5"),
     ("band_and_bounds", 2, ["--low", "beside --band"], "toeplitz --band 1,2,3 --low 0 --shape 2x2 -o a.h5"),
     ("even_band", 2, ["--band", "odd"], "toeplitz --band 1,2 --shape 2x2 -o a.h5"),

@@ -144,6 +144,14 @@ class Runs(ReportCase):
         self.assertEqual(len({row["level"] for row in rows if row["op"] == "transpose"}), 2, str(rows))
         self.assertEqual(len({row["level"] for row in rows if row["op"] == "multiply"}), 3, str(rows))
 
+    def test_of_other_work_are_others(self):
+        write_h5(self.path("a.h5"), np.ones((40, 40)))
+        for words in ([], ["--verify", "none"], ["--repeat", "3"], ["-o", "b.h5"], ["-o", "b.mtx"], ["--force", "-o", "b.h5"]):
+            self.run_tool("transpose", "a.h5", *words, "-d", "cpu", "-l", "1", "--log", "runs.jsonl")
+        rows = self.report("runs.jsonl")["measurements"]
+        self.assertEqual([row["what"] for row in rows].count("kernel"), 1, str(rows))
+        self.assertEqual([row["what"] for row in rows].count("whole run"), 5, str(rows))
+
 
 class Comparisons(ReportCase):
     def test_rows_are_matched_by_what_was_measured(self):
