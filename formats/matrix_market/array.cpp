@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "formats/matrix_market/body.hpp"
@@ -174,7 +175,22 @@ void zero_diagonal(const Block& block, const MutableMatrixView& out) {
     }
 }
 
-template <Field F, class T>
+template <class T>
+using ParseChunk = std::function<void(ArrayChunk<T>&)>;
+
+/// Only this is compiled for each field.
+template <class T>
+ParseChunk<T> parser_of(Field field, Type type) {
+    return visit_field(field, [&]<Field F>(FieldTag<F>) -> ParseChunk<T> {
+        if constexpr (F == Field::pattern) {
+            __builtin_unreachable();  // refused with the header
+        } else {
+            return [type](ArrayChunk<T>& chunk) { parse_values<F>(chunk, type); };
+        }
+    });
+}
+
+template <class T>
 class ArrayBody final : public Body {
   public:
     explicit ArrayBody(const BodyContext& context)
@@ -186,8 +202,11 @@ class ArrayBody final : public Body {
         if (context_.header.symmetry == Symmetry::skew_symmetric) zero_diagonal<T>(block, out);
 
         Batches<ArrayChunk<T>> batches(context_.source, context_.header, context_.name, context_.threads);
-        const auto parse = [this](ArrayChunk<T>& chunk) { parse_values<F>(chunk, context_.type); };
-        const auto locate = [](std::string_view text, std::int64_t n) { return locate_value(text, n, F); };
+        const Field field = context_.header.field;
+        const ParseChunk<T> parse = parser_of<T>(field, context_.type);
+        const auto locate = [field](std::string_view text, std::int64_t n) {
+            return locate_value(text, n, field);
+        };
         Cursor cursor = checkpoint_before(first);
         // The block with the last value also sees to it that nothing follows.
         const bool to_the_end = last == context_.header.entries;
@@ -233,7 +252,7 @@ class ArrayBody final : public Body {
             const std::int64_t skipped = begin - chunk.start.count;
             const std::int64_t put = placement.put(chunk.data() + skipped, begin, end - begin, fault);
             if (fault == MirrorFault::none) return;
-            const char* const where = locate_value(chunk.text, skipped + put, F);
+            const char* const where = locate_value(chunk.text, skipped + put, context_.header.field);
             chunk.problem = mirror_problem(where, fault, context_.header.symmetry, context_.type);
         });
         for (const ArrayChunk<T>& chunk : chunks) {
@@ -245,29 +264,12 @@ class ArrayBody final : public Body {
     std::vector<Cursor> index_;  // in the order of the file; the first is the start of the body
 };
 
-template <Field F>
-std::unique_ptr<Body> open_field(const BodyContext& context) {
-    return visit_type(context.type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<Body> {
-        return std::make_unique<ArrayBody<F, T>>(context);
-    });
-}
-
 }  // namespace
 
 std::unique_ptr<Body> open_array(const BodyContext& context) {
-    switch (context.header.field) {
-        case Field::real:
-            return open_field<Field::real>(context);
-        case Field::integer:
-            return open_field<Field::integer>(context);
-        case Field::unsigned_integer:
-            return open_field<Field::unsigned_integer>(context);
-        case Field::complex:
-            return open_field<Field::complex>(context);
-        case Field::pattern:
-            break;  // refused with the header
-    }
-    __builtin_unreachable();
+    return visit_type(context.type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<Body> {
+        return std::make_unique<ArrayBody<T>>(context);
+    });
 }
 
 }  // namespace gpumat::formats::matrix_market

@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -252,7 +253,19 @@ const char* locate_entry(std::string_view text, std::int64_t n) {
     }
 }
 
-template <Field F, class T>
+/// Parses the entries of a chunk that lie in the block.
+template <class T>
+using ParseChunk = std::function<void(CoordinateChunk<T>&)>;
+
+/// Only this is compiled for each field.
+template <class T>
+ParseChunk<T> parser_of(const BodyContext& context, const Block& block, const Owners& owners) {
+    return visit_field(context.header.field, [&]<Field F>(FieldTag<F>) -> ParseChunk<T> {
+        return EntryParser<F, T>(context, block, owners);
+    });
+}
+
+template <class T>
 class CoordinateText final : public CoordinateBody {
   public:
     explicit CoordinateText(const BodyContext& context) : context_(context) {}
@@ -291,7 +304,7 @@ class CoordinateText final : public CoordinateBody {
     template <class V, class Take>
     static void parse_all(const BodyContext& context, const Block& block, const Owners& owners,
                           const Take& take) {
-        const EntryParser<F, V> parse(context, block, owners);
+        const ParseChunk<V> parse = parser_of<V>(context, block, owners);
         Batches<CoordinateChunk<V>> batches(context.source, context.header, context.name, context.threads);
         Cursor cursor{context.header.body_offset, context.header.body_line, 0};
         while (batches.next(cursor, batches.most_bytes(), parse, locate_entry)) take(batches.chunks());
@@ -406,29 +419,12 @@ class CoordinateText final : public CoordinateBody {
     BodyContext context_;
 };
 
-template <Field F>
-std::unique_ptr<CoordinateBody> open_field(const BodyContext& context) {
-    return visit_type(context.type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<CoordinateBody> {
-        return std::make_unique<CoordinateText<F, T>>(context);
-    });
-}
-
 }  // namespace
 
 std::unique_ptr<CoordinateBody> open_coordinate(const BodyContext& context) {
-    switch (context.header.field) {
-        case Field::real:
-            return open_field<Field::real>(context);
-        case Field::integer:
-            return open_field<Field::integer>(context);
-        case Field::unsigned_integer:
-            return open_field<Field::unsigned_integer>(context);
-        case Field::complex:
-            return open_field<Field::complex>(context);
-        case Field::pattern:
-            return open_field<Field::pattern>(context);
-    }
-    __builtin_unreachable();
+    return visit_type(context.type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<CoordinateBody> {
+        return std::make_unique<CoordinateText<T>>(context);
+    });
 }
 
 }  // namespace gpumat::formats::matrix_market

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "formats/matrix_market/text.hpp"
 #include "lib/core/shape.hpp"
@@ -14,6 +15,27 @@ namespace gpumat::formats::matrix_market {
 enum class Storage { array, coordinate };
 enum class Field { real, integer, unsigned_integer, complex, pattern };
 enum class Symmetry { general, symmetric, skew_symmetric, hermitian };
+
+template <Field F>
+using FieldTag = std::integral_constant<Field, F>;
+
+/// Calls `function(FieldTag<F>{})` with the field as a constant.
+template <class Function>
+decltype(auto) visit_field(Field field, Function&& function) {
+    switch (field) {
+        case Field::real:
+            return function(FieldTag<Field::real>{});
+        case Field::integer:
+            return function(FieldTag<Field::integer>{});
+        case Field::unsigned_integer:
+            return function(FieldTag<Field::unsigned_integer>{});
+        case Field::complex:
+            return function(FieldTag<Field::complex>{});
+        case Field::pattern:
+            return function(FieldTag<Field::pattern>{});
+    }
+    __builtin_unreachable();
+}
 
 /// What stands before the values of a file.
 struct FileHeader {
