@@ -12,15 +12,22 @@
 
 namespace gpumat::fuzz {
 
-/// Adds the entry that is the n-th of its element to `sum`. Integers wrap.
+/// Adds one to a sum. Integers wrap.
+template <class T>
+void accumulate(T& sum, const T& value) {
+    if constexpr (std::is_integral_v<T>)
+        (void)__builtin_add_overflow(sum, value, &sum);
+    else
+        sum += value;
+}
+
+/// Adds the entry that is the n-th of its element to `sum`, where the type has sums.
 template <class T>
 void add(T& sum, int n, const T& value) {
     if (n == 1)
         sum = value;
-    else if constexpr (std::is_integral_v<T>)
-        (void)__builtin_add_overflow(sum, value, &sum);
-    else if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::complex<double>>)
-        sum += value;
+    else if constexpr (requires { sum += value; })
+        accumulate(sum, value);
 }
 
 /// Whether `add` makes the sum of so many entries as the reader does, which adds what the file says exactly
