@@ -41,15 +41,9 @@ constexpr std::uint64_t kWorthThreads = std::uint64_t{4} << 20;
 /// Pieces of inputs between reading and the device. They lie in the pools' buffers, which bound them.
 constexpr std::size_t kManyPieces = 1 << 20;
 
-/// Stages that say when they have begun: hashing, checking, computing, writing. Reading may fork, which the
-/// allocator of the address sanitizer does not bear beside another thread's first steps. Without it, reading
-/// waits for none.
+/// Stages that say when they have begun: hashing, checking, computing, writing. Reading may fork: where no
+/// fork may go beside threads that allocate, it waits for their first steps.
 constexpr std::size_t kSettling = 4;
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kWaitsUntilSettled = true;
-#else
-constexpr bool kWaitsUntilSettled = false;
-#endif
 
 /// A block of a matrix in a buffer that others use again.
 struct Held {
@@ -316,7 +310,7 @@ class Flow {
     // ---- Reading -----------------------------------------------------------------------------------------
 
     void read() {
-        for (std::size_t i = 0; kWaitsUntilSettled && !in_turn_ && i < kSettling; ++i) settled_.pop();
+        for (std::size_t i = 0; !kForksBesideThreads && !in_turn_ && i < kSettling; ++i) settled_.pop();
         for (std::int64_t i = 0; i < parts_.count(); ++i) {
             auto job = std::make_shared<Job>();
             job->part = parts_.at(i);

@@ -6,6 +6,7 @@
 
 #include "lib/blocks.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/forking.hpp"
 #include "lib/core/memory.hpp"
 #include "lib/stopwatch.hpp"
 #include "lib/streamed_hash.hpp"
@@ -62,7 +63,7 @@ class BlockWriting {
         for (Buffer& buffer : buffers_) buffer = Buffer(dense_bytes(step, source.type, "a block"));
     }
 
-    /// Fills a block while the one before it is written.
+    /// Fills a block while the one before it is written, or in turn: filling may fork.
     void take(const Block& block) {
         const MutableMatrixView view{source_.type, block.shape(), block.cols, buffers_[turn_].data()};
         turn_ = 1 - turn_;
@@ -70,7 +71,8 @@ class BlockWriting {
         source_.fill(block, view);
         fill_ms_ += watch.elapsed_ms();
         finish();
-        writing_ = std::async(threads_ > 1 ? std::launch::async : std::launch::deferred, [this, block, view] {
+        const bool beside = threads_ > 1 && kForksBesideThreads;
+        writing_ = std::async(beside ? std::launch::async : std::launch::deferred, [this, block, view] {
             const Stopwatch write_watch;
             hash_.take(block, view, threads_);
             writer_.write(block, view);
