@@ -60,7 +60,10 @@ void note_option(const CLI::Option& option, Job& job) {
     if (texts.empty() && !option.get_default_str().empty()) texts = {option.get_default_str()};
     if (texts.empty()) return;
     const std::string name = long_name_of(option);
-    if (name == "log") refuse_streams(texts.front());
+    if (name == "log") {
+        refuse_streams(texts.front());
+        job.files.log = texts.front();
+    }
     if (name == "layout")
         job.read.layout = texts.front() == "row" ? formats::Layout::row : formats::Layout::matlab;
     if (name == "device") job.device = texts.front();
@@ -248,7 +251,7 @@ Job like_first(const Job& first, std::size_t line, std::vector<std::string> word
     job.text = shell_line(words);
     job.words = std::move(words);
     try {
-        job.files = {{formats::parse_reference(input)}, formats::parse_reference(output)};
+        job.files = {{formats::parse_reference(input)}, formats::parse_reference(output), ""};
     } catch (const Error& error) {
         job.wrong = error.what();
     }

@@ -9,10 +9,11 @@
 
 namespace gpumat {
 
-/// The matrices that a job of a batch reads and writes, as its line names them.
+/// The files that a job of a batch reads and writes, as its line names them.
 struct JobFiles {
     std::vector<formats::Reference> inputs;
     std::optional<formats::Reference> output;
+    std::string log;  ///< empty where it has none
 };
 
 /// When a job may run.
@@ -25,7 +26,8 @@ struct JobOrder {
 
 /// The order of jobs that come one after the other. A job that reads what an earlier one writes comes after
 /// that one. Refused is a job that writes what an earlier one writes or reads: what would be there at the
-/// end, or be read, would be an accident. Different datasets of one file are written one after the other.
+/// end, or be read, would be an accident. So is one whose log is a matrix of an earlier job, or whose matrix
+/// is an earlier job's log. Different datasets of one file are written one after the other.
 std::vector<JobOrder> order_jobs(const std::vector<JobFiles>& jobs);
 
 }  // namespace gpumat

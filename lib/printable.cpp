@@ -39,7 +39,7 @@ bool is_control(char32_t code) {
 
 /// Ends a line, or changes the direction in which what follows is read.
 bool is_steering(char32_t code) {
-    return code == 0x200e || code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
+    return code == 0x61c || code == 0x200e || code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
            (code >= 0x2066 && code <= 0x2069);
 }
 
@@ -66,7 +66,7 @@ std::string printable_json(std::string_view json) {
     std::string shown;
     while (!json.empty()) {
         // Only behind these first bytes there are such characters.
-        const std::size_t plain = std::min(json.find_first_of("\x7f\xc2\xe2"), json.size());
+        const std::size_t plain = std::min(json.find_first_of("\x7f\xc2\xd8\xe2"), json.size());
         shown += json.substr(0, plain);
         json.remove_prefix(plain);
         if (json.empty()) break;

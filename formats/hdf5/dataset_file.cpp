@@ -49,8 +49,8 @@ void require_whole_file(hid_t file, const WriteTarget& target) {
                                        "; nothing is added to a damaged file");
 }
 
-Handle open_target(const WriteTarget& target, unsigned flags) {
-    return take(H5Fopen(target.shown.c_str(), flags, access_through(target.descriptor).id()),
+Handle open_target(const WriteTarget& target, unsigned flags, const Guards& guards = {}) {
+    return take(H5Fopen(target.shown.c_str(), flags, access_through(target.descriptor, guards).id()),
                 ErrorCode::output, name_in_messages(target) + ": cannot be opened");
 }
 
@@ -143,8 +143,9 @@ void require_own_place(const Inventory& inventory, haddr_t address, const WriteT
     const std::string what = name_in_messages(target);
     if (const auto conflict = inventory.conflict(address)) refuse_damaged(what, *conflict);
     const auto refuse = [&] { refuse_damaged(what, "its data lie where the file keeps what is of others"); };
-    const Handle file(H5Fopen(target.shown.c_str(), H5F_ACC_RDONLY,
-                              access_through(target.descriptor, &inventory.elements_of(address)).id()));
+    const Handle file(
+        H5Fopen(target.shown.c_str(), H5F_ACC_RDONLY,
+                access_through(target.descriptor, {.hidden = &inventory.elements_of(address)}).id()));
     if (!file.valid()) refuse();
     const auto found = Inventory::of(file.id(), most_chunks);
     if (!found || inventory.changed_in(*found, HADDR_UNDEF)) refuse();
@@ -221,7 +222,8 @@ class LocalDatasetFile final : public DatasetFile {
             return;
         }
         const bool taken = look_at_old(chunks_of(plan));
-        file_ = open_target(target_, H5F_ACC_RDWR);
+        if (before_) elements_ = before_->elements_but(removed_);
+        file_ = open_target(target_, H5F_ACC_RDWR, {.elements = &elements_});
         if (taken) remove_old();
     }
 
@@ -276,6 +278,7 @@ class LocalDatasetFile final : public DatasetFile {
         if (plan.chunk || plan.shape.elements() == 0) return;
         offset_ = H5Dget_offset(dataset_.id());
         if (offset_ == HADDR_UNDEF) failed();
+        elements_.add({offset_, H5Dget_storage_size(dataset_.id())});
     }
 
     /// Attributes given by name go before those of the source.
@@ -332,6 +335,7 @@ class LocalDatasetFile final : public DatasetFile {
     std::string shown_;
     std::optional<Inventory> before_;  ///< what a file that exists held, where that is soon known
     haddr_t removed_ = HADDR_UNDEF;    ///< the dataset that was replaced
+    Parts elements_;                   ///< those that it held and holds on to, and the new ones
     Handle file_;
     Handle dataset_;
     haddr_t offset_ = HADDR_UNDEF;

@@ -20,7 +20,7 @@ constexpr haddr_t kMostFileBytes = static_cast<haddr_t>(std::numeric_limits<off_
 struct OpenFile {
     H5FD_t own{};
     int descriptor = -1;
-    const std::vector<Extent>* hidden = nullptr;
+    Guards guards;
     haddr_t end_of_space = 0;  ///< of what HDF5 has given out
     haddr_t end_of_file = 0;
 };
@@ -28,7 +28,7 @@ struct OpenFile {
 /// What a property list says.
 struct Access {
     int descriptor;
-    const std::vector<Extent>* hidden;
+    Guards guards;
 };
 
 OpenFile& of(H5FD_t* file) {
@@ -40,8 +40,8 @@ const OpenFile& of(const H5FD_t* file) {
 }
 
 /// Puts the system's reason on HDF5's error stack.
-herr_t failed(const char* what, hid_t minor) {
-    H5Epush2(H5E_DEFAULT, __FILE__, __func__, __LINE__, H5E_ERR_CLS, H5E_IO, minor, "%s: %s", what,
+herr_t failed(hid_t minor) {
+    H5Epush2(H5E_DEFAULT, __FILE__, __func__, __LINE__, H5E_ERR_CLS, H5E_IO, minor, "%s",
              std::strerror(errno));
     return -1;
 }
@@ -50,19 +50,19 @@ H5FD_t* open_file(const char* /*name*/, unsigned flags, hid_t access, haddr_t /*
     const auto* asked = static_cast<const Access*>(H5Pget_driver_info(access));
     struct stat status {};
     if (asked == nullptr || fstat(asked->descriptor, &status) != 0) {
-        failed("cannot be opened", H5E_CANTOPENFILE);
+        failed(H5E_CANTOPENFILE);
         return nullptr;
     }
     if ((flags & H5F_ACC_TRUNC) != 0 && S_ISREG(status.st_mode)) {
         if (ftruncate(asked->descriptor, 0) != 0) {
-            failed("cannot be emptied", H5E_CANTOPENFILE);
+            failed(H5E_CANTOPENFILE);
             return nullptr;
         }
         status.st_size = 0;
     }
     auto file = std::make_unique<OpenFile>();
     file->descriptor = asked->descriptor;
-    file->hidden = asked->hidden;
+    file->guards = asked->guards;
     file->end_of_file = static_cast<haddr_t>(status.st_size);
     return &file.release()->own;
 }
@@ -111,7 +111,7 @@ herr_t read_bytes(int descriptor, haddr_t offset, std::size_t bytes, char* to) {
     while (bytes > 0) {
         const ssize_t got = pread(descriptor, to, bytes, static_cast<off_t>(offset));
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return failed("cannot be read", H5E_READERROR);
+        if (got < 0) return failed(H5E_READERROR);
         if (got == 0) {
             std::memset(to, 0, bytes);
             return 0;
@@ -127,17 +127,33 @@ herr_t read_at(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, haddr_t offset
                void* buffer) {
     auto* const to = static_cast<char*>(buffer);
     if (read_bytes(of(file).descriptor, offset, bytes, to) < 0) return -1;
-    if (of(file).hidden != nullptr && type != H5FD_MEM_DRAW) hide(*of(file).hidden, offset, bytes, to);
+    const std::vector<Extent>* const hidden = of(file).guards.hidden;
+    if (hidden != nullptr && type != H5FD_MEM_DRAW) hide(*hidden, offset, bytes, to);
     return 0;
 }
 
-herr_t write_at(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t offset, std::size_t bytes,
+/// Whether a guard lets HDF5 write there. A damaged file may have it keep something where elements lie, which
+/// it would write back as it was read, over elements that are newer.
+bool may_write(Parts* elements, H5FD_mem_t type, const Extent& where) {
+    if (elements == nullptr) return true;
+    if (type != H5FD_MEM_DRAW) return !elements->overlap(where);
+    elements->add(where);
+    return true;
+}
+
+herr_t write_at(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, haddr_t offset, std::size_t bytes,
                 const void* buffer) {
+    if (!may_write(of(file).guards.elements, type, {offset, bytes})) {
+        H5Epush2(H5E_DEFAULT, __FILE__, __func__, __LINE__, H5E_ERR_CLS, H5E_IO, H5E_WRITEERROR,
+                 "the file has something else where elements lie, at byte %llu; it is damaged",
+                 static_cast<unsigned long long>(offset));
+        return -1;
+    }
     const auto* from = static_cast<const char*>(buffer);
     while (bytes > 0) {
         const ssize_t written = pwrite(of(file).descriptor, from, bytes, static_cast<off_t>(offset));
         if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return failed("cannot be written", H5E_WRITEERROR);
+        if (written < 0) return failed(H5E_WRITEERROR);
         from += written;
         offset += static_cast<haddr_t>(written);
         bytes -= static_cast<std::size_t>(written);
@@ -150,10 +166,9 @@ herr_t write_at(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t o
 herr_t truncate(H5FD_t* file, hid_t /*transfer*/, hbool_t /*closing*/) {
     OpenFile& open = of(file);
     struct stat status {};
-    if (fstat(open.descriptor, &status) != 0) return failed("cannot be written", H5E_WRITEERROR);
+    if (fstat(open.descriptor, &status) != 0) return failed(H5E_WRITEERROR);
     if (!S_ISREG(status.st_mode) || static_cast<haddr_t>(status.st_size) == open.end_of_space) return 0;
-    if (ftruncate(open.descriptor, static_cast<off_t>(open.end_of_space)) != 0)
-        return failed("cannot be written", H5E_WRITEERROR);
+    if (ftruncate(open.descriptor, static_cast<off_t>(open.end_of_space)) != 0) return failed(H5E_WRITEERROR);
     open.end_of_file = open.end_of_space;
     return 0;
 }
@@ -181,10 +196,30 @@ hid_t register_driver() {
 
 }  // namespace
 
-Handle access_through(int descriptor, const std::vector<Extent>* hidden) {
+void Parts::add(const Extent& extent) {
+    if (extent.bytes == 0) return;
+    haddr_t begin = extent.begin;
+    haddr_t end = begin + std::min<haddr_t>(extent.bytes, std::numeric_limits<haddr_t>::max() - begin);
+    auto next = ends_.upper_bound(begin);
+    if (next != ends_.begin() && std::prev(next)->second >= begin) --next;
+    while (next != ends_.end() && next->first <= end) {
+        begin = std::min(begin, next->first);
+        end = std::max(end, next->second);
+        next = ends_.erase(next);
+    }
+    ends_.emplace(begin, end);
+}
+
+bool Parts::overlap(const Extent& extent) const {
+    const auto next = ends_.lower_bound(extent.begin);
+    if (next != ends_.end() && next->first - extent.begin < extent.bytes) return true;
+    return next != ends_.begin() && std::prev(next)->second > extent.begin && extent.bytes > 0;
+}
+
+Handle access_through(int descriptor, const Guards& guards) {
     static const hid_t kDriver = register_driver();
     Handle access = take(H5Pcreate(H5P_FILE_ACCESS), ErrorCode::output, "HDF5 cannot be used");
-    const Access asked = {descriptor, hidden};
+    const Access asked = {descriptor, guards};
     require(H5Pset_driver(access.id(), kDriver, &asked), ErrorCode::output, "HDF5 cannot be used");
     return access;
 }

@@ -101,6 +101,15 @@ const std::vector<Extent>& Inventory::elements_of(haddr_t address) const {
     return found == objects_.end() ? kNone : found->second.elements;
 }
 
+Parts Inventory::elements_but(haddr_t address) const {
+    Parts parts;
+    for (const auto& [other, object] : objects_) {
+        if (other == address) continue;
+        for (const Extent& extent : object.elements) parts.add(extent);
+    }
+    return parts;
+}
+
 bool Inventory::overlap(const Extent& x, const Extent& y) {
     if (x.bytes == 0 || y.bytes == 0) return false;
     return x.begin < y.begin ? y.begin - x.begin < x.bytes : x.begin - y.begin < y.bytes;

@@ -27,6 +27,9 @@ class Inventory {
     /// Where the elements of the object at this address lie.
     [[nodiscard]] const std::vector<Extent>& elements_of(haddr_t address) const;
 
+    /// Where those of all other objects lie.
+    [[nodiscard]] Parts elements_but(haddr_t address) const;
+
     /// Why the elements of the object at this address do not have their place for themselves, in words.
     /// Nothing where they do: within the file, and apart from each other, from those of others and from what
     /// is known of metadata.

@@ -12,7 +12,7 @@ import numpy as np
 from harness import Case
 
 EVIL = b"A\ngpumat: wrote B.h5\x1b[2J\r\x9b31m\xff\xe2\x80\xae"
-STEERING = "".join(map(chr, (*range(0x7f, 0xa0), 0x200e, 0x200f, *range(0x2028, 0x202f), *range(0x2066, 0x206a))))
+STEERING = "".join(map(chr, (*range(0x7f, 0xa0), 0x61c, 0x200e, 0x200f, *range(0x2028, 0x202f), *range(0x2066, 0x206a))))
 SHOWN = r"A\ngpumat: wrote B.h5\x1b[2J\x0d\x9b31m\xff\u{202e}"
 
 

@@ -256,10 +256,10 @@ class DamagedExtension(OutputCase):
         with open(self.path("m.h5"), "wb") as file:
             file.write(content)
 
-    def extend(self, dataset):
+    def extend(self, dataset, *extra):
         """The exit code of adding to m.h5. What was added is right where that is 0, else nothing changes."""
         before = snapshot(self.folder)
-        result = self.run_tool("transpose", "a.h5", "-o", f"m.h5:/{dataset}", "--force", code=None)
+        result = self.run_tool("transpose", "a.h5", "-o", f"m.h5:/{dataset}", "--force", *extra, code=None)
         if result.code == 0:
             self.assert_same_bits(read_h5(self.path("m.h5"), dataset)[1], self.matrix.T.copy(), str(result))
         else:
@@ -313,6 +313,28 @@ class DamagedExtension(OutputCase):
             codes[self.extend("BBBB").code] += 1
             self.assertEqual(self.others(), others, target)
         self.assertGreater(codes[4], codes.total() / 2)
+
+    def test_names_that_are_said_to_lie_where_elements_do(self):
+        """HDF5 would write them back as it read them, over what was added or what is there."""
+        with h5py.File(self.path("m.h5"), "w") as file:
+            for number, name in enumerate(self.names[:3]):
+                file[name] = np.full(self.matrix.shape, number + 1.0)
+            place = file["CCCC"].id.get_offset()
+        with open(self.path("m.h5"), "rb") as file:
+            sound = file.read()
+        heap = sound.index(b"HEAP") + 8
+        others = self.others()
+        for size in (88, *range(place - 4096, len(sound), 504)):
+            damaged = sound[:heap] + struct.pack("<Q", size) + sound[heap + 8:]
+            for dataset, extra in itertools.product(("BBBB", "new"), ([], ["--chunk", "4x4"], ["--deflate", "1"])):
+                with self.subTest(size=size, dataset=dataset, extra=extra):
+                    self.damaged(damaged)
+                    result = self.extend(dataset, *extra)
+                    if result.code == 0:
+                        kept, attributes = self.others()
+                        kept.pop("new", None)
+                        self.assertEqual((kept, attributes), others)
+                    self.assertTrue(size != 88 or result.code == 0, str(result))
 
     def test_data_behind_the_end_that_the_file_says_it_has(self):
         """HDF5 would give that space out again, and what lies there would be lost."""
@@ -552,8 +574,9 @@ class FullDisk(OutputCase):
             self.write_old(output)
             for extra in ([], ["--deflate", "1"] if output == "out.h5" else []):
                 with self.subTest(output=output, extra=extra):
-                    self.check_refused(4, [output], "transpose", "big.h5", "-o", output, "--force", *extra,
-                                       file_bytes=100_000)
+                    result = self.check_refused(4, [output, "cannot be written: File too large"], "transpose", "big.h5",
+                                                "-o", output, "--force", *extra, file_bytes=100_000)
+                    self.assertEqual(result.err.count("cannot be written"), 1, result.err)
 
     def test_limit_of_the_file_size_of_the_log(self):
         with open(self.path("log.jsonl"), "w", encoding="ascii") as file:

@@ -77,5 +77,29 @@ TEST_CASE("jobs wait for what they read and are refused what they would destroy"
     CHECK((!orders[9].refused.empty() && orders[9].conflict == 8));
 }
 
+TEST_CASE("the log of a job is no matrix of another") {
+    const TemporaryFolder folder;
+    const std::string base = folder.path() + "/";
+    const auto at = [&](const char* name) { return base + name; };
+    const auto logging = [&](JobFiles job, const std::string& log) {
+        job.log = log;
+        return job;
+    };
+    const auto orders = order_jobs({
+        logging(files({at("a")}, at("b")), at("log")),
+        logging(files({at("a")}, at("c")), base + "./log"),  // two jobs may have one log
+        files({at("a")}, at("log")),                         // refused: 1 appends to it
+        files({at("log")}, at("d")),                         // refused: the same
+        logging(files({at("x")}, at("e")), at("b")),         // refused: 0 writes b
+        logging(files({at("x")}, at("e")), at("a")),         // refused: 0 reads a
+        logging(files({at("x")}, at("e")), at("e.jsonl")),   //
+    });
+    for (const std::size_t right : {0, 1, 6}) CHECK(orders[right].refused.empty());
+    CHECK((!orders[2].refused.empty() && orders[2].conflict == 1));
+    CHECK((!orders[3].refused.empty() && orders[3].conflict == 1));
+    CHECK((!orders[4].refused.empty() && orders[4].conflict == 0));
+    CHECK((!orders[5].refused.empty() && orders[5].conflict == 0));
+}
+
 }  // namespace
 }  // namespace gpumat
