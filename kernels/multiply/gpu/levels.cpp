@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::array kTypes = {Type::f32, Type::f64,  Type::c64, Type::c128,
                                Type::f16, Type::bf16, Type::i32, Type::i64};
+constexpr std::array kTensorTypes = {Type::f16, Type::bf16, Type::f32, Type::f64, Type::c128, Type::i8};
 constexpr std::array kVendorTypes = {Type::f32, Type::f64, Type::c64, Type::c128, Type::f16, Type::bf16};
 
 using Prepare = Launch (*)(const Problem&, const Operands&, const Device&);
@@ -17,6 +18,14 @@ using Prepare = Launch (*)(const Problem&, const Operands&, const Device&);
 Arithmetic cublas_arithmetic(Type element) {
     Arithmetic arithmetic = plain_arithmetic(element);
     if (element != Type::f32 && element != Type::c64) arithmetic.units = Units::tensor;
+    return arithmetic;
+}
+
+/// Factors are taken as they are, but f32 is rounded to what --compute says; products are exact.
+Arithmetic tensor_arithmetic(Type element) {
+    Arithmetic arithmetic = plain_arithmetic(element);
+    if (element == Type::i8) arithmetic = {.products = Type::i32, .sums = Type::i32};
+    arithmetic.units = Units::tensor;
     return arithmetic;
 }
 
@@ -67,6 +76,16 @@ std::span<const Level> levels() {
              "the latency of memory, and instructions beside multiply-adds",
              GPUMAT_GPU_LEVEL(prepare_pipelined), kPipelinedParameters,
              GPUMAT_GPU_LEVEL(pipelined_unsupported)),
+        Level{.operation = &kMultiply,
+              .device = DeviceKind::gpu,
+              .number = 13,
+              .name = "tensor",
+              .summary = "tensor cores through warp-level instructions, swizzled stages, cc 8.0",
+              .removes = "an issue slot for each multiply-add of a warp",
+              .needs = {.compute_capability = 80, .types = kTensorTypes},
+              .arithmetic = tensor_arithmetic,
+              .unsupported = GPUMAT_GPU_LEVEL(tensor_unsupported),
+              .prepare = GPUMAT_GPU_LEVEL(prepare_tensor)},
         Level{.operation = &kMultiply,
               .device = DeviceKind::gpu,
               .role = Role::vendor,

@@ -44,10 +44,18 @@ Launch prepare_prefetch(const Problem& problem, const Operands& operands, const 
 Launch prepare_register_blocked(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_pipelined(const Problem& problem, const Operands& operands, const Device& device);
 Reasons pipelined_unsupported(const Problem& problem, const Operands&, const Device& device);
+Launch prepare_tensor(const Problem& problem, const Operands& operands, const Device& device);
+Reasons tensor_unsupported(const Problem& problem, const Operands&, const Device& device);
 Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device& device);
 Reasons vendor_unsupported(const Problem& problem, const Operands&, const Device& device);
 
 // Parts of a level that compile on their own.
 Launch prepare_pipelined_f32(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_tensor_f16(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_tensor_bf16(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_tensor_f32(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_tensor_i8(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_tensor_f64(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_tensor_c128(const Problem& problem, const Operands& operands, const Device& device);
 
 }  // namespace gpumat::multiply::gpu
