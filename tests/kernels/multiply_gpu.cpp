@@ -205,8 +205,8 @@ struct Case {
                                    {a.device(), b.device(), reads_d ? d.device() : nullptr, c.device()});
     }
 
-    /// "" where C is right, else what is wrong. `exact`: the inputs are whole numbers. `cut`: sums are cut off
-    /// instead of rounded, which is off by up to twice as much.
+    /// "" where C is right, else what is wrong. `exact`: the inputs are whole numbers. `cut`: sums are cut
+    /// off instead of rounded, which is off by up to twice as much.
     std::string judge(bool exact, bool cut) {
         c.download();
         if (!c.guards_intact()) return "wrote outside of C";
@@ -434,8 +434,8 @@ TEST_CASE("tensor computes f32 in fewer bits where it is asked to, and only ther
     if (std::ranges::find(tested, &tensor) == tested.end()) return;
     Problem p{.operation = &kMultiply, .type = Type::f32, .m = 1, .n = 1, .k = 1};
     CHECK(!unsupported_reasons(tensor, p, device).empty());
-    // 1 + 3·2^−e lies between two neighbours of 1 that are e − 2 bits apart, and nearer to the upper one; it would
-    // be cut to the lower.
+    // 1 + 3·2^−e lies between two neighbours of 1 that are e − 2 bits apart, and nearer to the upper one; it
+    // would be cut to the lower.
     for (const auto& [factors, e] : {std::pair("tf32", 12), std::pair("f16", 12), std::pair("bf16", 9)}) {
         p.choices["compute"] = factors;
         if (!unsupported_reasons(tensor, p, device).empty()) continue;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Operands for tensor cores that cannot be taken as they lie: copied into rows along k that start at multiples
-// of 16 bytes, transposed and converted on the way.
+// Operands for tensor cores that cannot be taken as they lie: copied into rows along k that start at
+// multiples of 16 bytes, transposed and converted on the way.
 #include <functional>
 #include <memory>
 #include <type_traits>
@@ -33,12 +33,12 @@ __device__ inline To convert(From value) {
     }
 }
 
-inline constexpr int kPackRows = 64;   ///< of a tile that a block of 256 threads packs
+inline constexpr int kPackRows = 64;    ///< of a tile that a block of 256 threads packs
 inline constexpr int kPackBytes = 128;  ///< of each of its rows
 
-/// Copies an operand, `extent` rows (or columns) by `depth` in k, so that element (x, k) comes to to[x·pitch +
-/// k]. `pitch` is a multiple of 16 bytes and at least `depth`; what a row has beyond is 0. Reads run along k
-/// where the source does, and are transposed in shared memory.
+/// Copies an operand, `extent` rows (or columns) by `depth` in k, so that element (x, k) comes to to[x·pitch
+/// + k]. `pitch` is a multiple of 16 bytes and at least `depth`; what a row has beyond is 0. Reads run along
+/// k where the source does, and are transposed in shared memory.
 template <class From, class To, bool kAlongK>
 __global__ void __launch_bounds__(256)
     pack_k_major(Strided<From> from, std::int64_t extent, std::int64_t depth, To* to, std::int64_t pitch) {
@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
     for (int x = static_cast<int>(threadIdx.x) / kWords; x < kPackRows; x += kThreads / kWords) {
         if (inside && x0 + x < extent)
-            *reinterpret_cast<std::uint32_t*>(reinterpret_cast<char*>(to + (x0 + x) * pitch + k0) + word * 4) =
-                tile[x][word];
+            *reinterpret_cast<std::uint32_t*>(reinterpret_cast<char*>(to + (x0 + x) * pitch + k0) +
+                                              word * 4) = tile[x][word];
     }
 }
 

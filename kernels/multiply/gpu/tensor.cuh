@@ -7,6 +7,12 @@
 
 namespace gpumat::multiply::gpu {
 
+/// The tile of Cᵀ.
+constexpr Tile across(Tile tile) {
+    std::swap(tile.bm, tile.bn);
+    return tile;
+}
+
 /// An operand as the kernel reads it: lines along k or across it, in bytes.
 struct Lines {
     const unsigned char* data;
@@ -74,9 +80,8 @@ class TileCopy {
 #if GPUMAT_HAS_ASYNC_COPY
         constexpr bool kAlong = kForm == Form::along_k;
         const int line = index * Shape::kTogether;
-        const std::uint32_t to =
-            stage + line * Shape::kLine +
-            (to_ ^ static_cast<unsigned>(Unit::swizzle(kForm, line) * kPieceBytes));
+        const std::uint32_t to = stage + line * Shape::kLine +
+                                 (to_ ^ static_cast<unsigned>(Unit::swizzle(kForm, line) * kPieceBytes));
         const unsigned char* const source = from_ + line * from.pitch;
         const int lines = kAlong ? fixed_ : clamped(left_, kSome);
         const int bytes = line < lines ? (kAlong ? clamped(left_, kPieceBytes) : fixed_) : 0;
@@ -106,10 +111,12 @@ class TileCopy {
     const unsigned char* from_ = nullptr;
 };
 
-/// Shapes that follow from unit and tile.
-template <class Unit, class TileOf, Form kFormA, Form kFormB>
+/// Shapes that follow from unit and tile. kSwapped: what the instruction calls A is B, and it computes Cᵀ.
+template <class Unit, class TileOf, Form kFormA, Form kFormB, bool kIsSwapped>
 struct TensorShape {
+    static constexpr bool kSwapped = kIsSwapped;
     static constexpr Tile kTile = TileOf::kTile;
+    static constexpr Tile kTileOfC = kSwapped ? across(kTile) : kTile;
     using TileA = OperandTile<Unit, kFormA, kTile.bm, kTile.bk, kTile.threads(), true>;
     using TileB = OperandTile<Unit, kFormB, kTile.bn, kTile.bk, kTile.threads(), false>;
     static constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
@@ -125,37 +132,61 @@ struct TensorShape {
     static_assert(TileA::kBytes % 1024 == 0 && TileB::kBytes % 1024 == 0, "places combine by exclusive or");
 };
 
+/// Writes a vector of sums: to C, or to the slot of the partial sums.
+template <class T, int kV>
+__device__ inline void write_vector(const Arguments<T>& p, bool aligned, Sum<T>* slot,
+                                    const Part<std::int64_t>& part, int pitch, int row, int col,
+                                    const Sum<T> (&group)[kV]) {
+    if (slot != nullptr) {
+        Vector<Sum<T>, kV> together;
+#pragma unroll
+        for (int e = 0; e < kV; ++e) together.at[e] = group[e];
+        *reinterpret_cast<Vector<Sum<T>, kV>*>(slot + row * pitch + col) = together;
+    } else if (part.i0 + row < p.m) {
+        finish_vector(p, aligned, part.i0 + row, part.j0 + col, group);
+    }
+}
+
 /// Writes a warp's sums: to C, or where the part is not all of the tile, to its slot of the partial sums.
 template <class Unit, class Shape, class T>
 __device__ inline void write_groups(const Arguments<T>& p, Sum<T>* partial_sums,
-                                    const Part<std::int64_t>& part, int m, int n, const typename Unit::Sums (&sums)[Shape::kGroupsM][Shape::kGroupsN]) {
+                                    const Part<std::int64_t>& part, int m, int n,
+                                    const typename Unit::Sums (&sums)[Shape::kGroupsM][Shape::kGroupsN]) {
     using S = Sum<T>;
     constexpr int kV = kVector<T>;
-    constexpr Tile kTile = Shape::kTile;
-    S* const slot =
-        part.slot >= 0 ? partial_sums + std::int64_t{part.slot} * (kTile.bm * kTile.bn) : nullptr;
+    constexpr Tile kTile = Shape::kTileOfC;
+    S* const slot = part.slot >= 0 ? partial_sums + std::int64_t{part.slot} * (kTile.bm * kTile.bn) : nullptr;
     const bool aligned = writes_vectors(p);
 #pragma unroll
-    for (int place = 0; place < Shape::kGroupsM * 2 * Shape::kGroupsN * Unit::kRuns; ++place) {
+    for (int place = 0; place < Shape::kGroupsM * Shape::kGroupsN * Unit::kRuns; ++place) {
         const int which = place % Unit::kRuns;
         const int group_n = place / Unit::kRuns % Shape::kGroupsN;
-        const int half = place / (Unit::kRuns * Shape::kGroupsN) % 2;
-        const int group_m = place / (Unit::kRuns * Shape::kGroupsN * 2);
-        const auto run = Unit::run(sums[group_m][group_n], half, which);
-        const int row = m + group_m * kGroup + Unit::row(half);
+        const int group_m = place / (Unit::kRuns * Shape::kGroupsN);
+        const Run<S, Unit::kRun> runs[2] = {Unit::run(sums[group_m][group_n], 0, which),
+                                            Unit::run(sums[group_m][group_n], 1, which)};
+        const int row = m + group_m * kGroup;
         const int col = n + group_n * kGroup + Unit::col(which);
+        S group[kV];
+        if constexpr (Shape::kSwapped) {
+            // Both rows of the instruction's A are neighbours in a row of C, or vectors are of one element.
 #pragma unroll
-        for (int v = 0; v < Unit::kRun; v += kV) {
-            S group[kV];
+            for (int e = 0; e < Unit::kRun; ++e) {
 #pragma unroll
-            for (int e = 0; e < kV; ++e) group[e] = run.at[v + e];
-            if (slot != nullptr) {
-                Vector<S, kV> sums_together;
+                for (int half = 0; half < 2; half += kV) {
 #pragma unroll
-                for (int e = 0; e < kV; ++e) sums_together.at[e] = group[e];
-                *reinterpret_cast<Vector<S, kV>*>(slot + row * kTile.bn + col + v) = sums_together;
-            } else if (part.i0 + row < p.m) {
-                finish_vector(p, aligned, part.i0 + row, part.j0 + col + v, group);
+                    for (int v = 0; v < kV; ++v) group[v] = runs[half + v].at[e];
+                    write_vector(p, aligned, slot, part, kTile.bn, col + e, row + Unit::row(half), group);
+                }
+            }
+        } else {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+#pragma unroll
+                for (int e = 0; e < Unit::kRun; e += kV) {
+#pragma unroll
+                    for (int v = 0; v < kV; ++v) group[v] = runs[half].at[e + v];
+                    write_vector(p, aligned, slot, part, kTile.bn, row + Unit::row(half), col + e, group);
+                }
             }
         }
     }
@@ -163,15 +194,18 @@ __device__ inline void write_groups(const Arguments<T>& p, Sum<T>* partial_sums,
 
 /// One block computes tiles of C, or parts of their sums, one after the other. T is the type of C.
 ///
-/// Stages of shared memory are a ring, of kTile.stages or kFewStages: copies run `stages` − 1 of them ahead of the products. A warp reads the
-/// fragments of the next step of k while it multiplies: each as soon as the one in its registers has been used
-/// for the last time. So the last step of a stage reads from the next one, and begins with the only barrier.
-template <class Unit, class T, class TileOf, Form kFormA, Form kFormB>
-__global__ void __launch_bounds__(TileOf::kTile.threads(), resident_blocks(TileOf::kTile.resident, TileOf::kTile.threads()))
+/// Stages of shared memory are a ring, of kTile.stages or kFewStages: copies run `stages` − 1 of them ahead
+/// of the products. A warp reads the fragments of the next step of k while it multiplies: each as soon as the
+/// one in its registers has been used for the last time. So the last step of a stage reads from the next one,
+/// and begins with the only barrier.
+template <class Unit, class T, class TileOf, Form kFormA, Form kFormB, bool kSwapped>
+__global__ void __launch_bounds__(TileOf::kTile.threads(),
+                                  resident_blocks(TileOf::kTile.resident, TileOf::kTile.threads()))
     tensor(const __grid_constant__ Arguments<T> p, const __grid_constant__ Lines from_a,
-           const __grid_constant__ Lines from_b, const __grid_constant__ Work<T, ShareTiles> work, int stages) {
+           const __grid_constant__ Lines from_b, const __grid_constant__ Work<T, ShareTiles> work,
+           int stages) {
 #if GPUMAT_HAS_ASYNC_COPY
-    using Shape = TensorShape<Unit, TileOf, kFormA, kFormB>;
+    using Shape = TensorShape<Unit, TileOf, kFormA, kFormB, kSwapped>;
     using TileA = typename Shape::TileA;
     using TileB = typename Shape::TileB;
     constexpr Tile kTile = TileOf::kTile;
@@ -220,8 +254,8 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), resident_blocks(TileO
     int to_fill = 0;              // stages whose copies have not been started
     const auto start = [&](const Part<std::int64_t>& part) {
         const std::int64_t k = part.first * kTile.bk;
-        copy_a.start(from_a, part.i0, p.m, k, p.k);
-        copy_b.start(from_b, part.j0, p.n, k, p.k);
+        copy_a.start(from_a, kSwapped ? part.j0 : part.i0, kSwapped ? p.n : p.m, k, p.k);
+        copy_b.start(from_b, kSwapped ? part.i0 : part.j0, kSwapped ? p.m : p.n, k, p.k);
         filled = used;
         to_fill = static_cast<int>(part.steps);
         for (int stage = 0; stage < stages - 1; ++stage) {
@@ -236,7 +270,7 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), resident_blocks(TileO
 
     SharedParts parts(work.division);
     Part<std::int64_t> part;
-    bool more = parts.next(work.tiles, work.division, kTile, part);
+    bool more = parts.next(work.tiles, work.division, Shape::kTileOfC, part);
     if (more) start(part);
     while (more) {
         typename Unit::Sums sums[Shape::kGroupsM][Shape::kGroupsN] = {};
@@ -245,9 +279,11 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), resident_blocks(TileO
         wait_for_next_stage();
         __syncthreads();  // the first stage is complete
 #pragma unroll
-        for (int group = 0; group < Shape::kGroupsM; ++group) TileA::load(a[0][group], used + place_a, group, 0);
+        for (int group = 0; group < Shape::kGroupsM; ++group)
+            TileA::load(a[0][group], used + place_a, group, 0);
 #pragma unroll
-        for (int group = 0; group < Shape::kGroupsN; ++group) TileB::load(b[0][group], used + place_b, group, 0);
+        for (int group = 0; group < Shape::kGroupsN; ++group)
+            TileB::load(b[0][group], used + place_b, group, 0);
 #pragma unroll 1
         for (auto left = static_cast<unsigned>(part.steps); left != 0; --left) {
 #pragma unroll
@@ -282,7 +318,7 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(), resident_blocks(TileO
         }
         __syncthreads();  // nobody reads the stages any more
         const Part<std::int64_t> done = part;
-        more = parts.next(work.tiles, work.division, kTile, part);
+        more = parts.next(work.tiles, work.division, Shape::kTileOfC, part);
         if (more) start(part);  // under way while the sums are written
         write_groups<Unit, Shape>(p, work.partial, done, m, n, sums);
     }

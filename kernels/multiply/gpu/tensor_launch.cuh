@@ -24,7 +24,8 @@ TensorOperand tensor_operand(const Strided<From>& from, std::int64_t extent, std
     const std::int64_t pitch = along_k ? from.row : from.col;
     if constexpr (std::is_same_v<From, Element>) {
         constexpr std::uintptr_t kAligned = Unit::kSize == 8 ? 8 : kPieceBytes;
-        const auto bits = static_cast<std::uintptr_t>(pitch) * sizeof(From) | reinterpret_cast<std::uintptr_t>(from.data);
+        const auto bits =
+            static_cast<std::uintptr_t>(pitch) * sizeof(From) | reinterpret_cast<std::uintptr_t>(from.data);
         if (bits % kAligned == 0 && (along_k || Unit::kAcrossK)) {
             return {.lines = {.data = reinterpret_cast<const unsigned char*>(from.data),
                               .pitch = pitch * static_cast<std::int64_t>(sizeof(From)),
@@ -44,31 +45,33 @@ TensorOperand tensor_operand(const Strided<From>& from, std::int64_t extent, std
     }
 }
 
-template <class Unit, class T, Tile kTile, Form kFormA, Form kFormB>
+/// a and b are what the instruction calls so.
+template <class Unit, class T, Tile kTile, Form kFormA, Form kFormB, bool kSwapped = false>
 Launch launch_tensor(const Problem& problem, const Arguments<T>& arguments, const Device& device,
                      const TensorOperand& a, const TensorOperand& b) {
     using TileOf = TypeOf<kTile>;
-    constexpr auto kKernel = tensor<Unit, T, TileOf, kFormA, kFormB>;
-    using Shape = TensorShape<Unit, TileOf, kFormA, kFormB>;
+    constexpr auto kKernel = tensor<Unit, T, TileOf, kFormA, kFormB, kSwapped>;
+    using Shape = TensorShape<Unit, TileOf, kFormA, kFormB, kSwapped>;
     constexpr int kStageBytes = Shape::kStageBytes;
-    Tile tile = kTile;
+    Tile tile = Shape::kTileOfC;
     tile.packed = true;  // no bounds are checked: edges cost what the rest does
     if (device.gpu->info().shared_bytes_per_block < static_cast<std::uint64_t>(kTile.stages) * kStageBytes)
         tile.stages = Shape::kFewStages;
     const int shared_bytes = tile.stages * kStageBytes;
-    const Share share = best_share(tile, problem.m, problem.n, problem.k, Unit::kCost,
-                                   device.gpu->info().multiprocessors);
+    const Share share =
+        best_share(tile, problem.m, problem.n, problem.k, Unit::kCost, device.gpu->info().multiprocessors);
     Launch launch = launch_tiles<T>(
-        "tensor", tile, problem, arguments, device, share, reinterpret_cast<const void*>(kKernel), shared_bytes,
+        "tensor", tile, problem, arguments, device, share, reinterpret_cast<const void*>(kKernel),
+        shared_bytes,
         [=, stages = tile.stages](unsigned grid, const Work<T, ShareTiles>& work, cudaStream_t stream) {
             if (a.pack) a.pack(stream);
             if (b.pack) b.pack(stream);
-            kKernel<<<grid, kTile.threads(), shared_bytes, stream>>>(arguments, a.lines, b.lines, work, stages);
+            kKernel<<<grid, kTile.threads(), shared_bytes, stream>>>(arguments, a.lines, b.lines, work,
+                                                                     stages);
         });
-    const std::string packs = std::string(a.pack ? "A" : "") + (a.pack && b.pack ? " and " : "") +
-                              (b.pack   ? "B"
-                               : a.pack ? ""
-                                        : "nothing");
+    const bool packs_a = static_cast<bool>(kSwapped ? b.pack : a.pack);
+    const bool packs_b = static_cast<bool>(kSwapped ? a.pack : b.pack);
+    const std::string packs = packs_a && packs_b ? "A and B" : packs_a ? "A" : packs_b ? "B" : "nothing";
     launch.details.insert(launch.details.begin(), {"packs", packs});
     launch.workspace_bytes += a.packed_bytes + b.packed_bytes;
     return launch;
@@ -89,8 +92,12 @@ Launch prepare_tensor_unit(const Problem& problem, const Operands& operands, con
             return launch_tensor<Unit, T, kTile, across, across>(problem, arguments, device, a, b);
         if (a.form == across)
             return launch_tensor<Unit, T, kTile, across, along>(problem, arguments, device, a, b);
-        if (b.form == across)
-            return launch_tensor<Unit, T, kTile, along, across>(problem, arguments, device, a, b);
+        if (b.form == across) {
+            if constexpr (Unit::kPrefersAcrossAlong)
+                return launch_tensor<Unit, T, kTile, across, along, true>(problem, arguments, device, b, a);
+            else
+                return launch_tensor<Unit, T, kTile, along, across>(problem, arguments, device, a, b);
+        }
     }
     return launch_tensor<Unit, T, kTile, along, along>(problem, arguments, device, a, b);
 }

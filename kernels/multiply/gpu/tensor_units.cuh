@@ -55,10 +55,11 @@ __device__ inline void load_matrices_transposed(std::uint32_t (&to)[4], std::uin
 }
 
 #if __CUDA_ARCH__ >= 800
-#define GPUMAT_MMA(shape_and_types, constraint)                                                             \
-    asm volatile("mma.sync.aligned." shape_and_types " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, " \
-                 "%1, %2, %3};"                                                                              \
-                 : constraint(c[0]), constraint(c[1]), constraint(c[2]), constraint(c[3])                    \
+#define GPUMAT_MMA(shape_and_types, constraint)                                           \
+    asm volatile("mma.sync.aligned." shape_and_types                                      \
+                 " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, "                   \
+                 "%1, %2, %3};"                                                           \
+                 : constraint(c[0]), constraint(c[1]), constraint(c[2]), constraint(c[3]) \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
 #else
 #define GPUMAT_MMA(shape_and_types, constraint) __trap()
@@ -104,9 +105,10 @@ struct NarrowUnit {
     using Element = E;
     using Sum = typename Instruction<E>::Sum;
     static constexpr int kSize = static_cast<int>(sizeof(E));
-    static constexpr int kStep = 32 / kSize;   ///< k of a step
-    static constexpr int kBuffers = 1;         ///< of fragments
+    static constexpr int kStep = 32 / kSize;      ///< k of a step
+    static constexpr int kBuffers = 1;            ///< of fragments
     static constexpr bool kAcrossK = kSize == 2;  ///< whether it takes operands across k
+    static constexpr bool kPrefersAcrossAlong = false;
     static constexpr Cost kCost{.clocks = 0.06 * kSize, .bytes = sizeof(Sum)};
 
     struct A {
@@ -129,8 +131,8 @@ struct NarrowUnit {
         const int low = lane % 8;
         const int middle = lane / 8 % 2;
         const int high = lane / 16;
-        // A wants rows 0 to 7 and 8 to 15 of the first 16 bytes of k, then of the others; B both halves of k of
-        // the first 8 columns, then of the others.
+        // A wants rows 0 to 7 and 8 to 15 of the first 16 bytes of k, then of the others; B both halves of k
+        // of the first 8 columns, then of the others.
         const int half_x = kIsA ? middle : high;
         const int half_k = kIsA ? high : middle;
         if constexpr (kForm == Form::along_k) {
@@ -146,7 +148,8 @@ struct NarrowUnit {
         if constexpr (kForm == Form::along_k) {
             return (tile_and_place ^ static_cast<unsigned>(step * 32)) + group * (kGroup * kLine);
         } else {
-            return (tile_and_place ^ static_cast<unsigned>(group % 4 * 32)) + group / 4 * 128 + step * (kStep * kLine);
+            return (tile_and_place ^ static_cast<unsigned>(group % 4 * 32)) + group / 4 * 128 +
+                   step * (kStep * kLine);
         }
     }
 
@@ -199,11 +202,13 @@ __device__ inline double2 load_doubles(std::uint32_t from) {
 /// The widest instruction that a depth in k allows where the architecture has it: 4, 8 or 16.
 /// a: rows g and g + 8 of k = t, then of t + 4 …; b: k = t, t + 4 …
 template <int kDepth>
-__device__ inline void multiply_doubles(double (&c)[4], const double (&a)[kDepth / 2], const double (&b)[kDepth / 4]) {
+__device__ inline void multiply_doubles(double (&c)[4], const double (&a)[kDepth / 2],
+                                        const double (&b)[kDepth / 4]) {
 #if __CUDA_ARCH__ >= 900
     if constexpr (kDepth == 4) {
         asm volatile(
-            "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+            "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, "
+            "%3};"
             : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
             : "d"(a[0]), "d"(a[1]), "d"(b[0]));
     } else if constexpr (kDepth == 8) {
@@ -214,11 +219,12 @@ __device__ inline void multiply_doubles(double (&c)[4], const double (&a)[kDepth
             : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
     } else {
         asm volatile(
-            "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, "
+            "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, "
+            "%10, "
             "%11}, {%12, %13, %14, %15}, {%0, %1, %2, %3};"
             : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
-            : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]),
-              "d"(b[1]), "d"(b[2]), "d"(b[3]));
+            : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]),
+              "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
     }
 #elif __CUDA_ARCH__ >= 800
 #pragma unroll
@@ -245,6 +251,8 @@ struct DoubleUnit {
     static constexpr int kStep = 8;
     static constexpr int kBuffers = 1;
     static constexpr bool kAcrossK = true;
+    /// What is read across k for A, and along k for B, lies in registers as the instruction wants it.
+    static constexpr bool kPrefersAcrossAlong = true;
     static constexpr Cost kCost{.clocks = 1, .bytes = sizeof(Sum)};
 
     struct A {
@@ -257,8 +265,8 @@ struct DoubleUnit {
         double at[2][4];
     };
 
-    /// The 8 lanes whose 16 bytes are read at once have two g and all t. Along k they read four pieces of lines
-    /// 2g, across k two pieces of lines 2t.
+    /// The 8 lanes whose 16 bytes are read at once have two g and all t. Along k they read four pieces of
+    /// lines 2g, across k two pieces of lines 2t.
     static __host__ __device__ constexpr int swizzle(Form form, int line) {
         return form == Form::along_k ? (line >> 1 & 1) << 2 : line & 6;
     }
@@ -312,7 +320,8 @@ struct DoubleUnit {
     static __device__ int row(int half) { return static_cast<int>(threadIdx.x % 32) / 4 * 2 + half; }
     static __device__ int col(int) { return static_cast<int>(threadIdx.x) % 4 * 4; }
     static __device__ Run<Sum, kRun> run(const Sums& sums, int half, int) {
-        return {sums.at[0][2 * half], sums.at[1][2 * half], sums.at[0][2 * half + 1], sums.at[1][2 * half + 1]};
+        return {sums.at[0][2 * half], sums.at[1][2 * half], sums.at[0][2 * half + 1],
+                sums.at[1][2 * half + 1]};
     }
 };
 
@@ -334,7 +343,8 @@ struct DeepDoubleUnit : DoubleUnit {
         DoubleUnit::A half;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            DoubleUnit::load<kForm, kLine>(half, kForm == Form::along_k ? from ^ h * 64U : from + h * 8 * kLine);
+            DoubleUnit::load<kForm, kLine>(half,
+                                           kForm == Form::along_k ? from ^ h * 64U : from + h * 8 * kLine);
 #pragma unroll
             for (int e = 0; e < 4; ++e) to.at[4 * h + e] = half.at[e];
         }
@@ -344,7 +354,8 @@ struct DeepDoubleUnit : DoubleUnit {
         DoubleUnit::B half;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            DoubleUnit::load<kForm, kLine>(half, kForm == Form::along_k ? from ^ h * 64U : from + h * 8 * kLine);
+            DoubleUnit::load<kForm, kLine>(half,
+                                           kForm == Form::along_k ? from ^ h * 64U : from + h * 8 * kLine);
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 to.at[i][2 * h] = half.at[i][0];
@@ -374,6 +385,7 @@ struct ComplexUnit {
     static constexpr int kStep = 8;
     static constexpr int kBuffers = 1;
     static constexpr bool kAcrossK = true;
+    static constexpr bool kPrefersAcrossAlong = false;
     static constexpr Cost kCost{.clocks = 4, .bytes = sizeof(Sum)};
 
     struct A {
@@ -453,8 +465,12 @@ struct ComplexUnit {
 
     static constexpr int kRuns = 2;
     static constexpr int kRun = 2;
-    static __device__ int row(int half) { return static_cast<int>(threadIdx.x % 32) / 4 + half * 8; }
-    static __device__ int col(int run) { return run * 8 + static_cast<int>(threadIdx.x) % 4 * 2; }
+    static __device__ int row(int half) {
+        return static_cast<int>(threadIdx.x % 32) / 4 + half * 8;
+    }
+    static __device__ int col(int run) {
+        return run * 8 + static_cast<int>(threadIdx.x) % 4 * 2;
+    }
     static __device__ Run<Sum, kRun> run(const Sums& sums, int half, int run) {
         return {{{sums.re[run][2 * half], sums.im[run][2 * half]},
                  {sums.re[run][2 * half + 1], sums.im[run][2 * half + 1]}}};

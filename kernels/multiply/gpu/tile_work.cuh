@@ -353,8 +353,8 @@ inline Divided<ShareTiles> divide(const Share& share, std::int64_t tiles, std::i
             .slots = shared == 0 ? 0 : share.blocks + shared};
 }
 
-/// The launch of a level's kernel that computes tiles by that schedule, a Split or a Share. `start(grid, work,
-/// stream)` starts the kernel, and what must come before it.
+/// The launch of a level's kernel that computes tiles by that schedule, a Split or a Share. `start(grid,
+/// work, stream)` starts the kernel, and what must come before it.
 template <class T, class Schedule, class Start>
 Launch launch_tiles(std::string_view level, const Tile& tile, const Problem& problem,
                     const Arguments<T>& arguments, const Device& device, const Schedule& schedule,
