@@ -53,7 +53,7 @@ Launch launch_tensor(const Problem& problem, const Arguments<T>& arguments, cons
     constexpr auto kKernel = tensor<Unit, T, TileOf, kFormA, kFormB, kSwapped>;
     using Shape = TensorShape<Unit, TileOf, kFormA, kFormB, kSwapped>;
     constexpr int kStageBytes = Shape::kStageBytes;
-    Tile tile = Shape::kTileOfC;
+    Tile tile = kSwapped ? across(kTile) : kTile;
     tile.packed = true;  // no bounds are checked: edges cost what the rest does
     if (device.gpu->info().shared_bytes_per_block < static_cast<std::uint64_t>(kTile.stages) * kStageBytes)
         tile.stages = Shape::kFewStages;
