@@ -250,8 +250,9 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(),
     int to_fill = 0;              // stages whose copies are not complete
     const auto start = [&](const Part<std::int64_t>& part) {
         const std::int64_t k = part.first * kTile.bk;
-        copy_a.start(from_a, kSwapped ? part.j0 : part.i0, kSwapped ? p.n : p.m, k, p.k);
-        copy_b.start(from_b, kSwapped ? part.i0 : part.j0, kSwapped ? p.m : p.n, k, p.k);
+        const std::int64_t depth = divide_up<std::int64_t>(p.k, Unit::kDepth) * Unit::kDepth;
+        copy_a.start(from_a, kSwapped ? part.j0 : part.i0, kSwapped ? p.n : p.m, k, depth);
+        copy_b.start(from_b, kSwapped ? part.i0 : part.j0, kSwapped ? p.m : p.n, k, depth);
         filled = used;
         to_fill = static_cast<int>(part.steps);
         for (int stage = 0; stage < stages - 1; ++stage) {
@@ -306,19 +307,16 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(),
                 for (int i = 0; i < Shape::kGroupsM; ++i) {
                     if (kBuffers > 1) TileA::load(a[next][i], used + place_a, i, next_step);
 #pragma unroll
-                    for (int j = 0; j < Shape::kGroupsN; ++j) {
-                        Unit::multiply(sums[i][j], a[now][i], b[now][j]);
-                        const int place = first_place + i * Shape::kGroupsN + j;
-                        if (copies) copy(filled, copies_before(place), copies_before(place + 1));
-                        if (!Unit::kHasRest && i == kLastB)
-                            TileB::load(b[next][j], used + place_b, j, next_step);
-                    }
-                    if constexpr (Unit::kHasRest) {
-                        Unit::turn(a[now][i]);
+                    for (int pass = 0; pass < Unit::kPasses; ++pass) {
+                        Unit::prepare(pass, a[now][i]);
 #pragma unroll
                         for (int j = 0; j < Shape::kGroupsN; ++j) {
-                            Unit::multiply_rest(sums[i][j], a[now][i], b[now][j]);
-                            if (i == kLastB) TileB::load(b[next][j], used + place_b, j, next_step);
+                            Unit::multiply(pass, sums[i][j], a[now][i], b[now][j]);
+                            const int place = first_place + i * Shape::kGroupsN + j;
+                            if (copies && pass == 0)
+                                copy(filled, copies_before(place), copies_before(place + 1));
+                            if (i == kLastB && pass == Unit::kPasses - 1)
+                                TileB::load(b[next][j], used + place_b, j, next_step);
                         }
                     }
                     if (kBuffers == 1) TileA::load(a[next][i], used + place_a, i, next_step);
