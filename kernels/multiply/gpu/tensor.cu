@@ -12,10 +12,10 @@
 // of a line are therefore written in another order in every line (swizzled), so that the pieces that are read
 // at once lie in different banks. Elements of up to 4 bytes are read by `ldmatrix`, which deals out 8×8
 // matrices as the instruction wants them and can transpose them if elements have 2 bytes: f16 and bf16 are
-// taken as they lie in all four transpose cases. f64 is read 16 bytes at a time; which k and which row the
-// instruction takes them for is free, and chosen so that this works in all four cases too. What is left is
-// packed first (gpu/pack_k_major.cuh): i8 across k, f32 of which fewer bits are asked for, operands whose lines
-// are no multiples of 16 bytes, and c128, in planes: it is four real products. No bounds are checked in the
+// taken as they lie in all four transpose cases. f64 and c128, which is four real products, are read 16 bytes
+// at a time; which k and which row the instruction takes them for is free, and chosen so that this works in
+// all four cases too. What is left is packed first (gpu/pack_k_major.cuh): i8 across k, f32 of which fewer
+// bits are asked for, and operands whose lines are no multiples of 16 bytes. No bounds are checked in the
 // loop: copies write zeros for what is outside. Copies are started one by one between products: started
 // together they kept the matrix unit waiting for a sixth of the time (f64, 4096³, NVIDIA H100: 49.7 TFLOP/s,
 // then 58.7).

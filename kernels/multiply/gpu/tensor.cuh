@@ -250,9 +250,8 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(),
     int to_fill = 0;              // stages whose copies are not complete
     const auto start = [&](const Part<std::int64_t>& part) {
         const std::int64_t k = part.first * kTile.bk;
-        const std::int64_t depth = divide_up<std::int64_t>(p.k, Unit::kDepth) * Unit::kDepth;
-        copy_a.start(from_a, kSwapped ? part.j0 : part.i0, kSwapped ? p.n : p.m, k, depth);
-        copy_b.start(from_b, kSwapped ? part.i0 : part.j0, kSwapped ? p.m : p.n, k, depth);
+        copy_a.start(from_a, kSwapped ? part.j0 : part.i0, kSwapped ? p.n : p.m, k, p.k);
+        copy_b.start(from_b, kSwapped ? part.i0 : part.j0, kSwapped ? p.m : p.n, k, p.k);
         filled = used;
         to_fill = static_cast<int>(part.steps);
         for (int stage = 0; stage < stages - 1; ++stage) {

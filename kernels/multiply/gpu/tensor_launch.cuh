@@ -28,18 +28,21 @@ TensorOperand tensor_operand(const Strided<From>& from, std::int64_t extent, std
         const auto bits =
             static_cast<std::uintptr_t>((pitch | length) * static_cast<std::int64_t>(sizeof(From))) |
             reinterpret_cast<std::uintptr_t>(from.data);
-        if (bits % kPieceBytes == 0 && (along_k || Unit::kAcrossK) && Unit::kDepth == 1) {
+        if (bits % kPieceBytes == 0 && (along_k || Unit::kAcrossK)) {
             return {.lines = {.data = reinterpret_cast<const unsigned char*>(from.data),
                               .pitch = pitch * static_cast<std::int64_t>(sizeof(From))},
                     .form = along_k ? Form::along_k : Form::across_k};
         }
     }
-    using To = std::conditional_t<std::is_same_v<From, Complex<double>>, double, Element>;
-    const KMajor<To> packed(from, extent, depth, device);
-    return {.lines = {.data = reinterpret_cast<const unsigned char*>(packed.data),
-                      .pitch = packed.pitch * static_cast<std::int64_t>(sizeof(To))},
-            .pack = packed.pack,
-            .packed_bytes = packed.bytes};
+    if constexpr (Unit::kSize < kPieceBytes) {
+        const KMajor<Element> packed(from, extent, depth, device);
+        return {.lines = {.data = reinterpret_cast<const unsigned char*>(packed.data),
+                          .pitch = packed.pitch * static_cast<std::int64_t>(sizeof(Element))},
+                .pack = packed.pack,
+                .packed_bytes = packed.memory->bytes()};
+    } else {
+        __builtin_unreachable();  // elements of 16 bytes lie at multiples of it
+    }
 }
 
 /// a and b are what the instruction calls so.

@@ -11,6 +11,6 @@ inline constexpr Tile kTensorTile16{128, 256, 64, 8, 16, 8, 4, 1, 80};
 inline constexpr Tile kTensorTile32{128, 256, 32, 8, 16, 8, 4, 1, 80};
 inline constexpr Tile kTensorTile8{128, 256, 128, 8, 16, 8, 4, 1, 80};
 inline constexpr Tile kTensorTile64{128, 128, 16, 8, 8, 8, 6, 1, 93};
-inline constexpr Tile kTensorTileC128{128, 64, 8, 4, 8, 8, 6, 1, 93};
+inline constexpr Tile kTensorTileC128{64, 128, 8, 4, 8, 8, 6, 1, 80};
 
 }  // namespace gpumat::multiply::gpu

@@ -110,7 +110,6 @@ struct NarrowUnit {
     static constexpr bool kAcrossK = kSize == 2;  ///< whether it takes operands across k
     static constexpr bool kPrefersAcrossAlong = false;
     static constexpr int kPasses = 1;  ///< over all of B
-    static constexpr int kDepth = 1;
     static constexpr Cost kCost{.clocks = 0.06 * kSize, .bytes = sizeof(Sum)};
 
     struct A {
@@ -265,7 +264,6 @@ struct DoubleUnit {
     /// What is read across k for A, and along k for B, lies in registers as the instruction wants it.
     static constexpr bool kPrefersAcrossAlong = true;
     static constexpr int kPasses = 1;  ///< over all of B
-    static constexpr int kDepth = 1;
     static constexpr Cost kCost{.clocks = 1, .bytes = sizeof(Sum)};
 
     struct A {
@@ -348,80 +346,110 @@ __device__ inline double negative(double value) {
                             __double2loint(value));
 }
 
-/// c128: four real products of planes of real and imaginary parts. It is packed: a line has the real parts of
-/// 8 numbers, then their imaginary ones, as a line of 16 numbers of f64.
+/// c128: four real products of the planes of real and imaginary parts, into which numbers fall apart as they
+/// are read, a number of 16 bytes at a time.
 struct ComplexUnit {
     using Element = Complex<double>;
     using Sum = Complex<double>;
     static constexpr int kSize = 16;
     static constexpr int kStep = 8;
     static constexpr int kBuffers = 1;
-    static constexpr bool kAcrossK = false;
+    static constexpr bool kAcrossK = true;
     static constexpr bool kPrefersAcrossAlong = false;
-    static constexpr int kPasses = 3;
-    static constexpr int kDepth = 8;  ///< of which a packed line has multiples
+    static constexpr int kPasses = 2;
     static constexpr Cost kCost{.clocks = 4, .bytes = sizeof(Sum)};
 
     struct A {
-        DoubleUnit::A re;
-        DoubleUnit::A im;
+        double re[4];
+        double im[4];
     };
     struct B {
-        DoubleUnit::B re;
-        DoubleUnit::B im;
+        double re[2][2];
+        double im[2][2];
     };
     struct Sums {
-        DoubleUnit::Sums re;
-        DoubleUnit::Sums im;
+        double re[2][4];
+        double im[2][4];
     };
 
+    /// Along k 8 lanes read four pieces of two neighbouring lines, across k two pieces of four.
     static __host__ __device__ constexpr int swizzle(Form form, int line) {
-        return DoubleUnit::swizzle(form, line);
-    }
-    template <Form kForm, bool kIsA>
-    static __device__ int place(int x, int line_bytes) {
-        return DoubleUnit::place<kForm, kIsA>(x, line_bytes);
-    }
-    template <Form kForm, int kLine>
-    static __device__ std::uint32_t address(std::uint32_t tile_and_place, int group, int) {
-        return DoubleUnit::address<kForm, kLine>(tile_and_place, group, 0);
-    }
-    template <Form kForm, int kLine, class Fragment>
-    static __device__ void load(Fragment& to, std::uint32_t from) {
-        DoubleUnit::load<kForm, kLine>(to.re, from);
-        DoubleUnit::load<kForm, kLine>(to.im, from ^ static_cast<unsigned>(kLineBytes / 2));
+        return form == Form::along_k ? (line & 1) << 2 : (line & 3) << 1;
     }
 
-    /// The last products, im·im, count negative.
-    static __device__ void prepare(int pass, A& a) {
-        if (pass != 2) return;
-#pragma unroll
-        for (double& value : a.im.at) value = negative(value);
-    }
-    /// In passes, so that no product waits for one before it that goes to the same sum.
-    static __device__ void multiply(int pass, Sums& sums, const A& a, const B& b) {
-        if (pass == 0) {
-            DoubleUnit::multiply(0, sums.re, a.re, b.re);
-            DoubleUnit::multiply(0, sums.im, a.re, b.im);
-        } else if (pass == 1) {
-            DoubleUnit::multiply(0, sums.im, a.im, b.re);
+    template <Form kForm, bool>
+    static __device__ int place(int x, int line_bytes) {
+        const int g = static_cast<int>(threadIdx.x % 32) / 4;
+        const int t = static_cast<int>(threadIdx.x) % 4;
+        if constexpr (kForm == Form::along_k) {
+            return (x + g) * line_bytes + (t ^ swizzle(kForm, g)) * kPieceBytes;
         } else {
-            DoubleUnit::multiply(0, sums.re, a.im, b.im);
+            return t * line_bytes + x * kSize + (g ^ swizzle(kForm, t)) * kPieceBytes;
         }
     }
 
-    static constexpr int kRuns = 1;
-    static constexpr int kRun = 4;
+    template <Form kForm, int kLine>
+    static __device__ std::uint32_t address(std::uint32_t tile_and_place, int group, int) {
+        return tile_and_place + group * (kForm == Form::along_k ? kGroup * kLine : kGroup * kSize);
+    }
+
+    /// The number in row (column) g + 8·half and k = t + 4·quad of a group.
+    template <Form kForm, int kLine>
+    static __device__ double2 at(std::uint32_t from, int half, int quad) {
+        if constexpr (kForm == Form::along_k) return load_doubles((from ^ quad * 64U) + half * (8 * kLine));
+        return load_doubles(from + half * (8 * kSize) + quad * (4 * kLine));
+    }
+    template <Form kForm, int kLine>
+    static __device__ void load(A& to, std::uint32_t from) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            const double2 value = at<kForm, kLine>(from, e % 2, e / 2);
+            to.re[e] = apart(value.x);
+            to.im[e] = apart(value.y);
+        }
+    }
+    template <Form kForm, int kLine>
+    static __device__ void load(B& to, std::uint32_t from) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            const double2 value = at<kForm, kLine>(from, e / 2, e % 2);
+            to.re[e / 2][e % 2] = apart(value.x);
+            to.im[e / 2][e % 2] = apart(value.y);
+        }
+    }
+
+    /// The products of the second pass, im·im, count negative.
+    static __device__ void prepare(int pass, A& a) {
+        if (pass == 0) return;
+#pragma unroll
+        for (double& value : a.im) value = negative(value);
+    }
+    static __device__ void multiply(int pass, Sums& sums, const A& a, const B& b) {
+        if (pass == 0) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                multiply_doubles<8>(sums.re[i], a.re, b.re[i]);
+                multiply_doubles<8>(sums.im[i], a.re, b.im[i]);
+            }
+#pragma unroll
+            for (int i = 0; i < 2; ++i) multiply_doubles<8>(sums.im[i], a.im, b.re[i]);
+        } else {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) multiply_doubles<8>(sums.re[i], a.im, b.im[i]);
+        }
+    }
+
+    static constexpr int kRuns = 2;
+    static constexpr int kRun = 2;
     static __device__ int row(int half) {
-        return DoubleUnit::row(half);
+        return static_cast<int>(threadIdx.x % 32) / 4 + half * 8;
     }
     static __device__ int col(int run) {
-        return DoubleUnit::col(run);
+        return run * 8 + static_cast<int>(threadIdx.x) % 4 * 2;
     }
-    static __device__ Run<Sum, kRun> run(const Sums& sums, int half, int which) {
-        const auto re = DoubleUnit::run(sums.re, half, which);
-        const auto im = DoubleUnit::run(sums.im, half, which);
-        return {{{re.at[0], im.at[0]}, {re.at[1], im.at[1]}, {re.at[2], im.at[2]}, {re.at[3], im.at[3]}}};
+    static __device__ Run<Sum, kRun> run(const Sums& sums, int half, int run) {
+        return {{{sums.re[run][2 * half], sums.im[run][2 * half]},
+                 {sums.re[run][2 * half + 1], sums.im[run][2 * half + 1]}}};
     }
 };
 
