@@ -81,8 +81,7 @@ Verification verify_read(const Problem& problem, const Operands& operands, const
 
 /// With the rounding that follows from the level's arithmetic.
 VerifyOptions as_level_rounds(const Level& level, const Problem& problem, VerifyOptions how) {
-    if (level.arithmetic != nullptr)
-        how.rounding = Rounding::of(problem.type, level.arithmetic(problem.type));
+    if (level.arithmetic != nullptr) how.rounding = Rounding::of(problem.type, level.arithmetic(problem));
     return how;
 }
 

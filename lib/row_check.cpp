@@ -434,7 +434,7 @@ constexpr double kCoarserThanReplayed = 2;
 RowCheck::RowCheck(const Problem& problem, const Operands& operands, const VerifyOptions& options)
     : problem_(problem),
       operands_(operands),
-      bound_(problem, options.rounding.value_or(Rounding::of(problem.type)), options.tolerance),
+      bound_(problem, options.rounding.value_or(Rounding::of(problem)), options.tolerance),
       may_wrap_(is_integer(problem.type) && may_wrap(problem, operands, options.threads)),
       judges_precision_(!is_integer(problem.type) && !options.tolerance),
       threads_(options.threads) {}

@@ -1,5 +1,6 @@
 #include "kernels/multiply/operation.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "kernels/multiply/cpu/levels.hpp"
@@ -18,6 +19,16 @@ constexpr std::array kRoles = {
     InputRole{.name = "B", .help = "FILE or FILE:/DATASET of B"},
     InputRole{.name = "D", .help = "FILE or FILE:/DATASET of D, as large as the product", .option = "add"}};
 
+void compute_in(const std::string& value, Problem& problem) {
+    if (std::ranges::find(kComputeChoices, value) == kComputeChoices.end())
+        throw Error(ErrorCode::usage, "--compute takes tf32, bf16 or f16, not '" + value + "'");
+    if (problem.type != Type::f32) {
+        throw Error(ErrorCode::usage, "--compute " + value + " is for f32, and the elements are " +
+                                          std::string(name_of(problem.type)));
+    }
+    problem.choices["compute"] = value;
+}
+
 constexpr std::array kSettings = {
     Setting{.name = "transpose-a",
             .help = "use A transposed",
@@ -35,9 +46,15 @@ constexpr std::array kSettings = {
     Setting{.name = "beta",
             .help = "factor of the matrix of --add",
             .fallback = "1 where --add is given",
-            .apply = [](const std::string& value, Problem& problem) {
-                problem.beta = parse_scalar(value, problem.type, "--beta");
-            }}};
+            .apply = [](const std::string& value,
+                        Problem& problem) { problem.beta = parse_scalar(value, problem.type, "--beta"); }},
+    Setting{.name = "compute",
+            .help = "what f32 factors are rounded to before they are multiplied; sums stay f32",
+            .choices = kComputeChoices,
+            .fallback = "f32 itself",
+            .benched = true,
+            .of_levels = true,
+            .apply = compute_in}};
 
 Shape stored(std::int64_t rows, std::int64_t cols, bool transposed) {
     return transposed ? Shape{cols, rows} : Shape{rows, cols};

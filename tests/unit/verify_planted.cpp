@@ -214,7 +214,7 @@ TEST_CASE("operands of a lower precision do not pass for those of the type, and 
                     CHECK(verify(x, mode).failed() == (data != Data::integers));
                 }
                 // A level that says so may round its operands.
-                Rounding rounded = Rounding::of(type);
+                Rounding rounded = Rounding::of(Problem{.type = type});
                 rounded.operand_roundoff = std::ldexp(1, -bits - 1);
                 const VerifyOptions options = {.mode = VerifyMode::full, .threads = 2, .rounding = rounded};
                 CHECK(verify_multiply(x.problem, x.operands(), options).verdict == "passed");

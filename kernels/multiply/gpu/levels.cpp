@@ -13,11 +13,24 @@ constexpr std::array kVendorTypes = {Type::f32, Type::f64, Type::c64, Type::c128
 
 using Prepare = Launch (*)(const Problem&, const Operands&, const Device&);
 
-/// f32, and c64 that is made of it, are not converted for the tensor cores; the others may go there.
-Arithmetic cublas_arithmetic(Type element) {
-    Arithmetic arithmetic = plain_arithmetic(element);
-    if (element != Type::f32 && element != Type::c64) arithmetic.units = Units::tensor;
+/// The matrix units of four warps take these, f32 only where it may be rounded to less.
+constexpr std::array kWgmmaTypes = {Type::f16, Type::bf16, Type::f32, Type::i8};
+constexpr auto kComputeSetting = std::to_array<std::string_view>({"compute"});
+
+Arithmetic tensor_arithmetic(const Problem& problem) {
+    Arithmetic arithmetic = plain_arithmetic(problem);
+    arithmetic.units = Units::tensor;
+    arithmetic.factors = factors_of(problem);
     return arithmetic;
+}
+
+/// f32, and c64 that is made of it, are not converted for the tensor cores unless that is asked for; the
+/// others may go there.
+Arithmetic cublas_arithmetic(const Problem& problem) {
+    const Arithmetic arithmetic = tensor_arithmetic(problem);
+    const bool own =
+        (problem.type == Type::f32 || problem.type == Type::c64) && arithmetic.factors == Factors::own;
+    return own ? plain_arithmetic(problem) : arithmetic;
 }
 
 constexpr Level rung(int number, std::string_view name, std::string_view summary, std::string_view removes,
@@ -69,11 +82,23 @@ std::span<const Level> levels() {
              GPUMAT_GPU_LEVEL(pipelined_unsupported)),
         Level{.operation = &kMultiply,
               .device = DeviceKind::gpu,
+              .number = 13,
+              .name = "wgmma",
+              .summary = "matrix units that read shared memory, fed by the copy engine for pairs of blocks",
+              .removes =
+                  "operands in registers, the instructions that bring them there, and half of the traffic",
+              .needs = {.compute_capability = 90, .types = kWgmmaTypes, .settings = kComputeSetting},
+              .parameters = kWgmmaParameters,
+              .arithmetic = tensor_arithmetic,
+              .unsupported = GPUMAT_GPU_LEVEL(wgmma_unsupported),
+              .prepare = GPUMAT_GPU_LEVEL(prepare_wgmma)},
+        Level{.operation = &kMultiply,
+              .device = DeviceKind::gpu,
               .role = Role::vendor,
               .name = "vendor",
               .summary = "cuBLAS, loaded at run time, in the precision of the type",
               .removes = "nothing: what one would call instead",
-              .needs = {.types = kVendorTypes},
+              .needs = {.types = kVendorTypes, .settings = kComputeSetting},
               .arithmetic = cublas_arithmetic,
               .unsupported = GPUMAT_GPU_LEVEL(vendor_unsupported),
               .prepare = GPUMAT_GPU_LEVEL(prepare_vendor),
@@ -83,7 +108,8 @@ std::span<const Level> levels() {
 }
 
 std::vector<Preference> preference(const Problem&, const Device& device) {
-    return {{"pipelined", measured(device.gpu)
+    return {{"wgmma", "the tensor cores take this type, or the precision asked for, as it is"},
+            {"pipelined", measured(device.gpu)
                               ? "it is the fastest of our levels on this device for every type and shape"
                               : "by the default for devices that were not measured"}};
 }

@@ -30,6 +30,18 @@ inline constexpr std::array kPipelinedParameters = {Parameter{
     "128 (not c128): operands packed k by k for the copy engine, in tiles of that many columns",
     kPacks, kPackAuto}};
 
+/// The tiles of `wgmma` by their columns, and the runs that it may split k into.
+inline constexpr std::string_view kWgmmaAuto = "auto";
+inline constexpr auto kWgmmaTileChoices = std::to_array<std::string_view>({kWgmmaAuto, "64", "128", "256"});
+inline constexpr auto kWgmmaSplitCounts = std::to_array<int>({1, 2, 3, 4, 6, 8, 12, 16, 32, 64});
+inline constexpr auto kWgmmaSplitChoices =
+    std::to_array<std::string_view>({kWgmmaAuto, "1", "2", "3", "4", "6", "8", "12", "16", "32", "64"});
+inline constexpr std::array kWgmmaParameters = {
+    Parameter{"tile", "columns of a tile of C, which has 128 rows; auto: by the shape", kWgmmaTileChoices,
+              kWgmmaAuto},
+    Parameter{"split", "runs that k is split into, added up in order; auto: by the shape", kWgmmaSplitChoices,
+              kWgmmaAuto}};
+
 // One function a level, each in the file of its level.
 Launch prepare_naive_strided(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_naive(const Problem& problem, const Operands& operands, const Device& device);
@@ -44,10 +56,16 @@ Launch prepare_prefetch(const Problem& problem, const Operands& operands, const 
 Launch prepare_register_blocked(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_pipelined(const Problem& problem, const Operands& operands, const Device& device);
 Reasons pipelined_unsupported(const Problem& problem, const Operands&, const Device& device);
+Launch prepare_wgmma(const Problem& problem, const Operands& operands, const Device& device);
+Reasons wgmma_unsupported(const Problem& problem, const Operands&, const Device& device);
 Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device& device);
 Reasons vendor_unsupported(const Problem& problem, const Operands&, const Device& device);
 
 // Parts of a level that compile on their own.
 Launch prepare_pipelined_f32(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_wgmma_f16(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_wgmma_bf16(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_wgmma_f32(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_wgmma_i8(const Problem& problem, const Operands& operands, const Device& device);
 
 }  // namespace gpumat::multiply::gpu

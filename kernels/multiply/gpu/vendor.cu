@@ -2,7 +2,8 @@
 //
 // The library is loaded when the level is asked for. Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ, so the
 // operands change places and nothing is copied; for β ≠ 0, D is copied to C first, which is counted as part
-// of the run. f32 uses the library's default mode, which converts nothing for the tensor cores; the 16-bit
+// of the run. f32 uses the library's default mode, which converts nothing for the tensor cores, or what
+// --compute asks for; the 16-bit
 // floats add up in f32, also where the library splits a sum. There are no integers of 32 bits and more.
 #include <algorithm>
 #include <memory>
@@ -57,6 +58,22 @@ struct CublasType<Complex<double>> {
     static constexpr auto kCompute = CUBLAS_COMPUTE_64F;
 };
 
+/// What the library computes in where less than the type's own precision is asked for.
+template <class T>
+cublasComputeType_t compute_type(Factors factors) {
+    switch (factors) {
+        case Factors::own:
+            return CublasType<T>::kCompute;
+        case Factors::tf32:
+            return CUBLAS_COMPUTE_32F_FAST_TF32;
+        case Factors::bf16:
+            return CUBLAS_COMPUTE_32F_FAST_16BF;
+        case Factors::f16:
+            return CUBLAS_COMPUTE_32F_FAST_16F;
+    }
+    __builtin_unreachable();
+}
+
 template <class T>
 Launch prepare(const Problem& p, const Operands& operands) {
     if (p.m == 0 || p.n == 0) return {.level = "vendor", .run = [](Stream) {}};
@@ -67,6 +84,7 @@ Launch prepare(const Problem& p, const Operands& operands) {
                                                      CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
         "cublasSetMathMode");
     const auto gemm = GPUMAT_CUBLAS_FUNCTION(cublasGemmEx_64);
+    const cublasComputeType_t compute = compute_type<T>(factors_of(p));
     const auto alpha = scalar_as<Sum<T>>(p.alpha);
     const auto beta = scalar_as<Sum<T>>(p.beta);
     const bool reads_d = !p.beta.is_zero(p.type);
@@ -85,12 +103,11 @@ Launch prepare(const Problem& p, const Operands& operands) {
                                   p.n * sizeof(T), p.m, stream);
                     }
                     constexpr auto kElement = CublasType<T>::kElement;
-                    cublas::check(
-                        gemm(handle->on(stream), p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-                             p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, p.n, p.m, p.k, &alpha,
-                             operands.b.data, kElement, ldb, operands.a.data, kElement, lda, &beta,
-                             operands.c.data, kElement, ldc, CublasType<T>::kCompute, CUBLAS_GEMM_DEFAULT),
-                        "cublasGemmEx_64");
+                    cublas::check(gemm(handle->on(stream), p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                                       p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, p.n, p.m, p.k, &alpha,
+                                       operands.b.data, kElement, ldb, operands.a.data, kElement, lda, &beta,
+                                       operands.c.data, kElement, ldc, compute, CUBLAS_GEMM_DEFAULT),
+                                  "cublasGemmEx_64");
                 },
             .details = {}};
 }

@@ -1,0 +1,387 @@
+#pragma once
+
+// The kernel of the level `wgmma`; wgmma.cu describes the level.
+#include <algorithm>
+
+#include "kernels/common/named_barrier.cuh"
+#include "kernels/common/tma.cuh"
+#include "kernels/multiply/gpu/matrix_unit.cuh"
+#include "kernels/multiply/gpu/vectors.cuh"
+
+namespace gpumat::multiply::gpu {
+
+/// What a kernel is compiled for.
+///
+/// Rows of operands in shared memory are 128 bytes long. They run along k, or where kAcross is set along m
+/// (of A) or n (of B), as the operand lies in memory.
+template <class FactorType, class OutType, bool kAcrossAIs, bool kAcrossBIs, int kColumns,
+          int kBlocksACluster>
+struct WgmmaShape {
+    using Factor = FactorType;
+    using Out = OutType;
+    using Sum = UnitSum<Factor>;
+    static constexpr bool kAcrossA = kAcrossAIs;
+    static constexpr bool kAcrossB = kAcrossBIs;
+    static constexpr int kBm = 128;  // two warpgroups with 64 rows each, which is what an instruction takes
+    static constexpr int kBn = kColumns;
+    static constexpr int kCluster = kBlocksACluster;  // blocks one above the other that share tiles of B
+    static constexpr int kRow =
+        128 / static_cast<int>(sizeof(Factor));  // elements of 128 bytes: k of a stage
+    static constexpr int kConsumers = 2;
+    static constexpr int kThreads = 128 * (1 + kConsumers);
+
+    static constexpr int kBytesA = kBm * 128;
+    static constexpr int kBytesB = kBn * 128;
+    static constexpr int kStageBytes = kBytesA + kBytesB;
+    static constexpr bool kStaged = sizeof(Out) == 2;  // tiles of C go through shared memory
+    static constexpr int kResultBytes = kStaged ? kBm * kBn * 2 : 0;
+    static constexpr int kAlignment = 1024;  // of what is swizzled
+    static constexpr int kMostBytes = 227 * 1024;
+    static constexpr int kBarrierBytes = 256;
+    static constexpr int kStages =
+        std::min(8, (kMostBytes - kAlignment - kBarrierBytes - kResultBytes) / kStageBytes);
+    static constexpr int kSharedBytes = kAlignment + kStages * kStageBytes + kResultBytes + kBarrierBytes;
+    static_assert(kStages >= 3);
+};
+
+/// A division of C into tiles, and of k into runs of stages. Tiles are counted in units of a cluster's:
+/// kCluster·kBm rows by kBn columns.
+struct WgmmaWork {
+    int tiles_m = 0;
+    int tiles_n = 0;
+    int stages = 0;  ///< of 128 bytes of k
+    int splits = 1;  ///< runs that k is cut into, each with sums of its own
+    int band = 8;    ///< rows of tiles that are walked through column by column
+
+    [[nodiscard]] __host__ __device__ int items() const { return tiles_m * tiles_n * splits; }
+};
+
+/// What becomes of sums: C = α·sum + β·D.
+template <class Sum, class Out>
+struct WgmmaResult {
+    std::int64_t m, n;
+    Sum alpha, beta;
+    const Out* d;  ///< null where β = 0
+    std::int64_t ldd;
+    Out* c;
+    std::int64_t ldc;
+    Sum* partial;  ///< null: C is written; else splits of m rows of `pitch` sums
+    std::int64_t pitch;
+    bool by_copies;  ///< the copy engine can write C
+
+    __device__ Sum scaled(Sum sum, std::int64_t i, std::int64_t j) const {
+        Sum result = multiply_add(alpha, sum, Sum{});
+        if (d != nullptr && i < m && j < n) result = multiply_add(beta, to_sum(d[i * ldd + j]), result);
+        return result;
+    }
+};
+
+/// An item of work: the place of a cluster's tile, and its run of stages.
+struct WgmmaItem {
+    int tile_m, tile_n, split, first_stage, last_stage;
+
+    __device__ WgmmaItem(const WgmmaWork& work, int item) {
+        const int tiles = work.tiles_m * work.tiles_n;
+        split = item / tiles;
+        const int tile = item - split * tiles;
+        const int whole_band = work.band * work.tiles_n;
+        const int band = tile / whole_band;
+        const int rows = min(work.band, work.tiles_m - band * work.band);
+        const int within = tile - band * whole_band;
+        tile_n = within / rows;
+        tile_m = band * work.band + within - tile_n * rows;
+        first_stage = static_cast<int>(std::int64_t{work.stages} * split / work.splits);
+        last_stage = static_cast<int>(std::int64_t{work.stages} * (split + 1) / work.splits);
+    }
+};
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+/// A stage's number and the parity of its barriers, in the order in which stages are used.
+template <int kStages>
+struct StageRing {
+    int stage = 0;
+    unsigned parity = 0;
+    __device__ void next() {
+        if (++stage == kStages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+/// The blocks' shared memory.
+template <class S>
+struct WgmmaMemory {
+    std::uint32_t base;
+
+    __device__ explicit WgmmaMemory(const void* memory)
+        : base((shared_address(memory) + S::kAlignment - 1) / S::kAlignment * S::kAlignment) {}
+    __device__ std::uint32_t a(int stage) const { return base + stage * S::kStageBytes; }
+    __device__ std::uint32_t b(int stage) const { return a(stage) + S::kBytesA; }
+    __device__ std::uint32_t result() const { return base + S::kStages * S::kStageBytes; }
+    __device__ std::uint32_t full(int stage) const { return result() + S::kResultBytes + 8 * stage; }
+    __device__ std::uint32_t empty(int stage) const { return full(S::kStages + stage); }
+};
+
+/// One thread of a block brings the tiles of both operands, as far ahead as there are stages. Blocks of a
+/// cluster bring a part of B's tile each, for all of them.
+template <class S>
+__device__ void produce(const CUtensorMap* map_a, const CUtensorMap* map_b, const WgmmaWork& work,
+                        const WgmmaMemory<S>& memory) {
+    constexpr unsigned kAll = (1U << S::kCluster) - 1;
+    constexpr int kBoxBytesAcross = S::kRow * 128;  // kRow of k by 128 bytes of m or n
+    constexpr int kShare = S::kBn / S::kCluster;
+    const auto rank = static_cast<int>(blockIdx.x % S::kCluster);
+    const int items = work.items();
+    const int clusters = static_cast<int>(gridDim.x) / S::kCluster;
+    StageRing<S::kStages> ring;
+    for (int i = static_cast<int>(blockIdx.x) / S::kCluster; i < items; i += clusters) {
+        const WgmmaItem item(work, i);
+        const int row = (item.tile_m * S::kCluster + rank) * S::kBm;
+        const int col = item.tile_n * S::kBn;
+        for (int stage = item.first_stage; stage < item.last_stage; ++stage) {
+            wait_barrier(memory.empty(ring.stage), ring.parity ^ 1);
+            const std::uint32_t full = memory.full(ring.stage);
+            arrive_expecting(full, S::kStageBytes);
+            const int depth = stage * S::kRow;
+            if constexpr (S::kAcrossA) {
+#pragma unroll
+                for (int x = 0; x < S::kBm / S::kRow; ++x) {
+                    load_box_async(memory.a(ring.stage) + x * kBoxBytesAcross, map_a, row + x * S::kRow,
+                                   depth, full);
+                }
+            } else {
+                load_box_async(memory.a(ring.stage), map_a, depth, row, full);
+            }
+            if constexpr (S::kAcrossB) {
+#pragma unroll
+                for (int x = 0; x < kShare / S::kRow; ++x) {
+                    const int box = rank * (kShare / S::kRow) + x;
+                    load_box_for(kAll, memory.b(ring.stage) + box * kBoxBytesAcross, map_b,
+                                 col + box * S::kRow, depth, full);
+                }
+            } else {
+                load_box_for(kAll, memory.b(ring.stage) + rank * kShare * 128, map_b, depth,
+                             col + rank * kShare, full);
+            }
+            ring.next();
+        }
+    }
+}
+
+/// Writes pairs of sums as they lie in registers: partial sums, or elements as wide as they are.
+template <class S>
+__device__ void write_pairs(const typename S::Sum (&sums)[S::kBn / 2],
+                            const WgmmaResult<typename S::Sum, typename S::Out>& result, std::int64_t split,
+                            std::int64_t row, std::int64_t col) {
+    using Sum = typename S::Sum;
+    using Out = typename S::Out;
+    const auto thread = static_cast<int>(threadIdx.x % 128);
+    const std::int64_t upper = row + thread / 32 * 16 + thread % 32 / 4;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const std::int64_t i = upper + half * 8;
+        if (i >= result.m) continue;
+#pragma unroll
+        for (int group = 0; group < S::kBn / 8; ++group) {
+            const std::int64_t j = col + group * 8 + thread % 4 * 2;
+            if (j >= result.n) continue;
+            const Sum first = sums[group * 4 + half * 2];
+            const Sum second = sums[group * 4 + half * 2 + 1];
+            if (result.partial != nullptr) {  // its rows have an even number of sums
+                Sum* const to = result.partial + (split * result.m + i) * result.pitch + j;
+                *reinterpret_cast<Vector<Sum, 2>*>(to) = {first, second};
+            } else {
+                Out* const to = result.c + i * result.ldc + j;
+                const Out x = from_sum<Out>(result.scaled(first, i, j));
+                const Out y = from_sum<Out>(result.scaled(second, i, j + 1));
+                if (j + 1 < result.n && reinterpret_cast<std::uintptr_t>(to) % (2 * sizeof(Out)) == 0) {
+                    *reinterpret_cast<Vector<Out, 2>*>(to) = {x, y};
+                } else {
+                    *to = x;
+                    if (j + 1 < result.n) to[1] = y;
+                }
+            }
+        }
+    }
+}
+
+/// Writes a warpgroup's 64 rows of C through its part of shared memory: boxes of 64 columns, swizzled.
+template <class S>
+__device__ void write_staged(const typename S::Sum (&sums)[S::kBn / 2],
+                             const WgmmaResult<typename S::Sum, typename S::Out>& result,
+                             const CUtensorMap* map_c, std::uint32_t shared, int group, std::int64_t row,
+                             std::int64_t col) {
+    using Out = typename S::Out;
+    constexpr int kBoxBytes = 64 * 128;
+    const auto thread = static_cast<int>(threadIdx.x % 128);
+    const int lane = thread % 32;
+    const int warp_row = thread / 32 * 16;
+    if (thread == 0) wait_stores_read();  // those of the tile before
+    sync_at<128>(1 + group);
+    // A lane says where a row of 8 elements goes: upper and lower half, then the next 8 columns.
+    const int to_row = warp_row + lane % 16;
+    const std::uint32_t to = shared + to_row * 128;
+    const bool plain = result.d == nullptr && result.alpha == typename S::Sum(1);
+#pragma unroll
+    for (int pair = 0; pair < S::kBn / 16; ++pair) {
+        std::uint32_t words[4];
+#pragma unroll
+        for (int w = 0; w < 4; ++w) {
+            typename S::Sum x = sums[pair * 8 + w * 2];
+            typename S::Sum y = sums[pair * 8 + w * 2 + 1];
+            if (!plain) {
+                const std::int64_t i = row + warp_row + lane / 4 + w % 2 * 8;
+                const std::int64_t j = col + pair * 16 + w / 2 * 8 + lane % 4 * 2;
+                x = result.scaled(x, i, j);
+                y = result.scaled(y, i, j + 1);
+            }
+            const Vector<Out, 2> both = {from_sum<Out>(x), from_sum<Out>(y)};
+            memcpy(&words[w], &both, 4);
+        }
+        const int piece = pair * 2 + lane / 16;
+        store_matrices(to + piece / 8 * kBoxBytes + ((piece % 8) ^ (to_row % 8)) * 16, words);
+    }
+    if (result.by_copies) {
+        publish_shared();
+        sync_at<128>(1 + group);
+        if (thread == 0) {
+#pragma unroll
+            for (int box = 0; box < S::kBn / 64; ++box) {
+                store_box_async(map_c, static_cast<int>(col) + box * 64, static_cast<int>(row),
+                                shared + box * kBoxBytes);
+            }
+            commit_stores();
+        }
+        return;
+    }
+    sync_at<128>(1 + group);
+    for (int r = thread / 32; r < 64 && row + r < result.m; r += 4) {
+        Out* const c = result.c + (row + r) * result.ldc + col;
+#pragma unroll 4
+        for (int x = lane; x < S::kBn; x += 32) {
+            if (col + x >= result.n) break;
+            const std::uint32_t from =
+                shared + x / 64 * kBoxBytes + r * 128 + ((x % 64 / 8) ^ (r % 8)) * 16 + x % 8 * 2;
+            std::uint16_t bits = 0;
+            asm volatile("ld.shared.u16 %0, [%1];" : "=h"(bits) : "r"(from));
+            memcpy(c + x, &bits, 2);
+        }
+    }
+    sync_at<128>(1 + group);  // all is read
+}
+
+/// A warpgroup multiplies 64 rows of every tile.
+template <class S>
+__device__ void consume(const CUtensorMap* map_c, const WgmmaWork& work,
+                        const WgmmaResult<typename S::Sum, typename S::Out>& result,
+                        const WgmmaMemory<S>& memory, int group) {
+    using Factor = typename S::Factor;
+    constexpr int kSteps = 4;  // of 32 bytes of k
+    constexpr int kBlockBytes = S::kRow * 128;
+    // The next 32 bytes of k are further on in a row, or some rows further down.
+    constexpr int kStepA = S::kAcrossA ? S::kRow / kSteps * 128 : 32;
+    constexpr int kStepB = S::kAcrossB ? S::kRow / kSteps * 128 : 32;
+    constexpr int kGroupBytes = 64 * 128;  // the 64 rows (or columns of m) of a warpgroup, in both layouts
+    const auto rank = static_cast<int>(blockIdx.x % S::kCluster);
+    const auto thread = static_cast<int>(threadIdx.x % 128);
+    const int items = work.items();
+    const int clusters = static_cast<int>(gridDim.x) / S::kCluster;
+    const auto release = [&](int stage) {
+        if (thread < S::kCluster) arrive_in_cluster(memory.empty(stage), thread);
+    };
+    typename S::Sum sums[S::kBn / 2];
+    StageRing<S::kStages> ring;
+    for (int i = static_cast<int>(blockIdx.x) / S::kCluster; i < items; i += clusters) {
+        const WgmmaItem item(work, i);
+        const int stages = item.last_stage - item.first_stage;
+        int before = 0;
+        for (int s = 0; s < stages; ++s) {
+            wait_barrier(memory.full(ring.stage), ring.parity);
+            const std::uint32_t a = memory.a(ring.stage) + group * kGroupBytes;
+            const std::uint32_t b = memory.b(ring.stage);
+            begin_products();
+#pragma unroll
+            for (int step = 0; step < kSteps; ++step) {
+                multiply_async<Factor, S::kBn, S::kAcrossA, S::kAcrossB>(
+                    sums, unit_operand(a + step * kStepA, kBlockBytes),
+                    unit_operand(b + step * kStepB, kBlockBytes), s != 0 || step != 0 ? 1 : 0);
+            }
+            commit_products();
+            wait_products<1>();
+            if (s != 0) release(before);
+            before = ring.stage;
+            ring.next();
+        }
+        wait_products<0>();
+        if (stages != 0) release(before);
+        const int row = (item.tile_m * S::kCluster + rank) * S::kBm + group * 64;
+        const int col = item.tile_n * S::kBn;
+        if constexpr (S::kStaged) {
+            if (result.partial == nullptr) {
+                write_staged<S>(sums, result, map_c, memory.result() + group * (S::kResultBytes / 2), group,
+                                row, col);
+                continue;
+            }
+        }
+        write_pairs<S>(sums, result, item.split, row, col);
+    }
+    if constexpr (S::kStaged) {
+        if (thread == 0) wait_stores();
+    }
+}
+
+#endif
+
+/// Blocks of a cluster are one above the other. The first warpgroup of a block brings operands, the others
+/// multiply.
+template <class S>
+__global__ void __launch_bounds__(S::kThreads, 1)
+    wgmma(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
+          const __grid_constant__ CUtensorMap map_c, const WgmmaWork work,
+          const WgmmaResult<typename S::Sum, typename S::Out> result) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    extern __shared__ __align__(1024) std::byte wgmma_memory[];
+    const WgmmaMemory<S> memory(wgmma_memory);
+    if (threadIdx.x == 0) {
+        prefetch_map(&map_a);
+        prefetch_map(&map_b);
+        prefetch_map(&map_c);
+        for (int stage = 0; stage < S::kStages; ++stage) {
+            init_barrier(memory.full(stage), 1);
+            init_barrier(memory.empty(stage), S::kConsumers * S::kCluster);
+        }
+        publish_barriers();
+    }
+    sync_cluster<S::kCluster>();
+    // Registers go from the warpgroup that needs none for sums to those that do.
+    if (threadIdx.x < 128) {
+        give_registers<40>();
+        if (threadIdx.x == 0) produce<S>(&map_a, &map_b, work, memory);
+    } else {
+        take_registers<232>();
+        consume<S>(&map_c, work, result, memory, static_cast<int>(threadIdx.x / 128) - 1);
+    }
+    sync_cluster<S::kCluster>();  // others may still write to this block's shared memory
+#else
+    __trap();
+#endif
+}
+
+/// Adds up the runs of k in their order, and makes C of them.
+template <class Sum, class Out>
+__global__ void __launch_bounds__(256) add_splits(const WgmmaResult<Sum, Out> result, int splits) {
+    const std::int64_t tiles = (result.n + 255) / 256 * result.m;
+    for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const std::int64_t i = tile % result.m;
+        const std::int64_t j = tile / result.m * 256 + threadIdx.x;
+        if (j >= result.n) continue;
+        Sum sum{};
+        for (int split = 0; split < splits; ++split)
+            sum += result.partial[(split * result.m + i) * result.pitch + j];
+        result.c[i * result.ldc + j] = from_sum<Out>(result.scaled(sum, i, j));
+    }
+}
+
+}  // namespace gpumat::multiply::gpu
