@@ -34,13 +34,16 @@ inline constexpr std::array kPipelinedParameters = {Parameter{
 inline constexpr std::string_view kWgmmaAuto = "auto";
 inline constexpr auto kWgmmaTileChoices = std::to_array<std::string_view>({kWgmmaAuto, "64", "128", "256"});
 inline constexpr auto kWgmmaSplitCounts = std::to_array<int>({1, 2, 3, 4, 6, 8, 12, 16, 32, 64});
-inline constexpr auto kWgmmaSplitChoices =
-    std::to_array<std::string_view>({kWgmmaAuto, "1", "2", "3", "4", "6", "8", "12", "16", "32", "64"});
+inline constexpr std::string_view kWgmmaShare = "share";
+inline constexpr auto kWgmmaSplitChoices = std::to_array<std::string_view>(
+    {kWgmmaAuto, kWgmmaShare, "1", "2", "3", "4", "6", "8", "12", "16", "32", "64"});
 inline constexpr std::array kWgmmaParameters = {
     Parameter{"tile", "columns of a tile of C, which has 128 rows; auto: by the shape", kWgmmaTileChoices,
               kWgmmaAuto},
-    Parameter{"split", "runs that k is split into, added up in order; auto: by the shape", kWgmmaSplitChoices,
-              kWgmmaAuto}};
+    Parameter{"split",
+              "runs that k is split into, added up in order; share: the tiles of the last wave alone, "
+              "evenly; auto: by the shape",
+              kWgmmaSplitChoices, kWgmmaAuto}};
 
 // One function a level, each in the file of its level.
 Launch prepare_naive_strided(const Problem& problem, const Operands& operands, const Device& device);

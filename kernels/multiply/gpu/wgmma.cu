@@ -24,11 +24,12 @@
 // Idea: Shah et al., "FlashAttention-3" (2024) for producers and consumers; NVIDIA, CUTLASS 3 and the PTX ISA
 // manual, "asynchronous warpgroup level matrix instructions".
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "kernels/common/launch.cuh"
 #include "kernels/multiply/gpu/levels.hpp"
-#include "kernels/multiply/gpu/matrix_unit.cuh"
+#include "kernels/multiply/gpu/wgmma_tuning.hpp"
 
 namespace gpumat::multiply::gpu {
 namespace {
@@ -61,6 +62,9 @@ Reasons wgmma_unsupported(const Problem& problem, const Operands&, const Device&
         reasons.emplace_back("f32 is computed in f32 unless --compute says tf32, bf16 or f16");
     if (std::max({problem.m, problem.n, problem.k}) > kMost)
         reasons.emplace_back("tensor maps count to 2^31, and an extent is larger");
+    const int factor_bytes = problem.type == Type::i8 ? 1 : factors_of(problem) == Factors::tf32 ? 4 : 2;
+    if (std::isinf(plan_wgmma(problem, factor_bytes, device.gpu->info().multiprocessors).clocks))
+        reasons.emplace_back("there is not enough of k to divide it so");
     return reasons;
 }
 

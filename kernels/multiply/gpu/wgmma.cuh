@@ -44,14 +44,17 @@ struct WgmmaShape {
     static_assert(kStages >= 3);
 };
 
-/// A division of C into tiles, and of k into runs of stages. Tiles are counted in units of a cluster's:
-/// kCluster·kBm rows by kBn columns.
+/// A division of the work. Tiles are counted in units of a cluster's: kCluster·kBm rows by kBn columns. The
+/// first `whole` items, each a tile with a run of k, go to one cluster each, in turn; the stages of all other
+/// tiles are shared out evenly to some clusters.
 struct WgmmaWork {
     int tiles_m = 0;
     int tiles_n = 0;
-    int stages = 0;  ///< of 128 bytes of k
-    int splits = 1;  ///< runs that k is cut into, each with sums of its own
-    int band = 8;    ///< rows of tiles that are walked through column by column
+    int stages = 0;   ///< of 128 bytes of k
+    int splits = 1;   ///< runs that k is cut into, each with sums of its own
+    int whole = 0;    ///< a multiple of the clusters, or all items
+    int sharing = 1;  ///< clusters that the stages of other tiles are shared out to
+    int band = 8;     ///< rows of tiles that are walked through column by column
 
     [[nodiscard]] __host__ __device__ int items() const { return tiles_m * tiles_n * splits; }
 };
@@ -76,23 +79,79 @@ struct WgmmaResult {
     }
 };
 
-/// An item of work: the place of a cluster's tile, and its run of stages.
+/// An item of work: the place of a cluster's tile, and a run of stages.
 struct WgmmaItem {
-    int tile_m, tile_n, split, first_stage, last_stage;
+    int tile_m = 0, tile_n = 0, split = 0;
+    int first_stage = 0, last_stage = 0;
+    int followers = 0;     ///< clusters after this one whose sums, kept aside, belong to the same tile
+    bool follows = false;  ///< its own sums are kept aside for the cluster that began the tile
 
-    __device__ WgmmaItem(const WgmmaWork& work, int item) {
-        const int tiles = work.tiles_m * work.tiles_n;
-        split = item / tiles;
-        const int tile = item - split * tiles;
+    __device__ void place(const WgmmaWork& work, int tile) {
         const int whole_band = work.band * work.tiles_n;
         const int band = tile / whole_band;
         const int rows = min(work.band, work.tiles_m - band * work.band);
         const int within = tile - band * whole_band;
         tile_n = within / rows;
         tile_m = band * work.band + within - tile_n * rows;
-        first_stage = static_cast<int>(std::int64_t{work.stages} * split / work.splits);
-        last_stage = static_cast<int>(std::int64_t{work.stages} * (split + 1) / work.splits);
     }
+};
+
+/// The items of a cluster, in order. Of those that are shared the one that follows others comes first, so
+/// that nobody waits for somebody who waits.
+struct WgmmaSchedule {
+    const WgmmaWork& work;
+    int cluster;
+    int clusters;
+    int next_whole;
+    std::int64_t unit;  ///< stages of shared tiles, counted through
+    std::int64_t end;
+
+    __device__ WgmmaSchedule(const WgmmaWork& given, int cluster_size)
+        : work(given),
+          cluster(static_cast<int>(blockIdx.x) / cluster_size),
+          clusters(static_cast<int>(gridDim.x) / cluster_size),
+          next_whole(cluster),
+          unit(first_unit(cluster)),
+          end(first_unit(cluster + 1)) {}
+
+    __device__ std::int64_t first_unit(int of_cluster) const {
+        return std::int64_t{work.items() - work.whole} * work.stages * min(of_cluster, work.sharing) /
+               work.sharing;
+    }
+
+    __device__ bool next(WgmmaItem& item) {
+        item = {};
+        if (next_whole < work.whole) {
+            const int tiles = work.tiles_m * work.tiles_n;
+            item.split = next_whole / tiles;
+            item.place(work, next_whole - item.split * tiles);
+            item.first_stage = static_cast<int>(std::int64_t{work.stages} * item.split / work.splits);
+            item.last_stage = static_cast<int>(std::int64_t{work.stages} * (item.split + 1) / work.splits);
+            next_whole += clusters;
+            return true;
+        }
+        if (unit >= end) return false;
+        const auto tile = static_cast<int>(unit / work.stages);
+        const std::int64_t tile_end = std::int64_t{tile + 1} * work.stages;
+        item.place(work, work.whole + tile);
+        item.first_stage = static_cast<int>(unit - std::int64_t{tile} * work.stages);
+        item.last_stage = item.first_stage + static_cast<int>(min(end, tile_end) - unit);
+        item.follows = item.first_stage != 0;
+        unit = min(end, tile_end);
+        if (!item.follows) {
+            while (first_unit(cluster + 1 + item.followers) < tile_end) ++item.followers;
+        }
+        return true;
+    }
+};
+
+/// Memory for the sums of items that follow others, and who is ready: a slot for each warpgroup that
+/// multiplies. A slot's flag is the number of the run whose sums it holds.
+template <class Sum>
+struct WgmmaSlots {
+    Sum* sums = nullptr;
+    unsigned* flags = nullptr;
+    unsigned run = 0;
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -133,11 +192,9 @@ __device__ void produce(const CUtensorMap* map_a, const CUtensorMap* map_b, cons
     constexpr int kBoxBytesAcross = S::kRow * 128;  // kRow of k by 128 bytes of m or n
     constexpr int kShare = S::kBn / S::kCluster;
     const auto rank = static_cast<int>(blockIdx.x % S::kCluster);
-    const int items = work.items();
-    const int clusters = static_cast<int>(gridDim.x) / S::kCluster;
     StageRing<S::kStages> ring;
-    for (int i = static_cast<int>(blockIdx.x) / S::kCluster; i < items; i += clusters) {
-        const WgmmaItem item(work, i);
+    WgmmaSchedule schedule(work, S::kCluster);
+    for (WgmmaItem item; schedule.next(item);) {
         const int row = (item.tile_m * S::kCluster + rank) * S::kBm;
         const int col = item.tile_n * S::kBn;
         for (int stage = item.first_stage; stage < item.last_stage; ++stage) {
@@ -272,11 +329,66 @@ __device__ void write_staged(const typename S::Sum (&sums)[S::kBn / 2],
     sync_at<128>(1 + group);  // all is read
 }
 
+/// The slot of a warpgroup's sums, four words of every thread after those of the thread before.
+template <class S>
+__device__ Vector<typename S::Sum, 4>* slot_of(const WgmmaSlots<typename S::Sum>& slots, unsigned block,
+                                               int group) {
+    using Four = Vector<typename S::Sum, 4>;
+    return reinterpret_cast<Four*>(slots.sums) + (block * S::kConsumers + group) * (S::kBn / 8 * 128) +
+           threadIdx.x % 128;
+}
+
+/// Keeps a warpgroup's sums for the cluster that began the tile.
+template <class S>
+__device__ void keep_sums(const typename S::Sum (&sums)[S::kBn / 2], const WgmmaSlots<typename S::Sum>& slots,
+                          int group) {
+    auto* const slot = slot_of<S>(slots, blockIdx.x, group);
+#pragma unroll
+    for (int i = 0; i < S::kBn / 8; ++i)
+        slot[i * 128] = {sums[i * 4], sums[i * 4 + 1], sums[i * 4 + 2], sums[i * 4 + 3]};
+    sync_at<128>(1 + group);  // all are written
+    if (threadIdx.x % 128 == 0) {
+        __threadfence();
+        asm volatile(
+            "st.release.gpu.global.u32 [%0], %1;" ::"l"(slots.flags + blockIdx.x * S::kConsumers + group),
+            "r"(slots.run)
+            : "memory");
+    }
+}
+
+/// Adds the sums of the clusters that follow, in their order.
+template <class S>
+__device__ void add_followers(typename S::Sum (&sums)[S::kBn / 2], const WgmmaSlots<typename S::Sum>& slots,
+                              int followers, int group) {
+    for (int follower = 1; follower <= followers; ++follower) {
+        const unsigned block = blockIdx.x + follower * S::kCluster;
+        if (threadIdx.x % 128 == 0) {
+            unsigned run = 0;
+            do {
+                asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                             : "=r"(run)
+                             : "l"(slots.flags + block * S::kConsumers + group)
+                             : "memory");
+            } while (run != slots.run);
+        }
+        sync_at<128>(1 + group);  // they are there
+        const auto* const slot = slot_of<S>(slots, block, group);
+#pragma unroll
+        for (int i = 0; i < S::kBn / 8; ++i) {
+            const uint4 words = __ldcg(reinterpret_cast<const uint4*>(slot + i * 128));
+            Vector<typename S::Sum, 4> more;
+            memcpy(&more, &words, 16);
+#pragma unroll
+            for (int e = 0; e < 4; ++e) sums[i * 4 + e] += more.at[e];
+        }
+    }
+}
+
 /// A warpgroup multiplies 64 rows of every tile.
 template <class S>
 __device__ void consume(const CUtensorMap* map_c, const WgmmaWork& work,
                         const WgmmaResult<typename S::Sum, typename S::Out>& result,
-                        const WgmmaMemory<S>& memory, int group) {
+                        const WgmmaSlots<typename S::Sum>& slots, const WgmmaMemory<S>& memory, int group) {
     using Factor = typename S::Factor;
     constexpr int kSteps = 4;  // of 32 bytes of k
     constexpr int kBlockBytes = S::kRow * 128;
@@ -286,15 +398,13 @@ __device__ void consume(const CUtensorMap* map_c, const WgmmaWork& work,
     constexpr int kGroupBytes = 64 * 128;  // the 64 rows (or columns of m) of a warpgroup, in both layouts
     const auto rank = static_cast<int>(blockIdx.x % S::kCluster);
     const auto thread = static_cast<int>(threadIdx.x % 128);
-    const int items = work.items();
-    const int clusters = static_cast<int>(gridDim.x) / S::kCluster;
     const auto release = [&](int stage) {
         if (thread < S::kCluster) arrive_in_cluster(memory.empty(stage), thread);
     };
     typename S::Sum sums[S::kBn / 2];
     StageRing<S::kStages> ring;
-    for (int i = static_cast<int>(blockIdx.x) / S::kCluster; i < items; i += clusters) {
-        const WgmmaItem item(work, i);
+    WgmmaSchedule schedule(work, S::kCluster);
+    for (WgmmaItem item; schedule.next(item);) {
         const int stages = item.last_stage - item.first_stage;
         int before = 0;
         for (int s = 0; s < stages; ++s) {
@@ -316,6 +426,11 @@ __device__ void consume(const CUtensorMap* map_c, const WgmmaWork& work,
         }
         wait_products<0>();
         if (stages != 0) release(before);
+        if (item.follows) {
+            keep_sums<S>(sums, slots, group);
+            continue;
+        }
+        add_followers<S>(sums, slots, item.followers, group);
         const int row = (item.tile_m * S::kCluster + rank) * S::kBm + group * 64;
         const int col = item.tile_n * S::kBn;
         if constexpr (S::kStaged) {
@@ -340,7 +455,8 @@ template <class S>
 __global__ void __launch_bounds__(S::kThreads, 1)
     wgmma(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
           const __grid_constant__ CUtensorMap map_c, const WgmmaWork work,
-          const WgmmaResult<typename S::Sum, typename S::Out> result) {
+          const WgmmaResult<typename S::Sum, typename S::Out> result,
+          const WgmmaSlots<typename S::Sum> slots) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ __align__(1024) std::byte wgmma_memory[];
     const WgmmaMemory<S> memory(wgmma_memory);
@@ -361,7 +477,7 @@ __global__ void __launch_bounds__(S::kThreads, 1)
         if (threadIdx.x == 0) produce<S>(&map_a, &map_b, work, memory);
     } else {
         take_registers<232>();
-        consume<S>(&map_c, work, result, memory, static_cast<int>(threadIdx.x / 128) - 1);
+        consume<S>(&map_c, work, result, slots, memory, static_cast<int>(threadIdx.x / 128) - 1);
     }
     sync_cluster<S::kCluster>();  // others may still write to this block's shared memory
 #else
@@ -369,18 +485,28 @@ __global__ void __launch_bounds__(S::kThreads, 1)
 #endif
 }
 
-/// Adds up the runs of k in their order, and makes C of them.
+/// Adds up the runs of k in their order, and makes C of them: a thread does four neighbours, or one where
+/// there are no runs.
 template <class Sum, class Out>
 __global__ void __launch_bounds__(256) add_splits(const WgmmaResult<Sum, Out> result, int splits) {
-    const std::int64_t tiles = (result.n + 255) / 256 * result.m;
-    for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const std::int64_t i = tile % result.m;
-        const std::int64_t j = tile / result.m * 256 + threadIdx.x;
-        if (j >= result.n) continue;
-        Sum sum{};
-        for (int split = 0; split < splits; ++split)
-            sum += result.partial[(split * result.m + i) * result.pitch + j];
-        result.c[i * result.ldc + j] = from_sum<Out>(result.scaled(sum, i, j));
+    const std::int64_t width = result.pitch / 4;
+    const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+    for (std::int64_t at = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < result.m * width;
+         at += step) {
+        const std::int64_t i = at / width;
+        const std::int64_t j = at % width * 4;
+        Sum sums[4] = {};
+        for (int split = 0; split < splits; ++split) {
+            const auto more = *reinterpret_cast<const Vector<Sum, 4>*>(
+                result.partial + (split * result.m + i) * result.pitch + j);
+#pragma unroll
+            for (int e = 0; e < 4; ++e) sums[e] += more.at[e];
+        }
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            if (j + e < result.n)
+                result.c[i * result.ldc + j + e] = from_sum<Out>(result.scaled(sums[e], i, j + e));
+        }
     }
 }
 

@@ -20,11 +20,31 @@ CUtensorMap operand_map(const UnitOperand<Factor>& operand, int extent) {
                     operand.across ? S::kRow : extent);
 }
 
+/// Memory for sums of tiles that several clusters share.
+template <class Sum>
+struct KeptSums {
+    DeviceMemory sums;
+    DeviceMemory flags;
+    unsigned run = 0;
+
+    KeptSums(unsigned slots, std::size_t words, const Device& device)
+        : sums(device.gpu->allocate(slots * words * sizeof(Sum))),
+          flags(device.gpu->allocate(slots * sizeof(unsigned))) {
+        GPUMAT_CUDA(cudaMemset(flags.data(), 0, flags.bytes()));  // of no run
+    }
+    /// The slots of a new run.
+    WgmmaSlots<Sum> next() {
+        return {static_cast<Sum*>(sums.data()), static_cast<unsigned*>(flags.data()), ++run};
+    }
+    [[nodiscard]] std::uint64_t bytes() const { return sums.bytes() + flags.bytes(); }
+};
+
 /// Starts the kernel with clusters of S::kCluster blocks.
 template <class S>
 void launch_wgmma(unsigned blocks, cudaStream_t stream, const CUtensorMap& a, const CUtensorMap& b,
                   const CUtensorMap& c, const WgmmaWork& work,
-                  const WgmmaResult<typename S::Sum, typename S::Out>& result) {
+                  const WgmmaResult<typename S::Sum, typename S::Out>& result,
+                  const WgmmaSlots<typename S::Sum>& slots) {
     cudaLaunchAttribute attribute{};
     attribute.id = cudaLaunchAttributeClusterDimension;
     attribute.val.clusterDim = {S::kCluster, 1, 1};
@@ -35,7 +55,16 @@ void launch_wgmma(unsigned blocks, cudaStream_t stream, const CUtensorMap& a, co
     config.stream = stream;
     config.attrs = &attribute;
     config.numAttrs = 1;
-    GPUMAT_CUDA(cudaLaunchKernelEx(&config, wgmma<S>, a, b, c, work, result));
+    GPUMAT_CUDA(cudaLaunchKernelEx(&config, wgmma<S>, a, b, c, work, result, slots));
+}
+
+/// Starts the kernel that adds up runs of k.
+template <class Sum, class Out>
+void add_up(const WgmmaResult<Sum, Out>& result, int splits, cudaStream_t stream) {
+    constexpr std::int64_t kMostBlocks = 1 << 16;
+    const std::int64_t blocks = divide_up<std::int64_t>(result.m * (result.pitch / 4), 256);
+    add_splits<<<static_cast<unsigned>(std::min(blocks, kMostBlocks)), 256, 0, stream>>>(result, splits);
+    GPUMAT_CUDA(cudaGetLastError());
 }
 
 /// Prepares the launch of one shape of kernel.
@@ -51,15 +80,23 @@ Launch prepare_wgmma_shape(const WgmmaResult<typename S::Sum, typename S::Out>& 
     work.stages = static_cast<int>(divide_up<std::int64_t>(k, S::kRow));
     work.splits = plan.splits;
     work.band = std::max(1, plan.band / S::kCluster);
+    const int slots = std::max(1, device.gpu->info().multiprocessors / S::kCluster);
+    const bool shares = plan.sharing > 0;
+    work.whole = shares ? work.items() / slots * slots : work.items();
+    work.sharing = std::max(1, plan.sharing);
+    const int clusters = std::max(std::min(work.whole, slots), plan.sharing);
+    const auto blocks = static_cast<unsigned>(clusters * S::kCluster);
     auto result = to;
     std::shared_ptr<DeviceMemory> sums;
     if (work.splits > 1) {
-        result.pitch = divide_up<std::int64_t>(to.n, 2) * 2;
         sums = std::make_shared<DeviceMemory>(
             device.gpu->allocate(static_cast<std::size_t>(work.splits) * static_cast<std::size_t>(to.m) *
                                  static_cast<std::size_t>(result.pitch) * sizeof(Sum)));
         result.partial = static_cast<Sum*>(sums->data());
     }
+    const auto kept = shares
+                          ? std::make_shared<KeptSums<Sum>>(blocks * S::kConsumers, S::kBn / 2 * 128, device)
+                          : nullptr;
     const CUtensorMap map_a = operand_map<S>(a, S::kBm);
     const CUtensorMap map_b = operand_map<S>(b, S::kBn / S::kCluster);
     CUtensorMap map_c = map_a;  // of no use where C goes another way
@@ -68,18 +105,17 @@ Launch prepare_wgmma_shape(const WgmmaResult<typename S::Sum, typename S::Out>& 
         result.by_copies = true;
         map_c = tile_map(to.c, static_cast<int>(sizeof(Out)), to.m, to.n, pitch_bytes, 64);
     }
-    const int slots = device.gpu->info().multiprocessors / S::kCluster;
-    const auto blocks = static_cast<unsigned>(std::min(work.items(), slots) * S::kCluster);
     const auto* const kernel = reinterpret_cast<const void*>(wgmma<S>);
     allow_shared_memory(kernel, S::kSharedBytes);
     Launch launch;
     launch.level = "wgmma";
-    launch.workspace_bytes = a.bytes + b.bytes + (sums ? sums->bytes() : 0);
+    launch.workspace_bytes = a.bytes + b.bytes + (sums ? sums->bytes() : 0) + (kept ? kept->bytes() : 0);
     launch.details = {
         {"tile", std::to_string(S::kBm) + "x" + std::to_string(S::kBn) + "x" + std::to_string(S::kRow)},
         {"stages", std::to_string(S::kStages)},
         {"cluster", std::to_string(S::kCluster)},
         {"splits", std::to_string(work.splits)},
+        {"sharing", std::to_string(plan.sharing)},
         {"packs", a.pack && b.pack ? "A and B"
                   : a.pack         ? "A"
                   : b.pack         ? "B"
@@ -90,12 +126,10 @@ Launch prepare_wgmma_shape(const WgmmaResult<typename S::Sum, typename S::Out>& 
         cudaStream_t const stream = cuda_stream(on);
         if (a.pack) a.pack(stream);
         if (b.pack) b.pack(stream);
-        launch_wgmma<S>(blocks, stream, map_a, map_b, map_c, work, result);
+        launch_wgmma<S>(blocks, stream, map_a, map_b, map_c, work, result,
+                        kept ? kept->next() : WgmmaSlots<Sum>{});
         if (sums) {
-            const std::int64_t tiles = divide_up<std::int64_t>(result.n, 256) * result.m;
-            add_splits<<<static_cast<unsigned>(std::min<std::int64_t>(tiles, 1 << 20)), 256, 0, stream>>>(
-                result, work.splits);
-            GPUMAT_CUDA(cudaGetLastError());
+            add_up(result, work.splits, stream);
         }
     };
     return launch;
@@ -105,7 +139,7 @@ Launch prepare_wgmma_shape(const WgmmaResult<typename S::Sum, typename S::Out>& 
 template <class Factor, class Out, bool kAcrossA, bool kAcrossB, class Function>
 Launch with_tile(const WgmmaPlan& plan, Function&& function) {
     if (plan.columns == 256) return function(WgmmaShape<Factor, Out, kAcrossA, kAcrossB, 256, 2>{});
-    if (plan.columns == 128) return function(WgmmaShape<Factor, Out, kAcrossA, kAcrossB, 128, 1>{});
+    if (plan.columns == 128) return function(WgmmaShape<Factor, Out, kAcrossA, kAcrossB, 128, 2>{});
     return function(WgmmaShape<Factor, Out, kAcrossA, kAcrossB, 64, 1>{});
 }
 
@@ -124,16 +158,9 @@ Launch prepare_wgmma_as(const Problem& p, const Operands& operands, const Device
                                        .c = operands.c.as<Out>(),
                                        .ldc = operands.c.pitch,
                                        .partial = nullptr,
-                                       .pitch = 0,
+                                       .pitch = divide_up<std::int64_t>(p.n, 4) * 4,
                                        .by_copies = false};
-    if (p.k == 0) {
-        const std::int64_t tiles = divide_up<std::int64_t>(p.n, 256) * p.m;
-        return {.level = "wgmma", .run = [=](Stream on) {
-                    add_splits<<<static_cast<unsigned>(std::min<std::int64_t>(tiles, 1 << 20)), 256, 0,
-                                 cuda_stream(on)>>>(result, 0);
-                    GPUMAT_CUDA(cudaGetLastError());
-                }};
-    }
+    if (p.k == 0) return {.level = "wgmma", .run = [=](Stream on) { add_up(result, 0, cuda_stream(on)); }};
     // Factors of 16 bits may lie in both directions, if they need no conversion.
     constexpr bool kBoth = sizeof(Factor) == 2 && std::is_same_v<T, Factor>;
     const UnitPlan<T, Factor> plan_a(operands.a, !p.transpose_a, kBoth);
