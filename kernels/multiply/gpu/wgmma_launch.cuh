@@ -94,9 +94,8 @@ Launch prepare_wgmma_shape(const WgmmaResult<typename S::Sum, typename S::Out>& 
                                  static_cast<std::size_t>(result.pitch) * sizeof(Sum)));
         result.partial = static_cast<Sum*>(sums->data());
     }
-    const auto kept = shares
-                          ? std::make_shared<KeptSums<Sum>>(blocks * S::kConsumers, S::kBn / 2 * 128, device)
-                          : nullptr;
+    const auto kept =
+        shares ? std::make_shared<KeptSums<Sum>>(blocks * S::kConsumers, S::kBn / 2 * 128, device) : nullptr;
     const CUtensorMap map_a = operand_map<S>(a, S::kBm);
     const CUtensorMap map_b = operand_map<S>(b, S::kBn / S::kCluster);
     CUtensorMap map_c = map_a;  // of no use where C goes another way
