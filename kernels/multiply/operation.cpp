@@ -22,10 +22,12 @@ constexpr auto kResults = std::to_array<std::string_view>({"i32"});
 
 void choose_result(const std::string& value, Problem& problem) {
     if (value != kResults.front())
-        throw Error(ErrorCode::usage, "--result is '" + value + "'; expected " + std::string(kResults.front()));
+        throw Error(ErrorCode::usage,
+                    "--result is '" + value + "'; expected " + std::string(kResults.front()));
     if (problem.type != Type::i8) {
         throw Error(ErrorCode::usage, "--result i32 is the result of i8 matrices, and these are " +
-                                          std::string(name_of(problem.type)) + "; expected it without --result");
+                                          std::string(name_of(problem.type)) +
+                                          "; expected it without --result");
     }
     problem.choices["result"] = value;
 }
@@ -47,9 +49,8 @@ constexpr std::array kSettings = {
     Setting{.name = "beta",
             .help = "factor of the matrix of --add",
             .fallback = "1 where --add is given",
-            .apply = [](const std::string& value, Problem& problem) {
-                problem.beta = parse_scalar(value, problem.type, "--beta");
-            }},
+            .apply = [](const std::string& value,
+                        Problem& problem) { problem.beta = parse_scalar(value, problem.type, "--beta"); }},
     Setting{.name = "result",
             .help = "type of C where it is another than that of A and B: i32, for i8",
             .choices = kResults,
@@ -77,9 +78,10 @@ void fit(const ProblemRequest& request, Problem& problem) {
     problem.n = right.cols;
     problem.k = left.cols;
     if (d && problem.choices.contains("result")) {
-        throw Error(ErrorCode::usage,
-                    "--add adds a matrix of the type of A and B, and --result i32 makes C of another; expected "
-                    "one of them");
+        throw Error(
+            ErrorCode::usage,
+            "--add adds a matrix of the type of A and B, and --result i32 makes C of another; expected "
+            "one of them");
     }
     if (d && d->shape != Shape{problem.m, problem.n}) {
         throw Error(ErrorCode::input, d->described + ", and the product is " +

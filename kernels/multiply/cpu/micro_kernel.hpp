@@ -507,7 +507,8 @@ GPUMAT_INLINE void multiply_tile(std::int64_t lines, const std::byte* a, const s
 template <class Tile>
 constexpr Kernel kernel_of(void (*pack_a)(const PackSource&, std::byte*),
                            void (*pack_b)(const PackSource&, std::byte*),
-                           void (*multiply)(std::int64_t, const std::byte*, const std::byte*, const Target&)) {
+                           void (*multiply)(std::int64_t, const std::byte*, const std::byte*,
+                                            const Target&)) {
     return {.rows = Tile::kRows,
             .cols = Tile::kCols,
             .group = Tile::A::kGroup,

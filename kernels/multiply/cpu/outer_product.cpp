@@ -20,8 +20,8 @@
 // it: the multiply-add units; then packing, a twentieth of the time at 2048³, and that traffic of C.
 //
 // The additions of an element are in the same order on any number of threads: k by k within a block of
-// depth, then block by block; α and β·D come after the last, as in the other levels. AVX-512, AVX2 with FMA or
-// plain code is decided when the level is prepared.
+// depth, then block by block; α and β·D come after the last, as in the other levels. AVX-512, AVX2 with FMA
+// or plain code is decided when the level is prepared.
 //
 // Source of the idea: K. Goto and R. van de Geijn, "Anatomy of High-Performance Matrix Multiplication"
 // (2008); F. Van Zee and R. van de Geijn, "BLIS" (2015); the rank-1 update, V. Volkov (2008).
@@ -42,7 +42,8 @@ namespace {
 
 constexpr std::int64_t kBlockRows = 3840;  // of C that are worked on at once
 constexpr std::int64_t kBlockCols = 3840;
-constexpr std::int64_t kTaskBytes = 384 * 1024;  // of A, in the second-level cache of the thread that has a task
+constexpr std::int64_t kTaskBytes =
+    384 * 1024;  // of A, in the second-level cache of the thread that has a task
 constexpr std::int64_t kTaskCols = 768;
 constexpr std::int64_t kTasksAThread = 4;  // at least, so that all are done at about the same time
 constexpr std::int64_t kPanelsAtOnce = 4;  // packed by one thread, so that it reads long pieces of rows
@@ -81,12 +82,15 @@ struct Blocking {
         : depth(even_part(p.k, use.depth, use.group)),
           rows(even_part(p.m, kBlockRows, use.rows)),
           cols(even_part(p.n, kBlockCols, use.cols)),
-          task_rows(even_part(rows, std::max(use.rows, kTaskBytes / use.a_panel(depth) * use.rows), use.rows)),
+          task_rows(
+              even_part(rows, std::max(use.rows, kTaskBytes / use.a_panel(depth) * use.rows), use.rows)),
           task_cols(even_part(cols, kTaskCols, use.cols)) {
         if (threads == 1) return;
         const std::int64_t least = kTasksAThread * threads;
-        while (tasks() < least && task_cols > 4 * use.cols) task_cols = pieces(task_cols / 2, use.cols) * use.cols;
-        while (tasks() < least && task_rows > 4 * use.rows) task_rows = pieces(task_rows / 2, use.rows) * use.rows;
+        while (tasks() < least && task_cols > 4 * use.cols)
+            task_cols = pieces(task_cols / 2, use.cols) * use.cols;
+        while (tasks() < least && task_rows > 4 * use.rows)
+            task_rows = pieces(task_rows / 2, use.rows) * use.rows;
     }
 
   private:
@@ -168,8 +172,9 @@ struct Run {
             const std::int64_t end_col = std::min(col + blocking.task_cols, block.cols);
             for (std::int64_t j = col; j < end_col; j += use.cols) {
                 for (std::int64_t i = row; i < end_row; i += use.rows) {
-                    multiply_tile(block, {i, j, std::min(use.rows, end_row - i), std::min(use.cols, end_col - j)},
-                                  k, depth);
+                    multiply_tile(block,
+                                  {i, j, std::min(use.rows, end_row - i), std::min(use.cols, end_col - j)}, k,
+                                  depth);
                 }
             }
         });
@@ -241,19 +246,18 @@ Launch prepare_outer_product(const Problem& problem, const Operands& operands, c
                     const auto out = static_cast<std::int64_t>(size_of(result_type(problem)));
                     visit_multiply_type(problem.type, [&]<class T>(TypeTag<T>) {
                         const Epilogue<T> scalars(problem, operands);
-                        const Run run{
-                            .p = problem,
-                            .use = use,
-                            .blocking = blocking,
-                            .a = {operands.a.as<std::byte>(), operands.a.pitch, in},
-                            .b = {operands.b.as<std::byte>(), operands.b.pitch, in},
-                            .d = {reinterpret_cast<const std::byte*>(scalars.d), scalars.ldd, out},
-                            .c = {operands.c.as<std::byte>(), operands.c.pitch, out},
-                            .sums = {work->sums.data(), blocking.cols, use.sum_size},
-                            .alpha = &scalars.alpha,
-                            .beta = &scalars.beta,
-                            .packed_a = work->a.data(),
-                            .packed_b = work->b.data()};
+                        const Run run{.p = problem,
+                                      .use = use,
+                                      .blocking = blocking,
+                                      .a = {operands.a.as<std::byte>(), operands.a.pitch, in},
+                                      .b = {operands.b.as<std::byte>(), operands.b.pitch, in},
+                                      .d = {reinterpret_cast<const std::byte*>(scalars.d), scalars.ldd, out},
+                                      .c = {operands.c.as<std::byte>(), operands.c.pitch, out},
+                                      .sums = {work->sums.data(), blocking.cols, use.sum_size},
+                                      .alpha = &scalars.alpha,
+                                      .beta = &scalars.beta,
+                                      .packed_a = work->a.data(),
+                                      .packed_b = work->b.data()};
                         Team::run(threads, run);
                     });
                 },

@@ -21,18 +21,18 @@ struct PackSource {
 
 /// A tile of C, and what becomes of the sums of its products.
 struct Target {
-    void* to;                 ///< C where `last`, else sums
-    const void* before;       ///< the sums of the blocks of k before this one; null for the first
-    const void* add;          ///< D; null: nothing is added
-    std::int64_t ld;          ///< of `to`
-    std::int64_t before_ld;   ///<
+    void* to;                ///< C where `last`, else sums
+    const void* before;      ///< the sums of the blocks of k before this one; null for the first
+    const void* add;         ///< D; null: nothing is added
+    std::int64_t ld;         ///< of `to`
+    std::int64_t before_ld;  ///<
     std::int64_t add_ld;
     std::int64_t rows;
     std::int64_t cols;
-    const void* alpha;        ///< of the type that sums have
+    const void* alpha;  ///< of the type that sums have
     const void* beta;
-    bool last;                ///< the last block of k: C = α·sum + β·D
-    const std::byte* next;    ///< what of B is read later: a line for each step of k is prefetched
+    bool last;              ///< the last block of k: C = α·sum + β·D
+    const std::byte* next;  ///< what of B is read later: a line for each step of k is prefetched
 };
 
 /// The functions for one type and width of vectors, and the tile that they work on. A panel of A holds `rows`
@@ -41,11 +41,11 @@ struct Kernel {
     std::int64_t rows;
     std::int64_t cols;
     std::int64_t group;
-    std::int64_t depth;        ///< of a block, in steps of k
-    std::int64_t a_line;       ///< bytes
-    std::int64_t b_line;       ///< bytes
-    std::int64_t b_head;       ///< bytes of a panel of B before its lines
-    std::int64_t sum_size;     ///< bytes of a sum in memory
+    std::int64_t depth;     ///< of a block, in steps of k
+    std::int64_t a_line;    ///< bytes
+    std::int64_t b_line;    ///< bytes
+    std::int64_t b_head;    ///< bytes of a panel of B before its lines
+    std::int64_t sum_size;  ///< bytes of a sum in memory
     void (*pack_a)(const PackSource& from, std::byte* to);
     void (*pack_b)(const PackSource& from, std::byte* to);
     void (*multiply)(std::int64_t lines, const std::byte* a, const std::byte* b, const Target& target);

@@ -44,7 +44,8 @@ GPUMAT_AVX512 void pack_b(const PackSource& from, std::byte* to) {
     pack_panels<typename Tile::B, Tile::kCols, typename Tile::FinishB>(from, to);
 }
 template <class Tile>
-GPUMAT_AVX512 void multiply(std::int64_t lines, const std::byte* a, const std::byte* b, const Target& target) {
+GPUMAT_AVX512 void multiply(std::int64_t lines, const std::byte* a, const std::byte* b,
+                            const Target& target) {
     multiply_tile<Tile>(lines, a, b, target);
 }
 template <class Tile>
