@@ -52,7 +52,7 @@ constexpr std::int64_t kPanelsAtOnce = 4;  // packed by one thread, so that it r
 constexpr double kThreadedFlops = 4e6;
 
 std::int64_t pieces(std::int64_t count, std::int64_t size) {
-    return (count + size - 1) / size;
+    return count / size + (count % size == 0 ? 0 : 1);
 }
 
 /// The size of the parts of `extent` that are at most `most` large, nearly equal and multiples of `unit`.
