@@ -146,7 +146,7 @@ class ProductCheck::Rows {
     void check_now(const std::vector<std::int64_t>& numbers, std::int64_t first, const Operand& panel) {
         std::vector<ResultRow> list;
         for (const std::int64_t row : numbers)
-            list.push_back({row, row_of(problem_.type, panel, row - first)});
+            list.push_back({row, row_of(result_type(problem_), panel, row - first)});
         compare(list);
     }
 
@@ -201,8 +201,9 @@ class ProductCheck::Rows {
 
     [[nodiscard]] KeptRow copy(std::int64_t row, double ratio, std::int64_t first,
                                const Operand& panel) const {
-        const std::byte* from = row_of(problem_.type, panel, row - first);
-        return {row, ratio, {from, from + static_cast<std::size_t>(problem_.n) * size_of(problem_.type)}};
+        const Type type = result_type(problem_);
+        const std::byte* from = row_of(type, panel, row - first);
+        return {row, ratio, {from, from + static_cast<std::size_t>(problem_.n) * size_of(type)}};
     }
 
     void compare(std::span<const ResultRow> rows) {
@@ -399,8 +400,9 @@ class IntegerRows final : public ProductCheck::Rows {
             expect(first, count);
         const IntegerProducts right = std::move(expected_[first]);
         expected_.erase(first);
-        const IntegerProducts left = times(rows_of_panel(problem().type, panel), x_, threads());
-        const int unused_bits = 64 - 8 * static_cast<int>(size_of(problem().type));
+        const Type type = result_type(problem());
+        const IntegerProducts left = times(rows_of_panel(type, panel), x_, threads());
+        const int unused_bits = 64 - 8 * static_cast<int>(size_of(type));
         for (std::int64_t i = 0; i < count; ++i) {
             const auto begin = static_cast<std::size_t>(i) * kRounds;
             const bool differs =
@@ -467,7 +469,7 @@ std::uint64_t product_check_bytes(const Problem& problem, std::int64_t rows) {
     const double products =
         n * kX +
         (static_cast<double>(problem.k) + 3 * static_cast<double>(std::min(problem.m, rows))) * kProduct;
-    const double kept = (kMostSample + kKeptRows) * n * static_cast<double>(size_of(problem.type));
+    const double kept = (kMostSample + kKeptRows) * n * static_cast<double>(size_of(result_type(problem)));
     return static_cast<std::uint64_t>(std::min(products + kept, 0x1p62));
 }
 

@@ -245,8 +245,8 @@ Dot scaled_dot(const Problem& p, const Operands& operands, std::int64_t row, std
 }
 
 /// Computes a tile and stores its elements of C, each rounded once.
-template <class T>
-void store_tile(const Problem& p, const Operands& operands, const TilePlace& place, T* c) {
+template <class T, class C>
+void store_tile(const Problem& p, const Operands& operands, const TilePlace& place, C* c) {
     const bool add = !p.beta.is_zero(p.type);
     const ReferenceScalars scalars(p);
     std::conditional_t<std::is_integral_v<T>, IntegerTile, FloatTile> tile;
@@ -261,7 +261,7 @@ void store_tile(const Problem& p, const Operands& operands, const TilePlace& pla
             const std::int64_t at = place.rows[i] * p.n + place.col + j;
             const T added = add ? element_of_d<T>(operands, place.rows[i], place.col + j) : T{};
             if constexpr (std::is_integral_v<T>) {
-                c[at] = static_cast<T>(residue(p.alpha.integer) * tile.sum[index] +
+                c[at] = static_cast<C>(residue(p.alpha.integer) * tile.sum[index] +
                                        residue(p.beta.integer) * residue(added));
             } else {
                 c[at] = rounded<T>(finish(scalars, tile, index, as_complex(added)));
@@ -483,14 +483,16 @@ ScaledElement scaled_element(const Problem& problem, const Operands& operands, s
 
 Matrix reference_multiply(const Problem& asked, const Operands& operands, int threads) {
     const Problem problem = as_read(asked);
-    Matrix result({problem.m, problem.n}, problem.type, "reference");
+    Matrix result({problem.m, problem.n}, result_type(problem), "reference");
     visit_type(problem.type, [&]<class T>(TypeTag<T>) {
         parallel_for(problem.m, kTileRows, threads, [&](std::int64_t begin, std::int64_t end) {
             std::vector<std::int64_t> rows(static_cast<std::size_t>(end - begin));
             std::iota(rows.begin(), rows.end(), begin);
             for (std::int64_t col = 0; col < problem.n; col += kTileCols) {
-                store_tile(problem, operands, {rows, col, std::min(kTileCols, problem.n - col)},
-                           result.as<T>());
+                const TilePlace place{rows, col, std::min(kTileCols, problem.n - col)};
+                visit_result<T>(problem, [&]<class C>(TypeTag<C>) {
+                    store_tile<T>(problem, operands, place, result.as<C>());
+                });
             }
         });
     });

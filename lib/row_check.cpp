@@ -348,12 +348,13 @@ class FloatTileCheck {
     FloatTile sums_;
 };
 
-template <class T>
+/// `T` is the type of A and B, `C` that of the result.
+template <class T, class C>
 void check_integer_tile(const Problem& p, const Operands& operands, bool may_wrap, const ResultTile& tile,
                         Findings& found, std::span<char> wrong) {
     const auto alpha = static_cast<std::uint64_t>(p.alpha.integer);
     const auto beta = static_cast<std::uint64_t>(p.beta.integer);
-    const double half_range = std::ldexp(0.5, std::numeric_limits<std::make_unsigned_t<T>>::digits);
+    const double half_range = std::ldexp(0.5, std::numeric_limits<std::make_unsigned_t<C>>::digits);
     const auto numbers = tile.numbers();
     IntegerTile sums;
     reference_tile(p, operands, {numbers, tile.col, tile.cols}, may_wrap, sums);
@@ -363,8 +364,8 @@ void check_integer_tile(const Problem& p, const Operands& operands, bool may_wra
             const std::int64_t col = tile.col + j;
             const T d = beta != 0 ? element_of_d<T>(operands, numbers[i], col) : T{};
             const std::size_t index = index_in_tile(i, j);
-            const T expected = static_cast<T>(alpha * sums.sum[index] + beta * static_cast<std::uint64_t>(d));
-            const T computed = reinterpret_cast<const T*>(tile.rows[i].elements)[col];
+            const C expected = static_cast<C>(alpha * sums.sum[index] + beta * static_cast<std::uint64_t>(d));
+            const C computed = reinterpret_cast<const C*>(tile.rows[i].elements)[col];
             if (may_wrap) {
                 // The exact value differs from `expected` by a multiple of the range.
                 const double exact = static_cast<double>(p.alpha.integer) * sums.estimate[index] +
@@ -411,9 +412,10 @@ bool may_wrap(const Problem& p, const Operands& operands, int threads) {
     const double d = p.beta.integer == 0 ? 0 : largest_modulus(p.type, operands.d, threads);
     const double most = std::abs(static_cast<double>(p.alpha.integer)) * a * b * static_cast<double>(p.k) +
                         std::abs(static_cast<double>(p.beta.integer)) * d;
-    const bool is_signed = p.type <= Type::i64;
+    const Type type = result_type(p);
+    const bool is_signed = type <= Type::i64;
     const bool negative = p.alpha.integer < 0 || p.beta.integer < 0;  // wraps an unsigned type at once
-    const auto bits = static_cast<int>(size_of(p.type) * 8) - (is_signed ? 1 : 0);
+    const auto bits = static_cast<int>(size_of(type) * 8) - (is_signed ? 1 : 0);
     return (!is_signed && negative) || !(most < std::ldexp(1 - 0x1p-40, bits));
 }
 
@@ -454,7 +456,9 @@ Findings RowCheck::check(std::span<const ResultRow> rows, std::span<char> wrong)
         std::array<char, kTileRows> wrong_here{};
         visit_type(problem_.type, [&]<class T>(TypeTag<T>) {
             if constexpr (std::is_integral_v<T>) {
-                check_integer_tile<T>(problem_, operands_, may_wrap_, tile, found, wrong_here);
+                visit_result<T>(problem_, [&]<class C>(TypeTag<C>) {
+                    check_integer_tile<T, C>(problem_, operands_, may_wrap_, tile, found, wrong_here);
+                });
             } else {
                 FloatTileCheck<T>(problem_, operands_, bound_, tile).compare(found, wrong_here);
             }

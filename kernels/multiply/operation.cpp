@@ -29,6 +29,20 @@ void compute_in(const std::string& value, Problem& problem) {
     problem.choices["compute"] = value;
 }
 
+constexpr auto kResults = std::to_array<std::string_view>({"i32"});
+
+void choose_result(const std::string& value, Problem& problem) {
+    if (value != kResults.front())
+        throw Error(ErrorCode::usage,
+                    "--result is '" + value + "'; expected " + std::string(kResults.front()));
+    if (problem.type != Type::i8) {
+        throw Error(ErrorCode::usage, "--result i32 is the result of i8 matrices, and these are " +
+                                          std::string(name_of(problem.type)) +
+                                          "; expected it without --result");
+    }
+    problem.choices["result"] = value;
+}
+
 constexpr std::array kSettings = {
     Setting{.name = "transpose-a",
             .help = "use A transposed",
@@ -54,7 +68,12 @@ constexpr std::array kSettings = {
             .fallback = "f32 itself",
             .benched = true,
             .of_levels = true,
-            .apply = compute_in}};
+            .apply = compute_in},
+    Setting{.name = "result",
+            .help = "type of C where it is another than that of A and B: i32, for i8",
+            .choices = kResults,
+            .benched = true,
+            .apply = choose_result}};
 
 Shape stored(std::int64_t rows, std::int64_t cols, bool transposed) {
     return transposed ? Shape{cols, rows} : Shape{rows, cols};
@@ -76,6 +95,12 @@ void fit(const ProblemRequest& request, Problem& problem) {
     problem.m = left.rows;
     problem.n = right.cols;
     problem.k = left.cols;
+    if (d && problem.choices.contains("result")) {
+        throw Error(
+            ErrorCode::usage,
+            "--add adds a matrix of the type of A and B, and --result i32 makes C of another; expected "
+            "one of them");
+    }
     if (d && d->shape != Shape{problem.m, problem.n}) {
         throw Error(ErrorCode::input, d->described + ", and the product is " +
                                           to_string(Shape{problem.m, problem.n}) + "; expected equal shapes");
@@ -98,6 +123,10 @@ Shape result(const Problem& p) {
     return {p.m, p.n};
 }
 
+Type type_of_result(const Problem& p) {
+    return p.choices.contains("result") ? Type::i32 : p.type;
+}
+
 Problem without_unread(const Problem& problem) {
     Problem read = problem;
     if (problem.alpha.is_zero(problem.type)) read.k = 0;
@@ -109,7 +138,8 @@ double bytes(const Problem& p) {
     const auto cols = static_cast<double>(p.n);
     const auto inner = static_cast<double>(without_unread(p).k);
     const double results = p.beta.is_zero(p.type) ? 1 : 2;
-    return (rows * inner + inner * cols + results * rows * cols) * static_cast<double>(size_of(p.type));
+    return (rows * inner + inner * cols) * static_cast<double>(size_of(p.type)) +
+           results * rows * cols * static_cast<double>(size_of(type_of_result(p)));
 }
 
 double flops(const Problem& p) {
@@ -144,6 +174,12 @@ std::vector<Preference> preference(const Problem& problem, const Device& device)
 }
 
 }  // namespace
+
+Reasons result_reasons(const Problem& problem) {
+    if (problem.type != Type::i8 || problem.choices.contains("result")) return {};
+    return {"products of i8 do not fit into i8; give --result i32 for sums in i32"};
+}
+
 }  // namespace multiply
 
 constinit const Operation kMultiply = {
@@ -165,6 +201,7 @@ constinit const Operation kMultiply = {
     .fit = multiply::fit,
     .input = multiply::input,
     .result = multiply::result,
+    .result_type = multiply::type_of_result,
     .bytes = multiply::bytes,
     .flops = multiply::flops,
     .part = multiply::part,

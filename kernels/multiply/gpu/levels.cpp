@@ -18,7 +18,7 @@ constexpr std::array kWgmmaTypes = {Type::f16, Type::bf16, Type::f32, Type::i8};
 constexpr auto kComputeSetting = std::to_array<std::string_view>({"compute"});
 
 Arithmetic tensor_arithmetic(const Problem& problem) {
-    Arithmetic arithmetic = plain_arithmetic(problem);
+    Arithmetic arithmetic = plain_arithmetic(problem.type == Type::i8 ? Type::i32 : problem.type);
     arithmetic.units = Units::tensor;
     arithmetic.factors = factors_of(problem);
     return arithmetic;

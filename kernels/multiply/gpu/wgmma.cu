@@ -30,6 +30,7 @@
 #include "kernels/common/launch.cuh"
 #include "kernels/multiply/gpu/levels.hpp"
 #include "kernels/multiply/gpu/wgmma_tuning.hpp"
+#include "kernels/multiply/operation.hpp"
 
 namespace gpumat::multiply::gpu {
 namespace {
@@ -52,7 +53,7 @@ bool code_has_matrix_units() {
 Reasons wgmma_unsupported(const Problem& problem, const Operands&, const Device& device) {
     constexpr int kCapability = 90;
     constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - 512;
-    Reasons reasons;
+    Reasons reasons = result_reasons(problem);
     if (device.gpu->info().compute_capability != kCapability) {
         reasons.emplace_back("its instructions are those of compute capability 9.0 alone");
     } else if (!code_has_matrix_units()) {
