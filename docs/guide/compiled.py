@@ -121,26 +121,27 @@ def transpose_mix(instructions):
     return mix_of(load + store, elements(store, "STG"))
 
 
-Operation = namedtuple("Operation", "element unit mix columns kernels sized_at_launch")
+Operation = namedtuple("Operation", "element unit mix columns kernels sized_at_launch left_out")
 
 # `kernels`: where the default kernel of a level is not the one of its name that has the element type alone.
-# `sized_at_launch`: levels whose launch gives a block more shared memory than the kernel says.
+# `sized_at_launch`: levels whose launch gives a block more shared memory than the kernel says. `left_out`: levels that do not
+# take f32 as it is.
 OPERATIONS = {
     "transpose": Operation("j", "element", transpose_mix, ["global", "shared", "integer", "control"], {
         "tiled": r"\dtiled_kernelIjLi32EE",
         "padded": r"\dpadded_kernelIjLi32EE",
         "vectorized": r"vectorized_kernelIjNS1_8WordPlanILi8ELi32ELi32ELi512E.*CacheE2E.*PlacesE2E",
         "tma": r"tma_kernelIjNS1_7TmaPlan",
-    }, {"tiled", "padded", "vectorized", "tma"}),
+    }, {"tiled", "padded", "vectorized", "tma"}, set()),
     "multiply": Operation("f", "multiply-add", multiply_mix, ["shared", "global", "integer", "control"], {
         "tiled": r"\dtiledIfLi32EE",
         "pipelined": r"\dpackedIfNS1_8TileTypeIJLi256ELi96E",
-    }, {"pipelined"}),
+    }, {"pipelined"}, {"tensor"}),
     "reduce": Operation("f", "number", reduce_mix, ["addition", "conversion", "global", "shared", "integer", "control"], {
         "interleaved": r"interleaved_kernel.*ReductionE0EfEEfEE",
         "sequential": r"sequential_kernel.*ReductionE0EfEEfEE",
         "shuffle": r"long_rows_kernel.*ReductionE0EfEEfEE",
-    }, set()),
+    }, set(), set()),
 }
 
 
@@ -180,10 +181,11 @@ class Binary:
         return done.stdout
 
     def levels(self, operation):
-        """The names of the GPU rungs."""
+        """The names of the GPU rungs that take f32."""
         words = [self.path, "levels", operation, "-d", "gpu", "--json"]
         listed = subprocess.run(words, stdout=subprocess.PIPE, check=True)
-        return [level["name"] for level in json.loads(listed.stdout)["levels"] if level["role"] == "rung"]
+        names = [level["name"] for level in json.loads(listed.stdout)["levels"] if level["role"] == "rung"]
+        return [name for name in names if name not in OPERATIONS[operation].left_out]
 
     def usages(self):
         """Of every kernel, by its mangled name."""

@@ -370,6 +370,20 @@ def multiply_gpu():
             "shared memory, in stages", stages, "copies run some stages ahead; the multiply-adds never wait for memory"
         )
     )
+    held = {(row, col): (KINDS[row % 4], row * 4 + col // 2) for row in range(N) for col in range(N)}
+    read = column_of(2)
+    piece = lambda row, col: str(col)
+    swizzled = {(row, col): ("none", col ^ row) for row in range(N) for col in range(N)}
+    yield "tensor", apart(
+        grid("8 rows of A: who holds what", held, "lane 4r + c holds elements", "2c and 2c + 1 of row r"),
+        grid("shared, as it came", marked("slow", read), "8 pieces, 8 lines:", "all in 1 group of banks", labels=piece),
+        grid(
+            "shared, swizzled",
+            swizzled | {(row, 2 ^ row): ("now", 2) for row in range(N)},
+            "piece p of line r lies at p xor r:",
+            "8 groups of banks",
+        ),
+    )
 
 
 def multiply_cpu():

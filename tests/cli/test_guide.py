@@ -126,6 +126,9 @@ class Figures(unittest.TestCase):
             for level, text in found.items():
                 where = f"{operation} {device} {level}"
                 figure = FIGURE.search(text)
+                if level not in rows:  # one that does not take f32
+                    self.assertIsNone(figure, where)
+                    continue
                 self.assertIsNotNone(figure, where)
                 rate, gain, other, share = figure.groups()
                 self.assert_rounded(rate, rows[level][key], where)

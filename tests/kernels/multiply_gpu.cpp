@@ -205,15 +205,16 @@ struct Case {
                                    {a.device(), b.device(), reads_d ? d.device() : nullptr, c.device()});
     }
 
-    /// "" where C is right, else what is wrong. `exact`: the inputs are whole numbers.
-    std::string judge(bool exact) {
+    /// "" where C is right, else what is wrong. `exact`: the inputs are whole numbers. `cut`: sums are cut
+    /// off instead of rounded, which is off by up to twice as much.
+    std::string judge(bool exact, bool cut) {
         c.download();
         if (!c.guards_intact()) return "wrote outside of C";
         const Wide<T> alpha = scalar<T>(problem.alpha);
         const Wide<T> beta = scalar<T>(problem.beta);
         // A complex element is a sum of 2·k products; α and β add two products and a sum, of two parts each.
         const double steps = static_cast<double>(is_complex(problem.type) ? 2 * problem.k : problem.k) + 6;
-        const double u = Precision<T>::sum;
+        const double u = cut ? 2 * Precision<T>::sum : Precision<T>::sum;
         const double gamma = steps * u / (1 - steps * u);
         for (std::size_t at = 0; at < c.count(); ++at) {
             Wide<T> expected = alpha * sums[at];
@@ -284,6 +285,12 @@ std::vector<Parameters> parameter_sets(const Level& level) {
     return sets;
 }
 
+/// Whether tensor cores may cut off what f32 sums cannot hold.
+bool cuts_sums(const Level& level, const Problem& problem) {
+    const Arithmetic arithmetic = level.arithmetic(problem.type);
+    return arithmetic.units == Units::tensor && arithmetic.sums == Type::f32;
+}
+
 /// Runs the level with each of its parameters; counts the runs, so that a test can prove that some ran.
 template <class T>
 void check_level(const Level& level, const Device& device, Case<T>& c, int offset, bool exact, int& runs) {
@@ -300,7 +307,7 @@ void check_level(const Level& level, const Device& device, Case<T>& c, int offse
         CHECK(launch.level == level.name);
         launch.run(device.gpu->stream());
         device.gpu->synchronize();
-        CHECK(c.judge(exact) == "");
+        CHECK(c.judge(exact, cuts_sums(level, c.problem)) == "");
         ++runs;
     }
     c.problem.parameters.clear();
@@ -393,24 +400,71 @@ TEST_CASE("every GPU multiply level gives the same bits again") {
     const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
     const Registry registry = Registry::standard();
     const std::int64_t k = small_shapes_only() ? 300 : 3000;
-    const Problem p{.operation = &kMultiply, .type = Type::f32, .m = 200, .n = 300, .k = k};
-    Case<float> c(*gpu, p, 0, any_number<float>);
-    for (const Level* level : levels_under_test(registry)) {
-        for (const auto& parameters : parameter_sets(*level)) {
-            c.problem.parameters = parameters;
-            INFO(name_of_case(*level, c.problem, 0));
-            if (!unsupported_reasons(*level, c.problem, device).empty()) continue;
-            const Launch launch = prepare_launch(*level, c.problem, c.operands(), device);
-            std::vector<float> first;
-            for (int run = 0; run < 5; ++run) {
-                c.c.poison();
-                launch.run(gpu->stream());
-                gpu->synchronize();
-                c.c.download();
-                if (run == 0) first.assign(c.c.host(), c.c.host() + c.c.count());
-                CHECK(std::memcmp(first.data(), c.c.host(), first.size() * sizeof(float)) == 0);
+    for (const Type type : {Type::f32, Type::f16, Type::f64, Type::c128}) {
+        multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
+            const Problem p{.operation = &kMultiply, .type = type, .m = 200, .n = 300, .k = k};
+            Case<T> c(*gpu, p, 0, any_number<T>);
+            for (const Level* level : levels_under_test(registry)) {
+                for (const auto& parameters : parameter_sets(*level)) {
+                    c.problem.parameters = parameters;
+                    INFO(name_of_case(*level, c.problem, 0));
+                    if (!unsupported_reasons(*level, c.problem, device).empty()) continue;
+                    const Launch launch = prepare_launch(*level, c.problem, c.operands(), device);
+                    std::vector<T> first;
+                    for (int run = 0; run < 5; ++run) {
+                        c.c.poison();
+                        launch.run(gpu->stream());
+                        gpu->synchronize();
+                        c.c.download();
+                        if (run == 0) first.assign(c.c.host(), c.c.host() + c.c.count());
+                        CHECK(std::memcmp(first.data(), c.c.host(), first.size() * sizeof(T)) == 0);
+                    }
+                }
+            }
+        });
+    }
+}
+
+TEST_CASE("tensor computes f32 in fewer bits where it is asked to, and only there") {
+    const auto gpu = Gpu::open(0);
+    const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
+    const Registry registry = Registry::standard();
+    const Level& tensor = *registry.find(kMultiply, DeviceKind::gpu, "tensor");
+    const std::vector<const Level*> tested = levels_under_test(registry);
+    if (std::ranges::find(tested, &tensor) == tested.end()) return;
+    Problem p{.operation = &kMultiply, .type = Type::f32, .m = 1, .n = 1, .k = 1};
+    CHECK(!unsupported_reasons(tensor, p, device).empty());
+    // 1 + 3·2^−e lies between two neighbours of 1 that are e − 2 bits apart, and nearer to the upper one; it
+    // would be cut to the lower.
+    for (const auto& [factors, e] : {std::pair("tf32", 12), std::pair("f16", 12), std::pair("bf16", 9)}) {
+        p.choices["compute"] = factors;
+        if (!unsupported_reasons(tensor, p, device).empty()) continue;
+        INFO(factors);
+        Case<float> c(*gpu, p, 0, whole_number<float>);
+        *c.a.host() = static_cast<float>(1 + 3 * std::ldexp(1.0, -e));
+        *c.b.host() = 1;
+        c.a.upload();
+        c.b.upload();
+        prepare_launch(tensor, p, c.operands(), device).run(gpu->stream());
+        gpu->synchronize();
+        c.c.download();
+        CHECK(*c.c.host() == static_cast<float>(1 + 4 * std::ldexp(1.0, -e)));
+        int runs = 0;
+        for (const Extents& extents : {Extents{33, 31, 65}, Extents{129, 65, 33}, Extents{300, 260, 523}}) {
+            for (const int storage : {0, 1, 2, 3}) {
+                Problem whole = p;
+                whole.m = extents.m;
+                whole.n = extents.n;
+                whole.k = extents.k;
+                whole.transpose_a = (storage & 1) != 0;
+                whole.transpose_b = (storage & 2) != 0;
+                whole.alpha = Scalar::of(-2);
+                whole.beta = Scalar::of(3);
+                Case<float> each(*gpu, whole, storage % 2, whole_number<float>);
+                check_level(tensor, device, each, storage % 2, true, runs);
             }
         }
+        CHECK(runs == 12);
     }
 }
 
@@ -502,14 +556,18 @@ TEST_CASE("every level takes operands whose rows have gaps between them") {
     CHECK((runs > 0 || std::getenv("GPUMAT_TEST_LEVEL") != nullptr));
 }
 
-TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, however it takes its operands") {
+TEST_CASE("levels that share out tiles equal naive on whole numbers at sizes of many tiles") {
     const auto gpu = Gpu::open(0);
     const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
     const Registry registry = Registry::standard();
     const Level& naive = *registry.find(kMultiply, DeviceKind::gpu, "naive");
     const Level& pipelined = *registry.find(kMultiply, DeviceKind::gpu, "pipelined");
+    const Level& tensor = *registry.find(kMultiply, DeviceKind::gpu, "tensor");
     const std::vector<const Level*> tested = levels_under_test(registry);
-    if (std::ranges::find(tested, &pipelined) == tested.end()) return;
+    const auto is_tested = [&](const Level& level) {
+        return std::ranges::find(tested, &level) != tested.end();
+    };
+    if (!is_tested(pipelined) && !is_tested(tensor)) return;
     // Many tiles in every direction, edges that are cut, and blocks that compute whole tiles, parts of tiles,
     // or both: where 132 multiprocessors hold 264 blocks, 2700×2800 has 330 tiles of 256×96, and 4096×4096
     // 688. In tiles of 128 columns 2160×2040 has fewer steps to share than blocks.
@@ -519,7 +577,7 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
               : std::vector{Extents{1030, 2056, 333}, Extents{2051, 1927, 64},  Extents{130, 250, 9001},
                             Extents{2300, 2200, 777}, Extents{2160, 2040, 100}, Extents{4096, 4096, 256}};
     const std::vector<Type> types =
-        small ? std::vector{Type::f32} : std::vector(kTypes.begin(), kTypes.end());
+        small ? std::vector{Type::f32, Type::f64} : std::vector(kTypes.begin(), kTypes.end());
     constexpr int kCopyEngineSince = 90;
     int packed = 0;
     std::set<std::string> tiles;
@@ -549,17 +607,21 @@ TEST_CASE("pipelined equals naive on whole numbers at sizes of many tiles, howev
                     return result_of(*gpu, launch, c);
                 };
                 const std::vector<std::byte> expected = result(naive);
-                for (const auto& parameters : parameter_sets(pipelined)) {
-                    p.parameters = parameters;
-                    INFO(name_of_case(pipelined, p, 0));
-                    if (!unsupported_reasons(pipelined, p, device).empty()) continue;
-                    CHECK(result(pipelined) == expected);
+                for (const Level* level : {&pipelined, &tensor}) {
+                    if (!is_tested(*level)) continue;
+                    for (const auto& parameters : parameter_sets(*level)) {
+                        p.parameters = parameters;
+                        INFO(name_of_case(*level, p, 0));
+                        if (!unsupported_reasons(*level, p, device).empty()) continue;
+                        CHECK(result(*level) == expected);
+                    }
+                    p.parameters.clear();
                 }
-                p.parameters.clear();
             }
         });
     }
     // Each type has a tile or more, each shape at least once.
+    if (!is_tested(pipelined)) return;
     if (gpu->info().compute_capability >= kCopyEngineSince)
         CHECK(packed >= static_cast<int>(types.size() * shapes.size()));
     // Later devices may have less shared memory than this tile takes.
@@ -571,7 +633,7 @@ TEST_CASE("a launch takes its operands anew in every run, from a copy of it too"
     const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
     const Registry registry = Registry::standard();
     const Level& naive = *registry.find(kMultiply, DeviceKind::gpu, "naive");
-    const Level& pipelined = *registry.find(kMultiply, DeviceKind::gpu, "pipelined");
+    const std::vector<const Level*> tested = levels_under_test(registry);
     if (small_shapes_only()) return;
     for (const Type type : {Type::f32, Type::f16, Type::f64, Type::c64, Type::c128}) {
         multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
@@ -598,10 +660,14 @@ TEST_CASE("a launch takes its operands anew in every run, from a copy of it too"
                 };
                 const Launch reference = prepared(naive);
                 std::vector<Launch> launches;
-                for (const auto& parameters : parameter_sets(pipelined)) {
-                    p.parameters = parameters;
-                    if (unsupported_reasons(pipelined, p, device).empty())
-                        launches.insert(launches.end(), 2, prepared(pipelined));
+                for (const Level* level : tested) {
+                    if (level->name != "pipelined" && level->name != "tensor") continue;
+                    for (const auto& parameters : parameter_sets(*level)) {
+                        p.parameters = parameters;
+                        if (unsupported_reasons(*level, p, device).empty())
+                            launches.insert(launches.end(), 2, prepared(*level));
+                    }
+                    p.parameters.clear();
                 }
                 for (int run = 0; run < 3; ++run) {
                     for (const DeviceMemory* memory : {&a, &b, &d}) fill(*memory);

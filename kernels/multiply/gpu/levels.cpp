@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::array kTypes = {Type::f32, Type::f64,  Type::c64, Type::c128,
                                Type::f16, Type::bf16, Type::i32, Type::i64};
+constexpr std::array kTensorTypes = {Type::f16, Type::bf16, Type::f32, Type::f64, Type::c128, Type::i8};
 constexpr std::array kVendorTypes = {Type::f32, Type::f64, Type::c64, Type::c128, Type::f16, Type::bf16};
 
 using Prepare = Launch (*)(const Problem&, const Operands&, const Device&);
@@ -83,6 +84,16 @@ std::span<const Level> levels() {
         Level{.operation = &kMultiply,
               .device = DeviceKind::gpu,
               .number = 13,
+              .name = "tensor",
+              .summary = "tensor cores through warp-level instructions, swizzled stages, cc 8.0",
+              .removes = "an issue slot for each multiply-add of a warp",
+              .needs = {.compute_capability = 80, .types = kTensorTypes, .settings = kComputeSetting},
+              .arithmetic = tensor_arithmetic,
+              .unsupported = GPUMAT_GPU_LEVEL(tensor_unsupported),
+              .prepare = GPUMAT_GPU_LEVEL(prepare_tensor)},
+        Level{.operation = &kMultiply,
+              .device = DeviceKind::gpu,
+              .number = 14,
               .name = "wgmma",
               .summary = "matrix units that read shared memory, fed by the copy engine for pairs of blocks",
               .removes =
@@ -108,7 +119,10 @@ std::span<const Level> levels() {
 }
 
 std::vector<Preference> preference(const Problem&, const Device& device) {
-    return {{"wgmma", "the tensor cores take this type, or the precision asked for, as it is"},
+    constexpr std::string_view kExact =
+        "tensor cores multiply factors of this type, or those asked for, exactly";
+    return {{"wgmma", std::string(kExact)},
+            {"tensor", std::string(kExact)},
             {"pipelined", measured(device.gpu)
                               ? "it is the fastest of our levels on this device for every type and shape"
                               : "by the default for devices that were not measured"}};

@@ -59,6 +59,8 @@ Launch prepare_prefetch(const Problem& problem, const Operands& operands, const 
 Launch prepare_register_blocked(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_pipelined(const Problem& problem, const Operands& operands, const Device& device);
 Reasons pipelined_unsupported(const Problem& problem, const Operands&, const Device& device);
+Launch prepare_tensor(const Problem& problem, const Operands& operands, const Device& device);
+Reasons tensor_unsupported(const Problem& problem, const Operands&, const Device& device);
 Launch prepare_wgmma(const Problem& problem, const Operands& operands, const Device& device);
 Reasons wgmma_unsupported(const Problem& problem, const Operands&, const Device& device);
 Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device& device);
@@ -66,6 +68,12 @@ Reasons vendor_unsupported(const Problem& problem, const Operands&, const Device
 
 // Parts of a level that compile on their own.
 Launch prepare_pipelined_f32(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_tensor_f16(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_tensor_bf16(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_tensor_f32(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_tensor_i8(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_tensor_f64(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_tensor_c128(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_wgmma_f16(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_wgmma_bf16(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_wgmma_f32(const Problem& problem, const Operands& operands, const Device& device);

@@ -171,9 +171,9 @@ Launch prepare_packed_tile(const Problem& problem, const Operands& operands, con
     const PackedOperand<T, LayoutB<T>> b(arguments.b_by_column(), problem.n, problem.k, device);
     const CUtensorMap map_a = a.map(problem.m, problem.k, kTile.bm, kTile.bk);
     const CUtensorMap map_b = b.map(problem.n, problem.k, kTile.bn, kTile.bk);
-    Launch launch = launch_tiles<T, kTile>(
-        problem, arguments, device, share, reinterpret_cast<const void*>(kKernel), Shape::kSharedBytes,
-        [=](unsigned grid, const Work<T, ShareTiles>& work, cudaStream_t stream) {
+    Launch launch = launch_tiles<T>(
+        "pipelined", kTile, problem, arguments, device, share, reinterpret_cast<const void*>(kKernel),
+        Shape::kSharedBytes, [=](unsigned grid, const Work<T, ShareTiles>& work, cudaStream_t stream) {
             if (a.pack) a.pack(stream);
             if (b.pack) b.pack(stream);
             kKernel<<<grid, kTile.threads(), Shape::kSharedBytes, stream>>>(map_a, map_b, arguments, work);

@@ -111,11 +111,11 @@ Launch prepare_pipelined_tile(const Problem& problem, const Operands& operands, 
     constexpr auto kKernel = pipelined<T, TypeOf<kTile>, kLoadA, kLoadB>;
     constexpr int kSharedBytes = PipelinedShape<T, TypeOf<kTile>, kLoadA, kLoadB>::kSharedBytes;
     const Arguments<T> arguments(problem, operands);
-    return launch_tiles<T, kTile>(
-        problem, arguments, device, split, reinterpret_cast<const void*>(kKernel), kSharedBytes,
-        [=](unsigned grid, const Work<T, SplitTiles>& work, cudaStream_t stream) {
-            kKernel<<<grid, kTile.threads(), kSharedBytes, stream>>>(arguments, work);
-        });
+    return launch_tiles<T>("pipelined", kTile, problem, arguments, device, split,
+                           reinterpret_cast<const void*>(kKernel), kSharedBytes,
+                           [=](unsigned grid, const Work<T, SplitTiles>& work, cudaStream_t stream) {
+                               kKernel<<<grid, kTile.threads(), kSharedBytes, stream>>>(arguments, work);
+                           });
 }
 
 /// The same, choosing how the operands are loaded. Pairs that are not compiled are loaded element by element.

@@ -109,7 +109,8 @@ class SharedParts {
           end_(division.shared != 0 ? division.share_begin(static_cast<int>(blockIdx.x) + 1) : 0) {}
 
     /// Moves on to the next part. Returns false after the last.
-    __device__ bool next(const Tiles& tiles, const ShareTiles& division, Tile t, Part<int>& part) {
+    template <class Index>
+    __device__ bool next(const Tiles& tiles, const ShareTiles& division, Tile t, Part<Index>& part) {
         const auto tile_steps = static_cast<int>(division.steps);
         int tile = 0;
         part.slot = -1;
@@ -122,14 +123,15 @@ class SharedParts {
             const int shared = at_ / tile_steps;
             tile = division.whole * division.blocks + shared;
             part.first = at_ - shared * tile_steps;
-            part.steps = min(tile_steps - part.first, end_ - at_);
-            if (part.steps != tile_steps) part.slot = division.slot(static_cast<int>(blockIdx.x), shared);
-            at_ += part.steps;
+            const int steps = min(tile_steps - (at_ - shared * tile_steps), end_ - at_);
+            part.steps = steps;
+            if (steps != tile_steps) part.slot = division.slot(static_cast<int>(blockIdx.x), shared);
+            at_ += steps;
         }
         ++index_;
         const auto corner = tiles.corner(tile);
-        part.i0 = corner.m * t.bm;
-        part.j0 = corner.n * t.bn;
+        part.i0 = Index{corner.m} * t.bm;
+        part.j0 = Index{corner.n} * t.bn;
         return true;
     }
 
@@ -191,6 +193,7 @@ constexpr bool tile_fits_threads() {
     static_assert(kTile.threads() == kTile.bm / kTile.warp_m() * (kTile.bn / kTile.warp_n()) * 32,
                   "every warp has a tile");
     static_assert(kTile.tm % kVector<T> == 0 && kTile.tn % kVector<T> == 0, "thread tiles are whole vectors");
+    static_assert(kTile.bm * kTile.bn % (256 * kVector<T>) == 0, "blocks that add up cover whole tiles");
     static_assert(kTile.bk % 2 == 0, "fragments alternate between two buffers");
     static_assert(kTile.stages >= 2, "one stage is filled while another is used");
     return true;
@@ -350,22 +353,23 @@ inline Divided<ShareTiles> divide(const Share& share, std::int64_t tiles, std::i
             .slots = shared == 0 ? 0 : share.blocks + shared};
 }
 
-/// The launch of a kernel that computes tiles by that schedule, a Split or a Share. `start(grid, work,
-/// stream)` starts the kernel, and what must come before it.
-template <class T, Tile kTile, class Schedule, class Start>
-Launch launch_tiles(const Problem& problem, const Arguments<T>& arguments, const Device& device,
-                    const Schedule& schedule, const void* kernel, int shared_bytes, Start start) {
-    const auto tiles_m = static_cast<int>(divide_up<std::int64_t>(problem.m, kTile.bm));
-    const auto tiles_n = static_cast<int>(divide_up<std::int64_t>(problem.n, kTile.bn));
+/// The launch of a level's kernel that computes tiles by that schedule, a Split or a Share. `start(grid,
+/// work, stream)` starts the kernel, and what must come before it.
+template <class T, class Schedule, class Start>
+Launch launch_tiles(std::string_view level, const Tile& tile, const Problem& problem,
+                    const Arguments<T>& arguments, const Device& device, const Schedule& schedule,
+                    const void* kernel, int shared_bytes, Start start) {
+    const auto tiles_m = static_cast<int>(divide_up<std::int64_t>(problem.m, tile.bm));
+    const auto tiles_n = static_cast<int>(divide_up<std::int64_t>(problem.n, tile.bn));
     const auto divided =
-        divide(schedule, std::int64_t{tiles_m} * tiles_n, divide_up<std::int64_t>(problem.k, kTile.bk));
+        divide(schedule, std::int64_t{tiles_m} * tiles_n, divide_up<std::int64_t>(problem.k, tile.bk));
     using Division = decltype(divided.division);
 
     // Tiles under way at once cover about as many rows of A as columns of B.
-    const double at_once = device.gpu->info().multiprocessors * kTile.resident;
-    const int square = static_cast<int>(std::sqrt(at_once * kTile.bn / kTile.bm) + 0.5);
+    const double at_once = device.gpu->info().multiprocessors * tile.resident;
+    const int square = static_cast<int>(std::sqrt(at_once * tile.bn / tile.bm) + 0.5);
     auto partial = std::make_shared<DeviceMemory>(
-        device.gpu->allocate(static_cast<std::size_t>(divided.slots) * kTile.bm * kTile.bn * sizeof(Sum<T>)));
+        device.gpu->allocate(static_cast<std::size_t>(divided.slots) * tile.bm * tile.bn * sizeof(Sum<T>)));
     const Work<T, Division> work{
         .tiles = {.rows = tiles_m, .cols = tiles_n, .group = std::clamp(square, 1, tiles_m)},
         .division = divided.division,
@@ -375,10 +379,9 @@ Launch launch_tiles(const Problem& problem, const Arguments<T>& arguments, const
     // Many parts are shared by 8 threads, few are added by one.
     const int together = divided.slots > 8 * divided.shared ? 8 : 1;
     const auto adders =
-        static_cast<unsigned>(divided.shared * (kTile.bm * kTile.bn * together / (256 * kVector<T>)));
-    static_assert(kTile.bm * kTile.bn % (256 * kVector<T>) == 0, "blocks that add up cover whole tiles");
+        static_cast<unsigned>(divided.shared * (tile.bm * tile.bn * together / (256 * kVector<T>)));
     const bool overlap = overlaps_launches(device);
-    Launch launch{.level = "pipelined",
+    Launch launch{.level = level,
                   .run =
                       [=](Stream to) {
                           cudaStream_t const stream = cuda_stream(to);
@@ -388,15 +391,15 @@ Launch launch_tiles(const Problem& problem, const Arguments<T>& arguments, const
                           const auto add = together == 1 ? add_partial_sums<T, 1, Division>
                                                          : add_partial_sums<T, 8, Division>;
                           start_kernel({dim3(adders), dim3(256)}, stream, overlap, add, arguments, work,
-                                       kTile.bm, kTile.bn);
+                                       tile.bm, tile.bn);
                           static_cast<void>(partial);  // the memory lives as long as the launch
                       },
                   .details = launch_details(
-                      kernel, {dim3(grid), dim3(kTile.threads()), static_cast<std::size_t>(shared_bytes)})};
+                      kernel, {dim3(grid), dim3(tile.threads()), static_cast<std::size_t>(shared_bytes)})};
     launch.details.insert(
         launch.details.begin(),
-        {{"tile", std::to_string(kTile.bm) + "x" + std::to_string(kTile.bn) + "x" + std::to_string(kTile.bk)},
-         {"stages", std::to_string(kTile.stages)},
+        {{"tile", std::to_string(tile.bm) + "x" + std::to_string(tile.bn) + "x" + std::to_string(tile.bk)},
+         {"stages", std::to_string(tile.stages)},
          {"shared_tiles", std::to_string(divided.shared)},
          {"partial_sums", std::to_string(divided.slots)}});
     launch.workspace_bytes = partial->bytes();

@@ -1,0 +1,11 @@
+// The f16 tiles of `tensor`, in a file of their own so that they compile beside the other types.
+#include "kernels/multiply/gpu/tensor_launch.cuh"
+#include "kernels/multiply/gpu/tensor_tiles.hpp"
+
+namespace gpumat::multiply::gpu {
+
+Launch prepare_tensor_f16(const Problem& problem, const Operands& operands, const Device& device) {
+    return prepare_tensor_unit<NarrowUnit<__half>, __half, __half, kTensorTile16>(problem, operands, device);
+}
+
+}  // namespace gpumat::multiply::gpu

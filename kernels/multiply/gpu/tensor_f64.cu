@@ -1,0 +1,11 @@
+// The f64 tiles of `tensor`, in a file of their own so that they compile beside the other types.
+#include "kernels/multiply/gpu/tensor_launch.cuh"
+#include "kernels/multiply/gpu/tensor_tiles.hpp"
+
+namespace gpumat::multiply::gpu {
+
+Launch prepare_tensor_f64(const Problem& problem, const Operands& operands, const Device& device) {
+    return prepare_tensor_unit<DoubleUnit, double, double, kTensorTile64>(problem, operands, device);
+}
+
+}  // namespace gpumat::multiply::gpu

@@ -1,0 +1,105 @@
+#pragma once
+
+// How the level `tensor` takes its operands, and its launch.
+#include "kernels/multiply/gpu/levels.hpp"
+#include "kernels/multiply/gpu/pack_k_major.cuh"
+#include "kernels/multiply/gpu/tensor.cuh"
+
+namespace gpumat::multiply::gpu {
+
+/// An operand as the kernel reads it, and the work that brings it there.
+struct TensorOperand {
+    Lines lines{};
+    Form form = Form::along_k;
+    std::function<void(cudaStream_t)> pack = {};  ///< empty where nothing is to be done
+    std::uint64_t packed_bytes = 0;
+};
+
+/// The operand, `extent` rows by `depth` in k, as it lies where the unit takes it so, else packed.
+template <class Unit, class From>
+TensorOperand tensor_operand(const Strided<From>& from, std::int64_t extent, std::int64_t depth,
+                             const Device& device) {
+    using Element = typename Unit::Element;
+    const bool along_k = from.col == 1;
+    const std::int64_t pitch = along_k ? from.row : from.col;
+    if constexpr (std::is_same_v<From, Element>) {
+        constexpr std::uintptr_t kAligned = Unit::kSize == 8 ? 8 : kPieceBytes;
+        const auto bits =
+            static_cast<std::uintptr_t>(pitch) * sizeof(From) | reinterpret_cast<std::uintptr_t>(from.data);
+        if (bits % kAligned == 0 && (along_k || Unit::kAcrossK)) {
+            return {.lines = {.data = reinterpret_cast<const unsigned char*>(from.data),
+                              .pitch = pitch * static_cast<std::int64_t>(sizeof(From)),
+                              .halves = bits % kPieceBytes != 0},
+                    .form = along_k ? Form::along_k : Form::across_k};
+        }
+    }
+    if constexpr (Unit::kSize < 8) {
+        const KMajor<Element> packed(from, extent, depth, device);
+        return {.lines = {.data = reinterpret_cast<const unsigned char*>(packed.data),
+                          .pitch = packed.pitch * static_cast<std::int64_t>(sizeof(Element)),
+                          .halves = false},
+                .pack = packed.pack,
+                .packed_bytes = packed.memory->bytes()};
+    } else {
+        __builtin_unreachable();  // numbers of 8 and 16 bytes are aligned to so many
+    }
+}
+
+/// a and b are what the instruction calls so.
+template <class Unit, class T, Tile kTile, Form kFormA, Form kFormB, bool kSwapped = false>
+Launch launch_tensor(const Problem& problem, const Arguments<T>& arguments, const Device& device,
+                     const TensorOperand& a, const TensorOperand& b) {
+    using TileOf = TypeOf<kTile>;
+    constexpr auto kKernel = tensor<Unit, T, TileOf, kFormA, kFormB, kSwapped>;
+    using Shape = TensorShape<Unit, TileOf, kFormA, kFormB, kSwapped>;
+    constexpr int kStageBytes = Shape::kStageBytes;
+    Tile tile = Shape::kTileOfC;
+    tile.packed = true;  // no bounds are checked: edges cost what the rest does
+    if (device.gpu->info().shared_bytes_per_block < static_cast<std::uint64_t>(kTile.stages) * kStageBytes)
+        tile.stages = Shape::kFewStages;
+    const int shared_bytes = tile.stages * kStageBytes;
+    const Share share =
+        best_share(tile, problem.m, problem.n, problem.k, Unit::kCost, device.gpu->info().multiprocessors);
+    Launch launch = launch_tiles<T>(
+        "tensor", tile, problem, arguments, device, share, reinterpret_cast<const void*>(kKernel),
+        shared_bytes,
+        [=, stages = tile.stages](unsigned grid, const Work<T, ShareTiles>& work, cudaStream_t stream) {
+            if (a.pack) a.pack(stream);
+            if (b.pack) b.pack(stream);
+            kKernel<<<grid, kTile.threads(), shared_bytes, stream>>>(arguments, a.lines, b.lines, work,
+                                                                     stages);
+        });
+    const bool packs_a = static_cast<bool>(kSwapped ? b.pack : a.pack);
+    const bool packs_b = static_cast<bool>(kSwapped ? a.pack : b.pack);
+    const std::string packs = packs_a && packs_b ? "A and B" : packs_a ? "A" : packs_b ? "B" : "nothing";
+    launch.details.insert(launch.details.begin(), {"packs", packs});
+    launch.workspace_bytes += a.packed_bytes + b.packed_bytes;
+    return launch;
+}
+
+/// Prepares the launch of one unit for operands of type From and a result of type T.
+template <class Unit, class From, class T, Tile kTile>
+Launch prepare_tensor_unit(const Problem& problem, const Operands& operands, const Device& device) {
+    if (problem.m == 0 || problem.n == 0) return {.level = "tensor", .run = [](Stream) {}};
+    const Arguments<From> sources(problem, operands);
+    const TensorOperand a = tensor_operand<Unit>(sources.a, problem.m, problem.k, device);
+    const TensorOperand b = tensor_operand<Unit>(sources.b_by_column(), problem.n, problem.k, device);
+    const Arguments<T> arguments(problem, operands);
+    constexpr Form along = Form::along_k;
+    constexpr Form across = Form::across_k;
+    if constexpr (Unit::kAcrossK && std::is_same_v<From, typename Unit::Element>) {
+        if (a.form == across && b.form == across)
+            return launch_tensor<Unit, T, kTile, across, across>(problem, arguments, device, a, b);
+        if (a.form == across)
+            return launch_tensor<Unit, T, kTile, across, along>(problem, arguments, device, a, b);
+        if (b.form == across) {
+            if constexpr (Unit::kPrefersAcrossAlong)
+                return launch_tensor<Unit, T, kTile, across, along, true>(problem, arguments, device, b, a);
+            else
+                return launch_tensor<Unit, T, kTile, along, across>(problem, arguments, device, a, b);
+        }
+    }
+    return launch_tensor<Unit, T, kTile, along, along>(problem, arguments, device, a, b);
+}
+
+}  // namespace gpumat::multiply::gpu
