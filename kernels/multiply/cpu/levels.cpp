@@ -92,7 +92,9 @@ std::span<const Level> levels() {
 std::vector<Preference> preference(const Problem& p, const Device&) {
     // Measured: nothing to pack or tile for pays for itself in these, as long as one thread is enough.
     const bool tiny = p.flops() < 1e3;
-    const bool vector = p.k == 1 || (p.m == 1 && !p.transpose_b);
+    // Not of types that each element of B, or of C, would have to be converted of by itself.
+    const bool vector = (p.k == 1 && p.type != Type::f16 && p.type != Type::bf16) ||
+                        (p.m == 1 && !p.transpose_b && p.type != Type::f16);
     if (tiny || (vector && p.flops() < 4e6)) {
         return {{"interchanged", tiny ? "it is the fastest of our own levels below a thousand operations"
                                       : "it is the fastest of our own levels for a row or a depth of one"}};

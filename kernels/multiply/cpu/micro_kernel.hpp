@@ -4,6 +4,7 @@
 #include <complex>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/common/vector.hpp"
 #include "kernels/multiply/arithmetic.hpp"
@@ -225,21 +226,42 @@ struct AsPacked {
     static GPUMAT_INLINE void panel(std::byte* /*panel*/, std::int64_t /*lines*/) {}
 };
 
+template <int... kIndices>
+using Indices = std::integer_sequence<int, kIndices...>;
+
+/// So many parts of complex numbers, real and imaginary ones alternating, from two vectors of each.
+template <class V, int... kIndices>
+GPUMAT_INLINE void store_pairs(const V& re, const V& im, void* to, Indices<kIndices...>) {
+    constexpr int kLanes = sizeof...(kIndices);
+    const V low = __builtin_shufflevector(re, im, (kIndices / 2 + kIndices % 2 * kLanes)...);
+    const V high = __builtin_shufflevector(re, im, (kLanes / 2 + kIndices / 2 + kIndices % 2 * kLanes)...);
+    std::memcpy(to, &low, sizeof low);
+    std::memcpy(static_cast<std::byte*>(to) + sizeof low, &high, sizeof high);
+}
+template <class V, int... kIndices>
+GPUMAT_INLINE void load_pairs(const void* from, V& re, V& im, Indices<kIndices...>) {
+    V low;
+    V high;
+    std::memcpy(&low, from, sizeof low);
+    std::memcpy(&high, static_cast<const std::byte*>(from) + sizeof low, sizeof high);
+    re = __builtin_shufflevector(low, high, (2 * kIndices)...);
+    im = __builtin_shufflevector(low, high, (2 * kIndices + 1)...);
+}
+
 /// Makes of each line of complex numbers a line of real parts and one of imaginary parts.
-template <class R, int kWidth>
+template <class V, int kLanes, int kVectors>
 struct InPlanes {
     static constexpr std::int64_t kHead = 0;
     static GPUMAT_INLINE void panel(std::byte* panel, std::int64_t lines) {
-        for (std::int64_t k = 0; k < lines; ++k) {
-            R pairs[2 * kWidth];
-            R planes[2 * kWidth];
-            std::byte* line = panel + k * static_cast<std::int64_t>(sizeof pairs);
-            std::memcpy(pairs, line, sizeof pairs);
-            for (int j = 0; j < kWidth; ++j) {
-                planes[j] = pairs[2 * j];
-                planes[kWidth + j] = pairs[2 * j + 1];
+        constexpr auto kSize = static_cast<std::int64_t>(sizeof(V));
+        for (std::int64_t k = 0; k < lines; ++k, panel += 2 * kVectors * kSize) {
+            V planes[2 * kVectors];
+#pragma GCC unroll 4
+            for (int v = 0; v < kVectors; ++v) {
+                load_pairs(panel + 2 * v * kSize, planes[v], planes[kVectors + v],
+                           std::make_integer_sequence<int, kLanes>{});
             }
-            std::memcpy(line, planes, sizeof planes);
+            std::memcpy(panel, planes, sizeof planes);
         }
     }
 };
@@ -314,7 +336,7 @@ struct ComplexTile {
     static constexpr int kCols = kVectors * kLanes;
     static constexpr int kPlanes = 2;
     static constexpr int kDepth = kMostLines / 2;
-    using FinishB = InPlanes<R, kCols>;
+    using FinishB = InPlanes<V, kLanes, kVectors>;
     using Sums = V[kRows][2 * kVectors];
 
     static GPUMAT_INLINE void start(const std::byte* /*b*/, Sums& /*sums*/) {}
@@ -407,7 +429,13 @@ GPUMAT_INLINE void store_row(const typename Tile::Number* tile_row, const Target
     constexpr int kCols = Tile::kCols;
     alignas(64) S row[kCols];
     if constexpr (Tile::kPlanes == 2) {
-        for (int j = 0; j < kCols; ++j) row[j] = S(tile_row[j], tile_row[kCols + j]);
+        for (int j = 0; j < kCols; j += Tile::kLanes) {
+            typename Tile::V re;
+            typename Tile::V im;
+            std::memcpy(&re, tile_row + j, sizeof re);
+            std::memcpy(&im, tile_row + kCols + j, sizeof im);
+            store_pairs(re, im, row + j, std::make_integer_sequence<int, Tile::kLanes>{});
+        }
     } else {
         std::memcpy(row, tile_row, sizeof row);
     }
@@ -473,8 +501,10 @@ GPUMAT_INLINE void prefetch_panels(const std::byte* a, const std::byte* next, st
 template <class Tile>
 GPUMAT_INLINE void prefetch_row(const Target& t, std::int64_t i) {
     constexpr std::int64_t kSize = sizeof(Result<typename Tile::Element>);
+    constexpr std::int64_t kBytes = Tile::kCols * kSize;
     const auto* row = static_cast<const std::byte*>(t.to) + i * t.ld * kSize;
-    for (std::int64_t j = 0; j < Tile::kCols * kSize; j += kCacheLine) __builtin_prefetch(row + j, 1);
+    for (std::int64_t j = 0; j < kBytes; j += kCacheLine) __builtin_prefetch(row + j, 1);
+    __builtin_prefetch(row + kBytes - 1, 1);  // rows may begin anywhere in a line
 }
 
 template <class Tile>

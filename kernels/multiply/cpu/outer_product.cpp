@@ -28,6 +28,7 @@
 #include "kernels/multiply/cpu/outer_product.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 
 #include "kernels/common/team.hpp"
@@ -45,7 +46,8 @@ constexpr std::int64_t kBlockCols = 3840;
 constexpr std::int64_t kTaskBytes =
     384 * 1024;  // of A, in the second-level cache of the thread that has a task
 constexpr std::int64_t kTaskCols = 768;
-constexpr std::int64_t kTasksAThread = 4;  // at least, so that all are done at about the same time
+constexpr std::int64_t kDivisions = 8;  // of the largest task, in each direction
+constexpr std::int64_t kLoad = 4;       // loading an element of a task takes as long as so many multiply-adds
 constexpr std::int64_t kPanelsAtOnce = 4;  // packed by one thread, so that it reads long pieces of rows
 
 // Below this many operations more threads cost more than they gain.
@@ -70,31 +72,35 @@ Kernel kernel_for(Type type, VectorWidth width) {
     return plain_kernel(type);
 }
 
-/// The extents of blocks and of tasks, in elements.
+/// The extents of blocks, and of the tasks that threads share out, in elements.
 struct Blocking {
     std::int64_t depth;
     std::int64_t rows;
     std::int64_t cols;
-    std::int64_t task_rows;
-    std::int64_t task_cols;
+    std::int64_t task_rows = 0;
+    std::int64_t task_cols = 0;
 
+    /// Takes the tasks with which the thread that has most of them is done first.
     Blocking(const Problem& p, const Kernel& use, int threads)
         : depth(even_part(p.k, use.depth, use.group)),
           rows(even_part(p.m, kBlockRows, use.rows)),
-          cols(even_part(p.n, kBlockCols, use.cols)),
-          task_rows(
-              even_part(rows, std::max(use.rows, kTaskBytes / use.a_panel(depth) * use.rows), use.rows)),
-          task_cols(even_part(cols, kTaskCols, use.cols)) {
-        if (threads == 1) return;
-        const std::int64_t least = kTasksAThread * threads;
-        while (tasks() < least && task_cols > 4 * use.cols)
-            task_cols = pieces(task_cols / 2, use.cols) * use.cols;
-        while (tasks() < least && task_rows > 4 * use.rows)
-            task_rows = pieces(task_rows / 2, use.rows) * use.rows;
+          cols(even_part(p.n, kBlockCols, use.cols)) {
+        const std::int64_t most_rows =
+            std::max<std::int64_t>(1, kTaskBytes / std::max<std::int64_t>(1, use.a_panel(depth))) * use.rows;
+        std::int64_t least = std::numeric_limits<std::int64_t>::max();
+        for (std::int64_t down = 1; down <= kDivisions; ++down) {
+            for (std::int64_t across = 1; across <= kDivisions; ++across) {
+                const std::int64_t r = even_part(rows, std::max(most_rows / down, use.rows), use.rows);
+                const std::int64_t c = even_part(cols, std::max(kTaskCols / across, use.cols), use.cols);
+                const std::int64_t tasks_of_one = pieces(pieces(rows, r) * pieces(cols, c), threads);
+                const std::int64_t steps = tasks_of_one * (r * c + kLoad * (r + c));
+                if (steps >= least) continue;
+                least = steps;
+                task_rows = r;
+                task_cols = c;
+            }
+        }
     }
-
-  private:
-    [[nodiscard]] std::int64_t tasks() const { return pieces(rows, task_rows) * pieces(cols, task_cols); }
 };
 
 /// What is held beside the operands: a block of A and of B, packed, and the sums of a block of C where they
@@ -132,34 +138,41 @@ struct Run {
     std::byte* packed_a;
     std::byte* packed_b;
 
-    /// Packs op(A)'s rows of the block for [k, k + depth).
-    void pack_a(Team& team, const Block& block, std::int64_t k, std::int64_t depth) const {
-        const std::int64_t step = use.rows * kPanelsAtOnce;
-        team.share(pieces(block.rows, step), [&](std::int64_t item) {
-            const std::int64_t i = item * step;
-            const std::int64_t row = block.row + i;
-            use.pack_a({.data = p.transpose_a ? a.at(k, row) : a.at(row, k),
-                        .ld = a.ld,
-                        .width = std::min(step, block.rows - i),
-                        .depth = depth,
-                        .across = !p.transpose_a},
-                       packed_a + i / use.rows * use.a_panel(depth));
+    /// Packs op(A)'s rows and op(B)'s columns of the block for [k, k + depth).
+    void pack(Team& team, const Block& block, std::int64_t k, std::int64_t depth) const {
+        const std::int64_t rows = use.rows * kPanelsAtOnce;
+        const std::int64_t cols = use.cols * kPanelsAtOnce;
+        const std::int64_t items_of_b = pieces(block.cols, cols);
+        team.share(items_of_b + pieces(block.rows, rows), [&](std::int64_t item) {
+            if (item < items_of_b) {
+                pack_b(block, item * cols, std::min(cols, block.cols - item * cols), k, depth);
+            } else {
+                const std::int64_t i = (item - items_of_b) * rows;
+                pack_a(block, i, std::min(rows, block.rows - i), k, depth);
+            }
         });
     }
 
-    /// Packs op(B)'s columns of the block for [k, k + depth).
-    void pack_b(Team& team, const Block& block, std::int64_t k, std::int64_t depth) const {
-        const std::int64_t step = use.cols * kPanelsAtOnce;
-        team.share(pieces(block.cols, step), [&](std::int64_t item) {
-            const std::int64_t j = item * step;
-            const std::int64_t col = block.col + j;
-            use.pack_b({.data = p.transpose_b ? b.at(col, k) : b.at(k, col),
-                        .ld = b.ld,
-                        .width = std::min(step, block.cols - j),
-                        .depth = depth,
-                        .across = p.transpose_b},
-                       packed_b + j / use.cols * use.b_panel(depth));
-        });
+    void pack_a(const Block& block, std::int64_t i, std::int64_t rows, std::int64_t k,
+                std::int64_t depth) const {
+        const std::int64_t row = block.row + i;
+        use.pack_a({.data = p.transpose_a ? a.at(k, row) : a.at(row, k),
+                    .ld = a.ld,
+                    .width = rows,
+                    .depth = depth,
+                    .across = !p.transpose_a},
+                   packed_a + i / use.rows * use.a_panel(depth));
+    }
+
+    void pack_b(const Block& block, std::int64_t j, std::int64_t cols, std::int64_t k,
+                std::int64_t depth) const {
+        const std::int64_t col = block.col + j;
+        use.pack_b({.data = p.transpose_b ? b.at(col, k) : b.at(k, col),
+                    .ld = b.ld,
+                    .width = cols,
+                    .depth = depth,
+                    .across = p.transpose_b},
+                   packed_b + j / use.cols * use.b_panel(depth));
     }
 
     /// Adds the packed block's products to the sums of C's block; the last block of k makes elements of them.
@@ -216,8 +229,7 @@ struct Run {
                 std::int64_t k = 0;
                 do {
                     const std::int64_t depth = std::min(blocking.depth, p.k - k);
-                    pack_b(team, block, k, depth);
-                    pack_a(team, block, k, depth);
+                    pack(team, block, k, depth);
                     multiply(team, block, k, depth);
                     k += depth;
                 } while (k < p.k);
