@@ -20,6 +20,7 @@ template <class Unit, class From>
 TensorOperand tensor_operand(const Strided<From>& from, std::int64_t extent, std::int64_t depth,
                              const Device& device) {
     using Element = typename Unit::Element;
+    if (depth == 0) return {};  // nothing is read
     const bool along_k = from.col == 1;
     const std::int64_t pitch = along_k ? from.row : from.col;
     if constexpr (std::is_same_v<From, Element>) {
