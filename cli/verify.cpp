@@ -111,7 +111,7 @@ void add_verify_operation(CLI::App& verify_command, Context& context, const Oper
     auto request = std::make_shared<VerifyRequest>();
     request->asked.operation = &operation;
     add_inputs(*command, operation, request->inputs);
-    command->add_option("result", request->result, "FILE or FILE:/DATASET of the result")
+    command->add_option("stored", request->result, "FILE or FILE:/DATASET of the result")
         ->required()
         ->type_name(kReference);
     begin_group(*command, "Operation");

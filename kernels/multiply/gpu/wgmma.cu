@@ -64,7 +64,8 @@ Reasons wgmma_unsupported(const Problem& problem, const Operands&, const Device&
     if (std::max({problem.m, problem.n, problem.k}) > kMost)
         reasons.emplace_back("tensor maps count to 2^31, and an extent is larger");
     const int factor_bytes = problem.type == Type::i8 ? 1 : factors_of(problem) == Factors::tf32 ? 4 : 2;
-    if (std::isinf(plan_wgmma(problem, factor_bytes, device.gpu->info().multiprocessors).clocks))
+    const bool empty = problem.m == 0 || problem.n == 0 || problem.k == 0;
+    if (!empty && std::isinf(plan_wgmma(problem, factor_bytes, device.gpu->info().multiprocessors).clocks))
         reasons.emplace_back("there is not enough of k to divide it so");
     return reasons;
 }
