@@ -525,7 +525,115 @@ void check_bytes(const Level& level, const Device& device) {
     CHECK(runs >= 40);
 }
 
+/// Small whole numbers, among which each four rows of A have one extreme value, times ones and twos: every
+/// result is exact, infinite, or NaN. Where fewer bits of f32 are asked for only what those hold is extreme.
+template <class T>
+void check_extremes(const std::vector<const Level*>& levels, const Device& device, Problem p, int& runs) {
+    const bool fewer = factors_of(p) != Factors::own;
+    const bool wide = std::is_same_v<T, double> || std::is_same_v<T, std::complex<double>>;
+    const double largest = p.type == Type::f16    ? 65504
+                           : p.type == Type::bf16 ? 0x1.fep127
+                           : wide                 ? std::numeric_limits<double>::max()
+                                                  : static_cast<double>(std::numeric_limits<float>::max());
+    const double least = p.type == Type::f16    ? 0x1p-24
+                         : p.type == Type::bf16 ? 0x1p-133
+                         : wide                 ? 0x1p-1074
+                                                : 0x1p-149;
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const std::array extremes = {0.0,
+                                 kInfinity,
+                                 -kInfinity,
+                                 std::nan(""),
+                                 fewer ? 1.0 : largest,
+                                 fewer ? 2.0 : -largest,
+                                 fewer ? 3.0 : least,
+                                 fewer ? -1.0 : -least};
+    p.m = 4 * std::ssize(extremes) + 1;
+    p.n = 71;
+    p.k = 6;
+    Gpu& gpu = *device.gpu;
+    Guarded<T> a(gpu, p.m * p.k, 0);
+    Guarded<T> b(gpu, p.k * p.n, 0);
+    Guarded<T> c(gpu, p.m * p.n, 0);
+    const auto at_a = [&](std::int64_t i, std::int64_t k) -> T& {
+        return a.host()[p.transpose_a ? k * p.m + i : i * p.k + k];
+    };
+    const auto at_b = [&](std::int64_t k, std::int64_t j) -> T& {
+        return b.host()[p.transpose_b ? j * p.k + k : k * p.n + j];
+    };
+    for (std::int64_t i = 0; i < p.m; ++i) {
+        for (std::int64_t k = 0; k < p.k; ++k) at_a(i, k) = narrow<T>(Wide<T>(0.0));
+        if (i / 4 < std::ssize(extremes))
+            at_a(i, i % 4) = narrow<T>(Wide<T>(extremes[static_cast<std::size_t>(i / 4)]));
+    }
+    for (std::int64_t k = 0; k < p.k; ++k) {
+        for (std::int64_t j = 0; j < p.n; ++j)
+            at_b(k, j) = narrow<T>(Wide<T>(j % 5 == 4   ? 1.0
+                                           : k == j % 4 ? 1.0 + static_cast<double>(j % 2)
+                                                        : 0.0));
+    }
+    a.upload();
+    b.upload();
+    const auto same = [](double x, double y) { return std::isnan(x) ? std::isnan(y) : x == y; };
+    for (const Level* level : levels) {
+        INFO(name_of_case(*level, p, 0));
+        if (!unsupported_reasons(*level, p, device).empty()) continue;
+        c.poison();
+        prepare_launch(*level, p, contiguous_operands(p, {a.device(), b.device(), nullptr, c.device()}),
+                       device)
+            .run(gpu.stream());
+        gpu.synchronize();
+        c.download();
+        int wrong = 0;
+        for (std::int64_t i = 0; i < p.m; ++i) {
+            for (std::int64_t j = 0; j < p.n; ++j) {
+                double sum = 0;
+                for (std::int64_t k = 0; k < p.k; ++k)
+                    sum += std::complex<double>(widen(at_a(i, k))).real() *
+                           std::complex<double>(widen(at_b(k, j))).real();
+                const auto expected = std::complex<double>(widen(narrow<T>(Wide<T>(sum)))).real();
+                // Where an imaginary part of 0 met an infinity, NaN may stand in for it.
+                const auto found = std::complex<double>(widen(c.host()[i * p.n + j])).real();
+                const bool complex = std::is_same_v<Wide<T>, std::complex<double>>;
+                const bool right =
+                    same(expected, found) || (complex && !std::isfinite(expected) && std::isnan(found));
+                if (!right && ++wrong == 1)
+                    UNSCOPED_INFO("row " << i << ", column " << j << ": " << found << ", expected "
+                                         << expected);
+            }
+        }
+        CHECK(wrong == 0);
+        ++runs;
+    }
+}
+
 }  // namespace
+
+TEST_CASE("GPU multiplies of zeros, subnormals, the largest values, infinities and NaN") {
+    const auto gpu = Gpu::open(0);
+    const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
+    const Registry registry = Registry::standard();
+    const auto levels = levels_under_test(registry);
+    int runs = 0;
+    for (const Type type : {Type::f16, Type::bf16, Type::f32, Type::f64, Type::c64, Type::c128}) {
+        multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
+            if constexpr (!std::is_integral_v<T>) {
+                for (const int storage : {0, 1, 2, 3}) {
+                    Problem p{.operation = &kMultiply, .type = type};
+                    p.transpose_a = (storage & 1) != 0;
+                    p.transpose_b = (storage & 2) != 0;
+                    check_extremes<T>(levels, device, p, runs);
+                    if (type != Type::f32) continue;
+                    for (const std::string_view fewer : kComputeChoices) {
+                        p.choices["compute"] = fewer;
+                        check_extremes<T>(levels, device, p, runs);
+                    }
+                }
+            }
+        });
+    }
+    REQUIRE(runs > 0);
+}
 
 TEST_CASE("levels on tensor cores compute f32 in fewer bits where they are asked to, and only there") {
     const auto gpu = Gpu::open(0);
