@@ -124,17 +124,12 @@ __device__ __forceinline__ void commit_stores() {
 #endif
 }
 
-/// Waits until this thread's stores have read shared memory; or until they are done.
+/// Waits until all but the last kPending groups of this thread's stores have read shared memory. They are done
+/// when the kernel is.
+template <int kPending>
 __device__ __forceinline__ void wait_stores_read() {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-#else
-    __trap();
-#endif
-}
-__device__ __forceinline__ void wait_stores() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 #else
     __trap();
 #endif

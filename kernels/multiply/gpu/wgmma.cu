@@ -3,7 +3,7 @@
 //
 // Changed since `tensor`: four warps together start an instruction that multiplies 64 rows by up to 256
 // columns, straight from shared memory, and go on; operands no longer pass through registers, which hold
-// nothing but sums. One warp does nothing but ask the copy engine for tiles, three or more stages ahead, and
+// nothing but sums. One warp does nothing but ask the copy engine for tiles, four or more stages ahead, and
 // gives its registers to the warps that multiply. Two blocks, one above the other, share every tile of B:
 // each brings a half for both. As many blocks stay as the device holds; they walk over the tiles of C in
 // bands of rows, so that tiles that are worked on at a time share operands in L2. A finished tile leaves

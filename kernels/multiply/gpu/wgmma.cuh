@@ -34,7 +34,9 @@ struct WgmmaShape {
     static constexpr int kBytesB = kBn * 128;
     static constexpr int kStageBytes = kBytesA + kBytesB;
     static constexpr bool kStaged = sizeof(Out) == 2;  // tiles of C go through shared memory
-    static constexpr int kResultBytes = kStaged ? kBm * kBn * 2 : 0;
+    static constexpr int kBoxBytes = 64 * 128;         // 64 rows by 64 columns of C
+    static constexpr int kBoxes = 2;                   // of a warpgroup: one is filled while the other leaves
+    static constexpr int kResultBytes = kStaged ? kConsumers * kBoxes * kBoxBytes : 0;
     static constexpr int kAlignment = 1024;  // of what is swizzled
     static constexpr int kMostBytes = 227 * 1024;
     static constexpr int kBarrierBytes = 256;
@@ -264,69 +266,65 @@ __device__ void write_pairs(const typename S::Sum (&sums)[S::kBn / 2],
     }
 }
 
-/// Writes a warpgroup's 64 rows of C through its part of shared memory: boxes of 64 columns, swizzled.
+/// Writes a warpgroup's 64 rows of C through its part of shared memory, in boxes of 64 columns that lie
+/// swizzled. `box` counts them from the first tile on.
 template <class S>
 __device__ void write_staged(const typename S::Sum (&sums)[S::kBn / 2],
                              const WgmmaResult<typename S::Sum, typename S::Out>& result,
-                             const CUtensorMap* map_c, std::uint32_t shared, int group, std::int64_t row,
-                             std::int64_t col) {
+                             const CUtensorMap* map_c, std::uint32_t boxes, int group, std::int64_t row,
+                             std::int64_t col, int& box) {
     using Out = typename S::Out;
-    constexpr int kBoxBytes = 64 * 128;
     const auto thread = static_cast<int>(threadIdx.x % 128);
     const int lane = thread % 32;
     const int warp_row = thread / 32 * 16;
-    if (thread == 0) wait_stores_read();  // those of the tile before
-    sync_at<128>(1 + group);
+    const bool plain = result.d == nullptr && result.alpha == typename S::Sum(1);
     // A lane says where a row of 8 elements goes: upper and lower half, then the next 8 columns.
     const int to_row = warp_row + lane % 16;
-    const std::uint32_t to = shared + to_row * 128;
-    const bool plain = result.d == nullptr && result.alpha == typename S::Sum(1);
 #pragma unroll
-    for (int pair = 0; pair < S::kBn / 16; ++pair) {
-        std::uint32_t words[4];
+    for (int part = 0; part < S::kBn / 64; ++part) {
+        const std::uint32_t shared = boxes + box++ % S::kBoxes * S::kBoxBytes;
+        if (thread == 0) wait_stores_read<S::kBoxes - 1>();
+        sync_at<128>(1 + group);  // what the box held has left
 #pragma unroll
-        for (int w = 0; w < 4; ++w) {
-            typename S::Sum x = sums[pair * 8 + w * 2];
-            typename S::Sum y = sums[pair * 8 + w * 2 + 1];
-            if (!plain) {
-                const std::int64_t i = row + warp_row + lane / 4 + w % 2 * 8;
-                const std::int64_t j = col + pair * 16 + w / 2 * 8 + lane % 4 * 2;
-                x = result.scaled(x, i, j);
-                y = result.scaled(y, i, j + 1);
+        for (int pair = 0; pair < 4; ++pair) {
+            std::uint32_t words[4];
+#pragma unroll
+            for (int w = 0; w < 4; ++w) {
+                typename S::Sum x = sums[part * 32 + pair * 8 + w * 2];
+                typename S::Sum y = sums[part * 32 + pair * 8 + w * 2 + 1];
+                if (!plain) {
+                    const std::int64_t i = row + warp_row + lane / 4 + w % 2 * 8;
+                    const std::int64_t j = col + part * 64 + pair * 16 + w / 2 * 8 + lane % 4 * 2;
+                    x = result.scaled(x, i, j);
+                    y = result.scaled(y, i, j + 1);
+                }
+                const Vector<Out, 2> both = {from_sum<Out>(x), from_sum<Out>(y)};
+                memcpy(&words[w], &both, 4);
             }
-            const Vector<Out, 2> both = {from_sum<Out>(x), from_sum<Out>(y)};
-            memcpy(&words[w], &both, 4);
+            const int piece = pair * 2 + lane / 16;
+            store_matrices(shared + to_row * 128 + (piece ^ (to_row % 8)) * 16, words);
         }
-        const int piece = pair * 2 + lane / 16;
-        store_matrices(to + piece / 8 * kBoxBytes + ((piece % 8) ^ (to_row % 8)) * 16, words);
-    }
-    if (result.by_copies) {
-        publish_shared();
-        sync_at<128>(1 + group);
-        if (thread == 0) {
-#pragma unroll
-            for (int box = 0; box < S::kBn / 64; ++box) {
-                store_box_async(map_c, static_cast<int>(col) + box * 64, static_cast<int>(row),
-                                shared + box * kBoxBytes);
+        if (result.by_copies) publish_shared();
+        sync_at<128>(1 + group);  // the box is full
+        if (result.by_copies) {
+            if (thread == 0) {
+                store_box_async(map_c, static_cast<int>(col) + part * 64, static_cast<int>(row), shared);
+                commit_stores();
             }
-            commit_stores();
+            continue;
         }
-        return;
-    }
-    sync_at<128>(1 + group);
-    for (int r = thread / 32; r < 64 && row + r < result.m; r += 4) {
-        Out* const c = result.c + (row + r) * result.ldc + col;
-#pragma unroll 4
-        for (int x = lane; x < S::kBn; x += 32) {
-            if (col + x >= result.n) break;
-            const std::uint32_t from =
-                shared + x / 64 * kBoxBytes + r * 128 + ((x % 64 / 8) ^ (r % 8)) * 16 + x % 8 * 2;
-            std::uint16_t bits = 0;
-            asm volatile("ld.shared.u16 %0, [%1];" : "=h"(bits) : "r"(from));
-            memcpy(c + x, &bits, 2);
+        for (int r = thread / 32; r < 64 && row + r < result.m; r += 4) {
+            Out* const c = result.c + (row + r) * result.ldc + col + part * 64;
+#pragma unroll
+            for (int x = lane; x < 64; x += 32) {
+                if (col + part * 64 + x >= result.n) break;
+                const std::uint32_t from = shared + r * 128 + ((x / 8) ^ (r % 8)) * 16 + x % 8 * 2;
+                std::uint16_t bits = 0;
+                asm volatile("ld.shared.u16 %0, [%1];" : "=h"(bits) : "r"(from));
+                memcpy(c + x, &bits, 2);
+            }
         }
     }
-    sync_at<128>(1 + group);  // all is read
 }
 
 /// The slot of a warpgroup's sums, four words of every thread after those of the thread before.
@@ -402,9 +400,13 @@ __device__ void consume(const CUtensorMap* map_c, const WgmmaWork& work,
         if (thread < S::kCluster) arrive_in_cluster(memory.empty(stage), thread);
     };
     typename S::Sum sums[S::kBn / 2];
+    int box = 0;
     StageRing<S::kStages> ring;
     WgmmaSchedule schedule(work, S::kCluster);
-    for (WgmmaItem item; schedule.next(item);) {
+    WgmmaItem next;
+    bool more = schedule.next(next);
+    while (more) {
+        const WgmmaItem item = next;
         const int stages = item.last_stage - item.first_stage;
         int before = 0;
         for (int s = 0; s < stages; ++s) {
@@ -419,13 +421,14 @@ __device__ void consume(const CUtensorMap* map_c, const WgmmaWork& work,
                     unit_operand(b + step * kStepB, kBlockBytes), s != 0 || step != 0 ? 1 : 0);
             }
             commit_products();
+            if (s == 0) more = schedule.next(next);  // while the matrix units are at work
             wait_products<1>();
             if (s != 0) release(before);
             before = ring.stage;
             ring.next();
         }
         wait_products<0>();
-        if (stages != 0) release(before);
+        release(before);
         if (item.follows) {
             keep_sums<S>(sums, slots, group);
             continue;
@@ -436,14 +439,14 @@ __device__ void consume(const CUtensorMap* map_c, const WgmmaWork& work,
         if constexpr (S::kStaged) {
             if (result.partial == nullptr) {
                 write_staged<S>(sums, result, map_c, memory.result() + group * (S::kResultBytes / 2), group,
-                                row, col);
+                                row, col, box);
                 continue;
             }
         }
         write_pairs<S>(sums, result, item.split, row, col);
     }
     if constexpr (S::kStaged) {
-        if (thread == 0) wait_stores();
+        if (thread == 0) wait_stores_read<0>();
     }
 }
 

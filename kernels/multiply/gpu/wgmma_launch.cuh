@@ -100,7 +100,9 @@ Launch prepare_wgmma_shape(const WgmmaResult<typename S::Sum, typename S::Out>& 
     const CUtensorMap map_b = operand_map<S>(b, S::kBn / S::kCluster);
     CUtensorMap map_c = map_a;  // of no use where C goes another way
     const std::int64_t pitch_bytes = to.ldc * static_cast<std::int64_t>(sizeof(Out));
-    if (S::kStaged && pitch_bytes % 16 == 0 && reinterpret_cast<std::uintptr_t>(to.c) % 16 == 0) {
+    // The copy engine writes whole pieces of 16 bytes, also at the end of a row.
+    if (S::kStaged && pitch_bytes % 16 == 0 && to.n * static_cast<std::int64_t>(sizeof(Out)) % 16 == 0 &&
+        reinterpret_cast<std::uintptr_t>(to.c) % 16 == 0) {
         result.by_copies = true;
         map_c = tile_map(to.c, static_cast<int>(sizeof(Out)), to.m, to.n, pitch_bytes, 64);
     }

@@ -39,6 +39,7 @@ inline WgmmaPlan plan_wgmma(const Problem& p, int factor_bytes, int multiprocess
     constexpr double kAddClocks = 9000;      // to start the kernel that adds up
     constexpr double kBytesPerClock = 1600;  // of sums, read and written
     constexpr double kApart = 1.4;           // clusters at different k share less in L2
+    constexpr double kHandOver = 4000;       // until sums that one kept are seen by another
     const auto up = [](std::int64_t value, std::int64_t by) { return (value + by - 1) / by; };
     const std::int64_t stages = up(p.k * factor_bytes, 128);
     const std::string_view tile_asked = parameter_choice(kWgmmaParameters, p, "tile");
