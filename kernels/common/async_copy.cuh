@@ -35,18 +35,6 @@ __device__ inline void copy_async(std::uint32_t shared, const void* global, bool
     }
 }
 
-/// Starts a copy of the first `bytes`, 0 to 16, of 16 bytes and writes zeros instead of the others, which are
-/// not read. Both addresses are multiples of 16.
-__device__ inline void copy_async_part(std::uint32_t shared, const void* global, int bytes) {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
-                 "r"(bytes));
-}
-
-/// The same for 8 bytes, of which all or none are read.
-__device__ inline void copy_async_half(std::uint32_t shared, const void* global, int bytes) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared), "l"(global), "r"(bytes));
-}
-
 /// Ends a group of copies of this thread.
 __device__ inline void commit_copies() {
     asm volatile("cp.async.commit_group;" ::: "memory");

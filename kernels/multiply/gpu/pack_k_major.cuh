@@ -46,7 +46,8 @@ __global__ void __launch_bounds__(256)
     constexpr int kSize = static_cast<int>(sizeof(To));
     constexpr int kDepth = kPackBytes / kSize;
     constexpr int kWords = kPackBytes / 4;
-    __shared__ std::uint32_t tile[kPackRows][kWords + 1];  // a word more: a column has all banks
+    constexpr int kMore = kSize > 4 ? kSize / 4 : 1;  // words, so that a column has all banks
+    __shared__ __align__(8) std::uint32_t tile[kPackRows][kWords + kMore];
     const std::int64_t tiles_k = divide_up<std::int64_t>(depth, kDepth);
     const std::int64_t x0 = blockIdx.x / tiles_k * kPackRows;
     const std::int64_t k0 = blockIdx.x % tiles_k * kDepth;

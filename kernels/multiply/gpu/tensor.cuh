@@ -13,11 +13,11 @@ constexpr Tile across(Tile tile) {
     return tile;
 }
 
-/// An operand as the kernel reads it: lines along k or across it, in bytes.
+/// An operand as the kernel reads it: lines along k or across it. Address, pitch and length of a line are
+/// multiples of 16 bytes.
 struct Lines {
     const unsigned char* data;
     std::int64_t pitch;  ///< bytes from one line to the next
-    bool halves;         ///< data or pitch are multiples of 8 and not of 16
 };
 
 /// The tile of an operand that a stage holds: kExtent rows of A, or columns of B, by kDepth in k.
@@ -33,11 +33,38 @@ struct OperandTile {
     static_assert(kThreads % kPieces == 0 && kLines % kTogether == 0, "the threads share a tile evenly");
     static_assert((kTogether & (kTogether - 1)) == 0, "swizzles of lines combine");
 
-    static __device__ int place(int x) { return Unit::template place<kForm, kIsA>(x, kLine); }
+    /// Bytes of a line as it is read.
+    static constexpr int read_line() {
+        if constexpr (Unit::kTakesApart) return Unit::template line_bytes<kIsA>(kExtent, kLine);
+        return kLine;
+    }
+    static __device__ int place(int x) { return Unit::template place<kForm, kIsA>(x, read_line()); }
     template <class Fragment>
     static __device__ void load(Fragment& to, std::uint32_t tile_and_place, int group, int step) {
-        Unit::template load<kForm, kLine>(to,
-                                          Unit::template address<kForm, kLine>(tile_and_place, group, step));
+        Unit::template load<kForm, read_line()>(
+            to, Unit::template address<kForm, kIsA, read_line()>(tile_and_place, group, step));
+    }
+
+    /// Where a piece of a line comes to; bits of both combine by exclusive or.
+    static __host__ __device__ constexpr int destination(int line, int piece) {
+        if constexpr (Unit::kTakesApart) {
+            return kForm == Form::along_k ? Unit::template element<kIsA>(line, piece, read_line())
+                                          : Unit::template element<kIsA>(piece, line, read_line());
+        } else {
+            return line * kLine + (piece ^ Unit::swizzle(kForm, line)) * kPieceBytes;
+        }
+    }
+    /// Starts the copy of a piece.
+    static __device__ void copy(std::uint32_t to, const unsigned char* from, bool inside) {
+#if GPUMAT_HAS_ASYNC_COPY
+        if constexpr (Unit::kTakesApart) {
+            copy_async<kPieceBytes / 2>(to, from, inside);
+            copy_async<kPieceBytes / 2>(Unit::template imaginary<kIsA>(to, read_line()), from + kPieceBytes / 2,
+                                        inside);
+        } else {
+            copy_async<kPieceBytes>(to, from, inside);
+        }
+#endif
     }
 };
 
@@ -49,65 +76,56 @@ class TileCopy {
     __device__ TileCopy()
         : line_(static_cast<int>(threadIdx.x) / Shape::kPieces),
           piece_(static_cast<int>(threadIdx.x) % Shape::kPieces),
-          to_(line_ * Shape::kLine + (piece_ ^ Unit::swizzle(kForm, line_)) * kPieceBytes) {}
+          to_(static_cast<std::uint32_t>(Shape::destination(line_, piece_))) {}
 
     /// Begins at row (or column) x and depth k of an operand of `extent` by `depth`.
     __device__ void start(const Lines& from, std::int64_t x, std::int64_t extent, std::int64_t k,
                           std::int64_t depth) {
-        constexpr bool kAlong = kForm == Form::along_k;
         const std::int64_t first = (kAlong ? x : k) + line_;
         const std::int64_t along = (kAlong ? k : x) * Unit::kSize + piece_ * kPieceBytes;
         const std::int64_t lines = (kAlong ? extent : depth) - first;
         const std::int64_t bytes = (kAlong ? depth : extent) * Unit::kSize - along;
-        left_ = kAlong ? bytes : lines;
-        fixed_ = kAlong ? clamped(lines, kSome) : clamped(bytes, kPieceBytes);
+        left_ = kAlong ? bytes : bytes > 0 ? lines : 0;
+        lines_ = kAlong ? at_most_all(lines) : 0;
         from_ = from.data + first * from.pitch + along;
+        prepare();
     }
 
     /// Moves on to the next stage.
     __device__ void advance(const Lines& from) {
-        if constexpr (kForm == Form::along_k) {
-            from_ += kLineBytes;
-            left_ -= kLineBytes;
-        } else {
-            from_ += Shape::kLines * from.pitch;
-            left_ -= Shape::kLines;
-        }
+        from_ += kAlong ? std::int64_t{kLineBytes} : Shape::kLines * from.pitch;
+        left_ -= kAlong ? kLineBytes : Shape::kLines;
+        prepare();
     }
 
     /// Starts the thread's copy number `index` of the stage at that address.
     __device__ void copy(const Lines& from, std::uint32_t stage, int index) const {
-#if GPUMAT_HAS_ASYNC_COPY
-        constexpr bool kAlong = kForm == Form::along_k;
         const int line = index * Shape::kTogether;
-        const std::uint32_t to = stage + line * Shape::kLine +
-                                 (to_ ^ static_cast<unsigned>(Unit::swizzle(kForm, line) * kPieceBytes));
-        const unsigned char* const source = from_ + line * from.pitch;
-        const int lines = kAlong ? fixed_ : clamped(left_, kSome);
-        const int bytes = line < lines ? (kAlong ? clamped(left_, kPieceBytes) : fixed_) : 0;
-        if (Unit::kSize == 8 && from.halves) {
-            copy_async_half(to, source, min(bytes, 8));
-            copy_async_half(to + 8, source + 8, max(bytes - 8, 0));
-        } else {
-            copy_async_part(to, source, bytes);
-        }
-#endif
+        // What of the line's place is above all bits that threads differ in is added, which costs nothing.
+        const int place = Shape::destination(line, 0);
+        const int high = Unit::kTakesApart ? 0 : line * Shape::kLine;
+        Shape::copy(stage + high + (to_ ^ static_cast<unsigned>(place - high)), from_ + line * from.pitch,
+                    line < now_);
     }
 
   private:
-    static constexpr int kSome = 1 << 20;  ///< more lines than a stage has
+    static constexpr bool kAlong = kForm == Form::along_k;
 
-    static __device__ int clamped(std::int64_t value, int most) {
-        return static_cast<int>(max(std::int64_t{0}, min(value, std::int64_t{most})));
+    /// A number of lines, as far as a stage has them.
+    static __device__ int at_most_all(std::int64_t lines) {
+        return static_cast<int>(min(lines, std::int64_t{Shape::kLines}));
+    }
+    __device__ void prepare() {
+        now_ = kAlong ? (left_ > 0 ? lines_ : 0) : at_most_all(left_);
     }
 
     int line_;
     int piece_;
     std::uint32_t to_;
-    // What is left from this thread's first line and piece on: along k the bytes of a line, across it lines;
-    // and what does not change from stage to stage, as far as it matters.
-    std::int64_t left_ = 0;
-    int fixed_ = 0;
+    // From this thread's first line and piece on:
+    std::int64_t left_ = 0;  ///< in the direction of k: bytes of a line, or lines
+    int lines_ = 0;          ///< of all stages, where they lie along k
+    int now_ = 0;            ///< lines that are inside, of this stage
     const unsigned char* from_ = nullptr;
 };
 
@@ -212,7 +230,11 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(),
     constexpr int kBuffers = Unit::kBuffers;
     constexpr int kSteps = Shape::kSteps;
     constexpr int kCopies = TileA::kCopies + TileB::kCopies;
-    constexpr int kCopySteps = kSteps > 1 ? kSteps - 1 : 1;  // of a stage, in which copies are started
+    constexpr int kPlaces = Shape::kGroupsM * Shape::kGroupsN;  // of a step, where a copy may come
+    // The copies that come up to a place after the barrier, of all those of a stage.
+    const auto copies_before = [](int place) {
+        return (kCopies * place + kSteps * kPlaces - 1) / (kSteps * kPlaces);
+    };
 
     extern __shared__ __align__(1024) unsigned char tensor_storage[];
     const std::uint32_t ring = shared_address(tensor_storage);
@@ -251,7 +273,7 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(),
 
     std::uint32_t used = ring;    // the stage that is read
     std::uint32_t filled = ring;  // the stage that is copied to
-    int to_fill = 0;              // stages whose copies have not been started
+    int to_fill = 0;              // stages whose copies are not complete
     const auto start = [&](const Part<std::int64_t>& part) {
         const std::int64_t k = part.first * kTile.bk;
         copy_a.start(from_a, kSwapped ? part.j0 : part.i0, kSwapped ? p.n : p.m, k, p.k);
@@ -266,6 +288,7 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(),
             filled = after(filled);
             --to_fill;
         }
+        if (to_fill > 0) copy(filled, 0, copies_before(kPlaces));
     };
 
     SharedParts parts(work.division);
@@ -288,8 +311,6 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(),
         for (auto left = static_cast<unsigned>(part.steps); left != 0; --left) {
 #pragma unroll
             for (int step = 0; step < kSteps; ++step) {
-                if (step < kCopySteps && to_fill > 0)
-                    copy(filled, kCopies * step / kCopySteps, kCopies * (step + 1) / kCopySteps);
                 if (step == kSteps - 1) {
                     commit_copies();
                     wait_for_next_stage();
@@ -302,6 +323,9 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(),
                 }
                 const int next_step = (step + 1) % kSteps;
                 const int now = step % kBuffers;
+                const int first_place = next_step * kPlaces;  // since the barrier
+                const bool copies = to_fill > 0;
+                constexpr int kLastB = kBuffers > 1 ? 0 : Shape::kGroupsM - 1;  // row after which B is read anew
                 const int next = (step + 1) % kBuffers;
 #pragma unroll
                 for (int i = 0; i < Shape::kGroupsM; ++i) {
@@ -309,8 +333,18 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(),
 #pragma unroll
                     for (int j = 0; j < Shape::kGroupsN; ++j) {
                         Unit::multiply(sums[i][j], a[now][i], b[now][j]);
-                        if (i == (kBuffers > 1 ? 0 : Shape::kGroupsM - 1))
+                        const int place = first_place + i * Shape::kGroupsN + j;
+                        if (copies) copy(filled, copies_before(place), copies_before(place + 1));
+                        if (!Unit::kTakesApart && i == kLastB)
                             TileB::load(b[next][j], used + place_b, j, next_step);
+                    }
+                    if constexpr (Unit::kTakesApart) {
+                        Unit::turn(a[now][i]);
+#pragma unroll
+                        for (int j = 0; j < Shape::kGroupsN; ++j) {
+                            Unit::multiply_rest(sums[i][j], a[now][i], b[now][j]);
+                            if (i == kLastB) TileB::load(b[next][j], used + place_b, j, next_step);
+                        }
                     }
                     if (kBuffers == 1) TileA::load(a[next][i], used + place_a, i, next_step);
                 }

@@ -23,26 +23,25 @@ TensorOperand tensor_operand(const Strided<From>& from, std::int64_t extent, std
     if (depth == 0) return {};  // nothing is read
     const bool along_k = from.col == 1;
     const std::int64_t pitch = along_k ? from.row : from.col;
+    const std::int64_t length = along_k ? depth : extent;
     if constexpr (std::is_same_v<From, Element>) {
-        constexpr std::uintptr_t kAligned = Unit::kSize == 8 ? 8 : kPieceBytes;
         const auto bits =
-            static_cast<std::uintptr_t>(pitch) * sizeof(From) | reinterpret_cast<std::uintptr_t>(from.data);
-        if (bits % kAligned == 0 && (along_k || Unit::kAcrossK)) {
+            static_cast<std::uintptr_t>((pitch | length) * static_cast<std::int64_t>(sizeof(From))) |
+            reinterpret_cast<std::uintptr_t>(from.data);
+        if (bits % kPieceBytes == 0 && (along_k || Unit::kAcrossK)) {
             return {.lines = {.data = reinterpret_cast<const unsigned char*>(from.data),
-                              .pitch = pitch * static_cast<std::int64_t>(sizeof(From)),
-                              .halves = bits % kPieceBytes != 0},
+                              .pitch = pitch * static_cast<std::int64_t>(sizeof(From))},
                     .form = along_k ? Form::along_k : Form::across_k};
         }
     }
-    if constexpr (Unit::kSize < 8) {
+    if constexpr (Unit::kSize < kPieceBytes) {
         const KMajor<Element> packed(from, extent, depth, device);
         return {.lines = {.data = reinterpret_cast<const unsigned char*>(packed.data),
-                          .pitch = packed.pitch * static_cast<std::int64_t>(sizeof(Element)),
-                          .halves = false},
+                          .pitch = packed.pitch * static_cast<std::int64_t>(sizeof(Element))},
                 .pack = packed.pack,
                 .packed_bytes = packed.memory->bytes()};
     } else {
-        __builtin_unreachable();  // numbers of 8 and 16 bytes are aligned to so many
+        __builtin_unreachable();  // elements of 16 bytes lie at multiples of it
     }
 }
 
@@ -54,7 +53,7 @@ Launch launch_tensor(const Problem& problem, const Arguments<T>& arguments, cons
     constexpr auto kKernel = tensor<Unit, T, TileOf, kFormA, kFormB, kSwapped>;
     using Shape = TensorShape<Unit, TileOf, kFormA, kFormB, kSwapped>;
     constexpr int kStageBytes = Shape::kStageBytes;
-    Tile tile = Shape::kTileOfC;
+    Tile tile = kSwapped ? across(kTile) : kTile;
     tile.packed = true;  // no bounds are checked: edges cost what the rest does
     if (device.gpu->info().shared_bytes_per_block < static_cast<std::uint64_t>(kTile.stages) * kStageBytes)
         tile.stages = Shape::kFewStages;

@@ -109,6 +109,7 @@ struct NarrowUnit {
     static constexpr int kBuffers = 1;            ///< of fragments
     static constexpr bool kAcrossK = kSize == 2;  ///< whether it takes operands across k
     static constexpr bool kPrefersAcrossAlong = false;
+    static constexpr bool kTakesApart = false;
     static constexpr Cost kCost{.clocks = 0.06 * kSize, .bytes = sizeof(Sum)};
 
     struct A {
@@ -143,7 +144,7 @@ struct NarrowUnit {
         }
     }
 
-    template <Form kForm, int kLine>
+    template <Form kForm, bool, int kLine>
     static __device__ std::uint32_t address(std::uint32_t tile_and_place, int group, int step) {
         if constexpr (kForm == Form::along_k) {
             return (tile_and_place ^ static_cast<unsigned>(step * 32)) + group * (kGroup * kLine);
@@ -253,6 +254,7 @@ struct DoubleUnit {
     static constexpr bool kAcrossK = true;
     /// What is read across k for A, and along k for B, lies in registers as the instruction wants it.
     static constexpr bool kPrefersAcrossAlong = true;
+    static constexpr bool kTakesApart = false;
     static constexpr Cost kCost{.clocks = 1, .bytes = sizeof(Sum)};
 
     struct A {
@@ -282,7 +284,7 @@ struct DoubleUnit {
         }
     }
 
-    template <Form kForm, int kLine>
+    template <Form kForm, bool, int kLine>
     static __device__ std::uint32_t address(std::uint32_t tile_and_place, int group, int step) {
         if constexpr (kForm == Form::along_k) {
             return (tile_and_place ^ static_cast<unsigned>(step * 64)) + group * (kGroup * kLine);
@@ -325,50 +327,6 @@ struct DoubleUnit {
     }
 };
 
-/// f64 with 16 of k an instruction.
-struct DeepDoubleUnit : DoubleUnit {
-    static constexpr int kStep = 16;
-    struct A {
-        double at[8];
-    };
-    struct B {
-        double at[2][4];
-    };
-    template <Form kForm, int kLine>
-    static __device__ std::uint32_t address(std::uint32_t tile_and_place, int group, int) {
-        return DoubleUnit::address<kForm, kLine>(tile_and_place, group, 0);
-    }
-    template <Form kForm, int kLine>
-    static __device__ void load(A& to, std::uint32_t from) {
-        DoubleUnit::A half;
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            DoubleUnit::load<kForm, kLine>(half,
-                                           kForm == Form::along_k ? from ^ h * 64U : from + h * 8 * kLine);
-#pragma unroll
-            for (int e = 0; e < 4; ++e) to.at[4 * h + e] = half.at[e];
-        }
-    }
-    template <Form kForm, int kLine>
-    static __device__ void load(B& to, std::uint32_t from) {
-        DoubleUnit::B half;
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            DoubleUnit::load<kForm, kLine>(half,
-                                           kForm == Form::along_k ? from ^ h * 64U : from + h * 8 * kLine);
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                to.at[i][2 * h] = half.at[i][0];
-                to.at[i][2 * h + 1] = half.at[i][1];
-            }
-        }
-    }
-    static __device__ void multiply(Sums& sums, const A& a, const B& b) {
-        multiply_doubles<16>(sums.at[0], a.at, b.at[0]);
-        multiply_doubles<16>(sums.at[1], a.at, b.at[1]);
-    }
-};
-
 // ---- c128 ----
 
 __device__ inline double negative(double value) {
@@ -376,8 +334,9 @@ __device__ inline double negative(double value) {
                             __double2loint(value));
 }
 
-/// c128: four real products of the planes of real and imaginary parts, into which numbers fall apart as they
-/// are read, a number of 16 bytes at a time.
+/// c128: four real products of planes of real and imaginary parts. Copies of 8 bytes take numbers apart, so that
+/// the planes lie in shared memory as operands of f64 do that suit the instruction: A across k, B along it. In
+/// place of 16 of k they have the real parts of 8, then the imaginary ones.
 struct ComplexUnit {
     using Element = Complex<double>;
     using Sum = Complex<double>;
@@ -386,94 +345,83 @@ struct ComplexUnit {
     static constexpr int kBuffers = 1;
     static constexpr bool kAcrossK = true;
     static constexpr bool kPrefersAcrossAlong = false;
+    static constexpr bool kTakesApart = true;
     static constexpr Cost kCost{.clocks = 4, .bytes = sizeof(Sum)};
 
     struct A {
-        double re[4];
-        double im[4];
+        DoubleUnit::A re;
+        DoubleUnit::A im;
     };
     struct B {
-        double re[2][2];
-        double im[2][2];
+        DoubleUnit::B re;
+        DoubleUnit::B im;
     };
     struct Sums {
-        double re[2][4];
-        double im[2][4];
+        DoubleUnit::Sums re;
+        DoubleUnit::Sums im;
     };
 
-    /// Along k 8 lanes read four pieces of two neighbouring lines, across k two pieces of four.
-    static __host__ __device__ constexpr int swizzle(Form form, int line) {
-        return form == Form::along_k ? (line & 1) << 2 : (line & 3) << 1;
+    template <bool kIsA>
+    static constexpr Form kRead = kIsA ? Form::across_k : Form::along_k;
+    /// Bytes of a line as it is read.
+    template <bool kIsA>
+    static constexpr int line_bytes(int extent, int) {
+        return kIsA ? extent * DoubleUnit::kSize : kLineBytes;
     }
 
-    template <Form kForm, bool>
-    static __device__ int place(int x, int line_bytes) {
-        const int g = static_cast<int>(threadIdx.x % 32) / 4;
-        const int t = static_cast<int>(threadIdx.x) % 4;
-        if constexpr (kForm == Form::along_k) {
-            return (x + g) * line_bytes + (t ^ swizzle(kForm, g)) * kPieceBytes;
-        } else {
-            return t * line_bytes + x * kSize + (g ^ swizzle(kForm, t)) * kPieceBytes;
-        }
+    /// Where the real part of element (x, k) of a tile comes to; bits of x and of k combine by exclusive or.
+    template <bool kIsA>
+    static __host__ __device__ constexpr int element(int x, int k, int line) {
+        return kIsA ? k * line + (x / 2 ^ DoubleUnit::swizzle(Form::across_k, k)) * kPieceBytes + x % 2 * 8
+                    : x * line + (k / 2 ^ DoubleUnit::swizzle(Form::along_k, x)) * kPieceBytes + k % 2 * 8;
+    }
+    /// And its imaginary part.
+    template <bool kIsA>
+    static __device__ std::uint32_t imaginary(std::uint32_t real, int line) {
+        return kIsA ? real + kStep * line : real ^ 64U;
     }
 
-    template <Form kForm, int kLine>
+    template <Form, bool kIsA>
+    static __device__ int place(int x, int line) {
+        return DoubleUnit::place<kRead<kIsA>, kIsA>(x, line);
+    }
+    template <Form, bool kIsA, int kLine>
     static __device__ std::uint32_t address(std::uint32_t tile_and_place, int group, int) {
-        return tile_and_place + group * (kForm == Form::along_k ? kGroup * kLine : kGroup * kSize);
+        return DoubleUnit::address<kRead<kIsA>, kIsA, kLine>(tile_and_place, group, 0);
     }
-
-    /// The number in row (column) g + 8·half and k = t + 4·quad of a group.
-    template <Form kForm, int kLine>
-    static __device__ double2 at(std::uint32_t from, int half, int quad) {
-        if constexpr (kForm == Form::along_k) return load_doubles((from ^ quad * 64U) + half * (8 * kLine));
-        return load_doubles(from + half * (8 * kSize) + quad * (4 * kLine));
-    }
-    template <Form kForm, int kLine>
+    template <Form, int kLine>
     static __device__ void load(A& to, std::uint32_t from) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-            const double2 value = at<kForm, kLine>(from, e % 2, e / 2);
-            to.re[e] = value.x;
-            to.im[e] = value.y;
-        }
+        DoubleUnit::load<kRead<true>, kLine>(to.re, from);
+        DoubleUnit::load<kRead<true>, kLine>(to.im, imaginary<true>(from, kLine));
     }
-    template <Form kForm, int kLine>
+    template <Form, int kLine>
     static __device__ void load(B& to, std::uint32_t from) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-            const double2 value = at<kForm, kLine>(from, e / 2, e % 2);
-            to.re[e / 2][e % 2] = value.x;
-            to.im[e / 2][e % 2] = value.y;
-        }
+        DoubleUnit::load<kRead<false>, kLine>(to.re, from);
+        DoubleUnit::load<kRead<false>, kLine>(to.im, imaginary<false>(from, kLine));
     }
 
     static __device__ void multiply(Sums& sums, const A& a, const B& b) {
-        double minus[2][2];
+        DoubleUnit::multiply(sums.re, a.re, b.re);
+        DoubleUnit::multiply(sums.im, a.re, b.im);
+        DoubleUnit::multiply(sums.im, a.im, b.re);
+    }
+    /// Before the rest of the products, with all of B, that A has a part in: im·im counts negative.
+    static __device__ void turn(A& a) {
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            multiply_doubles<8>(sums.re[i], a.re, b.re[i]);
-            multiply_doubles<8>(sums.im[i], a.re, b.im[i]);
-#pragma unroll
-            for (int k = 0; k < 2; ++k) minus[i][k] = negative(b.im[i][k]);
-        }
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            multiply_doubles<8>(sums.re[i], a.im, minus[i]);
-            multiply_doubles<8>(sums.im[i], a.im, b.re[i]);
-        }
+        for (double& value : a.im.at) value = negative(value);
+    }
+    static __device__ void multiply_rest(Sums& sums, const A& a, const B& b) {
+        DoubleUnit::multiply(sums.re, a.im, b.im);
     }
 
-    static constexpr int kRuns = 2;
-    static constexpr int kRun = 2;
-    static __device__ int row(int half) {
-        return static_cast<int>(threadIdx.x % 32) / 4 + half * 8;
-    }
-    static __device__ int col(int run) {
-        return run * 8 + static_cast<int>(threadIdx.x) % 4 * 2;
-    }
-    static __device__ Run<Sum, kRun> run(const Sums& sums, int half, int run) {
-        return {{{sums.re[run][2 * half], sums.im[run][2 * half]},
-                 {sums.re[run][2 * half + 1], sums.im[run][2 * half + 1]}}};
+    static constexpr int kRuns = 1;
+    static constexpr int kRun = 4;
+    static __device__ int row(int half) { return DoubleUnit::row(half); }
+    static __device__ int col(int run) { return DoubleUnit::col(run); }
+    static __device__ Run<Sum, kRun> run(const Sums& sums, int half, int which) {
+        const auto re = DoubleUnit::run(sums.re, half, which);
+        const auto im = DoubleUnit::run(sums.im, half, which);
+        return {{{re.at[0], im.at[0]}, {re.at[1], im.at[1]}, {re.at[2], im.at[2]}, {re.at[3], im.at[3]}}};
     }
 };
 
