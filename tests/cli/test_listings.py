@@ -93,7 +93,7 @@ class Levels(Case):
     def test_explained_reasons(self):
         levels = self.run_tool("levels", "multiply", "--size", "64", "-t", "i32", "-d", "cpu", "--json").json()["levels"]
         reasons = {level["name"]: " ".join(level["reasons"]) for level in levels}
-        self.assertIn("f32", reasons["outer-product"])
+        self.assertIn("f32", reasons["vendor"])
         self.assertEqual(reasons["naive"], "")
 
     def test_explained_table(self):
