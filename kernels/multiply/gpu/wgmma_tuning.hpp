@@ -76,10 +76,11 @@ inline WgmmaPlan plan_wgmma(const Problem& p, int factor_bytes, int multiprocess
             if (left * stages < 2 * sharing) return;
             const auto together = static_cast<double>(up(sharing, left) + (sharing % left == 0 ? 0 : 1));
             const double run = static_cast<double>(left * stages) / static_cast<double>(sharing);
-            consider(
-                tile.columns, 1, static_cast<int>(sharing),
-                static_cast<double>(tiles / slots) * (tile.fixed + tile.stage * static_cast<double>(stages)) +
-                    tile.fixed + kApart * tile.stage * run + together * tile.keep);
+            consider(tile.columns, 1, static_cast<int>(sharing),
+                     kHandOver +
+                         static_cast<double>(tiles / slots) *
+                             (tile.fixed + tile.stage * static_cast<double>(stages)) +
+                         tile.fixed + kApart * tile.stage * run + together * tile.keep);
         };
         for (std::int64_t parts = 2; parts * left <= slots; ++parts) consider_sharing(parts * left);
         consider_sharing(slots);
