@@ -185,8 +185,7 @@ void add_reading_options(CLI::App& command, formats::ReadOptions& read) {
             "dimensions of an HDF5 dataset: row as stored, matlab reversed (default: as the file says)")
         ->check(CLI::IsMember({"row", "matlab"}));
     command.add_flag("--unpack", read.unpack,
-                     "take packed numbers as what the attributes scale_factor, add_offset, _FillValue and "
-                     "missing_value say: f64 unless --type, NaN where missing");
+                     "the values of packed numbers (scale_factor, add_offset, _FillValue), NaN if missing");
     command.add_flag("--allow-external", read.allow_external,
                      "follow HDF5 external links, external storage and virtual datasets");
 }
