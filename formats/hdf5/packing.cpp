@@ -77,7 +77,7 @@ Matrix missing_of(hid_t dataset, Type type, const std::string& what) {
 
 /// By value; what is missing may be a zero of either sign.
 template <class T>
-bool equal(T x, T y) {
+bool same_number(T x, T y) {
     if constexpr (std::is_integral_v<T>) return x == y;
     return static_cast<double>(x) == static_cast<double>(y);
 }
@@ -153,7 +153,7 @@ void unpack(const Packing& packing, const std::byte* from, std::int64_t count, d
             parallel_for(count, kLeastCount, threads, [&](std::int64_t begin, std::int64_t end) {
                 for (std::int64_t i = begin; i < end; ++i) {
                     const bool absent =
-                        std::ranges::any_of(missing, [&](T one) { return equal(one, stored[i]); });
+                        std::ranges::any_of(missing, [&](T one) { return same_number(one, stored[i]); });
                     values[i] = absent ? std::numeric_limits<double>::quiet_NaN()
                                        : static_cast<double>(stored[i]) * packing.scale + packing.offset;
                 }
