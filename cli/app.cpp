@@ -20,6 +20,7 @@
 #include "cli/commands.hpp"
 #include "cli/common_options.hpp"
 #include "cli/context.hpp"
+#include "cli/enough_stack.hpp"
 #include "cli/help.hpp"
 #include "cli/progress.hpp"
 #include "cli/settings.hpp"
@@ -238,7 +239,8 @@ int run(int argc, char** argv, const Catalog& catalog) {
     install_signal_cleanup();
     set_up_logging();
     const std::vector<std::string> words(argv, argv + argc);
-    return CommandLine(words, catalog, command_alone(words, catalog)).run(words);
+    return with_enough_stack(
+        [&] { return CommandLine(words, catalog, command_alone(words, catalog)).run(words); });
 }
 
 }  // namespace gpumat::cli

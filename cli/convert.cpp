@@ -37,6 +37,7 @@ void convert_asked(const ConvertRequest& request, Context& context) {
     record.inputs.push_back(named_matrix(formats::parse_reference(request.input)));
     run_file_command(record, request.output, request.log, context, [&](Progress& progress, RunLog& log) {
         convert_file(convert_options(request), record, log, progress, say);
+        warn_of_packing(record.inputs, request.read.unpack);
     });
 }
 

@@ -28,11 +28,13 @@ struct VerifyRequest {
 };
 
 /// What was found, for people: indices count from 1.
-void tell_findings(const StoredVerification& record) {
+void tell_findings(const StoredVerification& begun, const StoredVerification& record) {
     const Verification& found = record.verification;
     if (!found.note.empty() && !found.failed()) spdlog::info("{}", found.note);
+    const std::string taken = taken_unnamed(begun.inputs, record.inputs);
     const std::string what =
-        fmt::format("{} {} {}", record.op, record.type, to_string(record.problem.extents()));
+        fmt::format("{} {} {}{}", record.op, record.type, to_string(record.problem.extents()),
+                    taken.empty() ? "" : " of " + taken);
     const std::string result = formats::to_string({record.result->path, record.result->dataset});
     if (!found.failed()) {
         spdlog::info("{}: {} passed verification ({})", what, result, found.mode);
@@ -83,7 +85,10 @@ void verify_asked(VerifyRequest& request, Context& context) {
         last_words.settle_failure([&] { tell(record, static_cast<int>(error.code()), error.what()); });
         throw;
     }
-    tell_findings(record);
+    std::vector<RecordedMatrix> read = record.inputs;
+    read.push_back(*record.result);
+    warn_of_packing(read, asked.read.unpack);
+    tell_findings(begun, record);
     last_words.settle([&] {
         tell(record, context.exit_code, context.exit_code == 0 ? "" : "verification found a difference");
     });

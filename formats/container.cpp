@@ -108,6 +108,7 @@ Listing Container::list() const {
     if (!stream_) return format_->list(reference_.path, options_);
     Listing listing = stream_->named([&] { return format_->list(stream_->path, options_); });
     for (Header& header : listing.matrices) header.source.path = reference_.path;
+    for (OtherContent& other : listing.others) other.source.path = reference_.path;
     for (Error& failure : listing.failures) failure = stream_->renamed(failure);
     return listing;
 }

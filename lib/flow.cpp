@@ -240,9 +240,9 @@ class Flow {
             (!outlet_.open || (outlet_.hidden && outlet_.order == formats::BlockOrder::any)) && !overwrites();
         if (in_turn_ || !may_be_cut || !check_of(part, Operands{})->takes_panels()) return all;
         const std::size_t row_bytes = bytes_of_result(part) / static_cast<std::size_t>(all);
+        if (row_bytes == 0) return all;  // of no elements
         const std::int64_t wanted = std::min<std::int64_t>(
-            kPanelRows, static_cast<std::int64_t>((plan_.gpu ? kPanelBytes : kHostPanelBytes) /
-                                                  std::max<std::size_t>(1, row_bytes)));
+            kPanelRows, static_cast<std::int64_t>((plan_.gpu ? kPanelBytes : kHostPanelBytes) / row_bytes));
         const std::int64_t step = outlet_.open ? std::max<std::int64_t>(1, outlet_.chunk_rows) : 1;
         return std::min(all, std::max<std::int64_t>(1, wanted / step) * step);
     }
@@ -349,7 +349,7 @@ class Flow {
         const std::int64_t grain = std::max<std::int64_t>(1, header.grain.rows);
         const auto wanted =
             static_cast<std::int64_t>(kPanelBytes / std::max<std::size_t>(1, row_bytes)) / grain * grain;
-        const bool whole = header.rereads || header.in_order;
+        const bool whole = header.rereads || header.in_order || row_bytes == 0;
         const std::int64_t step =
             whole ? std::max<std::int64_t>(1, held.block.rows) : std::max(grain, wanted);
         // At least once, for what may be wrong with the file of a matrix without elements.

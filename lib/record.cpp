@@ -205,7 +205,9 @@ RecordedMatrix recorded_matrix(const formats::Header& header) {
             .bytes = dense_bytes(header.shape, header.type, to_string(header.source)),
             .hash = "",
             .file_bytes =
-                formats::is_stream(header.source.path) ? std::nullopt : std::optional(header.file_bytes)};
+                formats::is_stream(header.source.path) ? std::nullopt : std::optional(header.file_bytes),
+            .packing = header.packing,
+            .unpacked = header.unpacked};
 }
 
 RecordedMatrix named_matrix(const formats::Reference& reference) {
@@ -248,7 +250,9 @@ nlohmann::ordered_json to_json(const RecordedMatrix& matrix) {
             {"type", text(matrix.type)},
             {"bytes", opened ? Json(matrix.bytes) : Json()},
             {"file_bytes", matrix.file_bytes ? Json(*matrix.file_bytes) : Json()},
-            {"hash", text(matrix.hash)}};
+            {"hash", text(matrix.hash)},
+            {"packing", text(matrix.packing)},
+            {"unpacked", matrix.unpacked}};
 }
 
 nlohmann::ordered_json to_json(const Verification& verification) {

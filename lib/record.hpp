@@ -52,6 +52,8 @@ struct RecordedMatrix {
     std::uint64_t bytes = 0;                    ///< of the elements in memory
     std::string hash;                           ///< content_hash; empty where it was not computed
     std::optional<std::uint64_t> file_bytes{};  ///< of the file; absent for a pipe
+    std::string packing{};                      ///< see formats::Header
+    bool unpacked = false;
 };
 
 /// Milliseconds that each stage worked, on the wall clock; a stage that did not run is absent. Stages may

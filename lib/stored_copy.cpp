@@ -24,9 +24,11 @@ Shape joint_grain(const Shape& a, const Shape& b, const Shape& whole) {
     return common_grain(clipped_grain(a, whole), clipped_grain(b, whole), whole);
 }
 
-/// What source and writer cannot do without.
+/// What source and writer cannot do without: no memory at all for a matrix without elements, which may have
+/// any number of rows.
 Shape required_grain(const BlockSource& source, formats::BlockOrder order) {
     const Shape& whole = source.shape;
+    if (whole.rows == 0 || whole.cols == 0) return {};
     const Shape written = order == formats::BlockOrder::row_panels      ? Shape{1, whole.cols}
                           : order == formats::BlockOrder::column_panels ? Shape{whole.rows, 1}
                           : source.in_order                             ? Shape{1, 1}
@@ -38,6 +40,7 @@ Shape required_grain(const BlockSource& source, formats::BlockOrder order) {
 Shape choose_block(const BlockSource& source, const formats::Writer& writer, const Shape& required,
                    std::uint64_t most) {
     const Shape& whole = source.shape;
+    if (required == Shape{}) return required;
     const std::uint64_t element = size_of(source.type);
     const std::uint64_t target = source.rereads ? most : std::min(kBlockBytes, most);
     const Shape written = joint_grain(required, writer.grain(), whole);

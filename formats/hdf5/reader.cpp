@@ -51,15 +51,28 @@ std::int64_t elements_of(const Shape& shape) {
     return passes ? std::numeric_limits<std::int64_t>::max() : count;
 }
 
+/// Why it cannot be read yet; empty where it can.
+std::string why_unread(const Source& source) {
+    const auto* unread = std::get_if<Unread>(&source.where);
+    if (unread == nullptr) return {};
+    return "a " + unread->kind + " matrix of " + std::to_string(source.stored.rows) + " × " +
+           std::to_string(source.stored.cols) + ", " + std::to_string(source.entries) +
+           " entries, which cannot be read yet";
+}
+
 Header header_of(const Source& source, const std::string& path) {
     Header header;
     header.format = "hdf5";
     header.source = {path, source.dataset};
     header.shape = source.shape();
-    header.type = source.element.type;
+    header.type = source.type();
     header.storage = source.storage;
-    header.stored_entries =
-        std::holds_alternative<Sparse>(source.where) ? source.entries : elements_of(source.stored);
+    const bool sparse =
+        std::holds_alternative<Sparse>(source.where) || std::holds_alternative<Unread>(source.where);
+    header.stored_entries = sparse ? source.entries : elements_of(source.stored);
+    header.unread = why_unread(source);
+    header.packing = source.packed_by;
+    header.unpacked = source.packing.has_value();
     header.file_bytes = bytes_of_file(path);
     header.grain = grain_of(source);
     return header;
@@ -74,8 +87,8 @@ struct Listed {
 /// Everything in a file that could be asked for: matrices, and what else it holds, with why it is none.
 struct Contents {
     std::vector<Listed> matrices;
-    std::vector<std::string> others;  ///< "/v: holds text, expected numbers"
-    Failures failures;                ///< what may be matrices too, and could not be opened
+    std::vector<OtherContent> others;
+    Failures failures;  ///< what may be matrices too, and could not be opened
 };
 
 bool internal(const std::string& name) {  // MATLAB keeps what cells and objects refer to there
@@ -88,17 +101,15 @@ Contents contents_of(hid_t file, const std::string& path, const ReadOptions& opt
     Contents contents;
     const auto visit = [&](const Handle& object, const std::string& name) {
         if (internal(name)) return false;
-        const bool group = H5Iget_type(object.id()) == H5I_GROUP;
         Handle own(H5Oopen(object.id(), ".", H5P_DEFAULT));
         auto found = describe(std::move(own), path, name, options, julia);
         if (auto* source = std::get_if<Source>(&found)) {
             contents.matrices.push_back({header_of(*source, path), source->element.name});
             return false;
         }
-        const std::string& why = std::get<std::string>(found);
-        const bool plain_group = group && why.starts_with("is a group");
-        if (!plain_group) contents.others.push_back(name + " " + why);
-        return plain_group;
+        auto& none = std::get<NoMatrix>(found);
+        if (!none.may_hold_some) contents.others.push_back({{path, name}, std::move(none.why)});
+        return none.may_hold_some;
     };
     walk(file, path, visit, known);
     contents.failures = std::move(known);
@@ -143,8 +154,17 @@ std::string listed(const std::vector<std::string>& lines) {
 std::string listed(const std::vector<Listed>& matrices) {
     std::vector<std::string> lines;
     lines.reserve(matrices.size());
-    for (const auto& [header, element] : matrices)
-        lines.push_back(header.source.dataset + " " + to_string(header.shape) + " " + element);
+    for (const auto& [header, element] : matrices) {
+        const std::string storage = header.unread.empty() ? "" : " " + header.storage;
+        lines.push_back(header.source.dataset + " " + to_string(header.shape) + " " + element + storage);
+    }
+    return listed(lines);
+}
+
+std::string listed(const std::vector<OtherContent>& others) {
+    std::vector<std::string> lines;
+    lines.reserve(others.size());
+    for (const OtherContent& other : others) lines.push_back(other.source.dataset + " " + other.what);
     return listed(lines);
 }
 
@@ -152,8 +172,10 @@ std::string listed(const std::vector<Listed>& matrices) {
 Source matrix_in(Handle object, const std::string& path, const std::string& dataset,
                  const ReadOptions& options, bool julia) {
     auto found = describe(std::move(object), path, dataset, options, julia);
-    if (auto* source = std::get_if<Source>(&found)) return std::move(*source);
-    throw Error(ErrorCode::input, path + ":" + dataset + ": " + std::get<std::string>(found));
+    auto* source = std::get_if<Source>(&found);
+    const std::string why = source == nullptr ? std::get<NoMatrix>(found).why : why_unread(*source);
+    if (!why.empty()) throw Error(ErrorCode::input, path + ":" + dataset + ": " + why);
+    return std::move(*source);
 }
 
 /// The only matrix of a file in which none was named.
@@ -255,10 +277,14 @@ class Hdf5Reader final : public Reader, public AttributeSource {
 
     [[nodiscard]] const std::string& name() const override { return source_.name; }
 
+    [[nodiscard]] bool keeps(const std::string& attribute) const override {
+        return !source_.packing || !is_of_packing(attribute);
+    }
+
     [[nodiscard]] hid_t kept_type() const override {
         const hid_t memory = source_.element.memory.id();
         const bool boolean = source_.element.memory.valid() && H5Tget_class(memory) == H5T_ENUM;
-        return boolean && !options_.type ? memory : H5I_INVALID_HID;
+        return boolean && !options_.type && !source_.packing ? memory : H5I_INVALID_HID;
     }
 
     void read(const Block& block, const MutableMatrixView& out) override {
@@ -286,7 +312,7 @@ class Hdf5Reader final : public Reader, public AttributeSource {
                                               "(--type " +
                                               std::string(name_of(source_.element.type)) + ")");
         }
-        header_.type = options.type.value_or(source_.element.type);
+        header_.type = options.type.value_or(source_.type());
         if (std::holds_alternative<Dense>(source_.where)) dense_.emplace(source_, options, header_.type);
     }
 
@@ -327,6 +353,7 @@ Listing list(const std::string& path, const ReadOptions& options) {
     Contents found = contents(failures_in(failed));
     Listing listing;
     for (Listed& matrix : found.matrices) listing.matrices.push_back(std::move(matrix.header));
+    listing.others = std::move(found.others);
     for (const auto& [name, error] : found.failures) listing.failures.push_back(error);
     return listing;
 }
