@@ -185,12 +185,12 @@ std::vector<std::pair<std::string, Json>> csv_columns(const RunRecord& record) {
     return columns;
 }
 
-/// Within $'…', where bytes that are not ASCII are numbers: JSON has none that are not UTF-8.
+/// Within $'…', where bytes that are no printable ASCII are numbers: JSON has none that are not UTF-8.
 std::string quote_bytes_for_shell(const std::string& word) {
     std::string quoted = "$'";
     for (const char c : word) {
         const auto byte = static_cast<unsigned char>(c);
-        if (byte >= 0x80 || byte < ' ') {
+        if (byte >= 0x7f || byte < ' ') {
             quoted += fmt::format("\\{:03o}", byte);
         } else {
             if (c == '\'' || c == '\\') quoted += '\\';
