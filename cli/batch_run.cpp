@@ -527,9 +527,10 @@ void add_batch_options(CLI::App& command, BatchOptions& options) {
         ->excludes(fast);
     command.add_option("--timeout", options.timeout_s, "seconds after which a job is ended (exit code 143)")
         ->check(CLI::Range(1e-3, kMostTimeout));
-    command.add_flag("--resume", options.resume,
-                     "leave out jobs that --log says are done, whose line, inputs and output are unchanged, "
-                     "whatever settings say now");
+    command.add_flag(
+        "--resume", options.resume,
+        "leave out jobs that --log says are done in this folder, whose line, inputs and output are "
+        "unchanged, whatever settings say now");
 }
 
 void add_several_inputs(CLI::App& command, SeveralInputs& inputs, const std::string& name,

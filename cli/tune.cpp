@@ -35,7 +35,7 @@ struct TuneRequest {
 
 /// How long it may take in all, unless --within says it: most rows take longer to prepare and to verify than
 /// to sample.
-constexpr double kTimesSamples = 10;
+constexpr double kTimesSamples = 20;
 constexpr double kLeastWithinS = 60;
 constexpr double kMostWithinS = 1e7;
 
@@ -263,7 +263,7 @@ void add_tune(CLI::App& app, Context& context) {
     add_time_limit(*command, tune.time_limit_s, "most seconds of samples for a level");
     command
         ->add_option("--within", request->within_s,
-                     "most seconds in all; classes that are left then stay as they were (default: 10 times "
+                     "most seconds in all; classes that are left then stay as they were (default: 20 times "
                      "the samples of all levels, and 60 at least)")
         ->check(CLI::Range(1e-3, kMostWithinS));
     add_threads(*command, tune.threads, "CPU threads that the measurements are for");

@@ -183,9 +183,8 @@ class Faults(FaultCase):
         """Who listens for signals is told of the end, and of a signal, whatever writes fail."""
         inject = "inject=write:error=EIO"
         for number in range(1, 5):  # of each thread
-            with self.start("transpose", "a.h5", "-d", "cpu", "--log", self.path("runs.jsonl"), env=TRACED, before=[
-                    "strace", "-f", "-qq", "-o", "/dev/null", "-e", f"{inject}:when={number}"]) as process:
-                process.communicate(timeout=60)
+            self.run_tool("transpose", "a.h5", "-d", "cpu", "--log", self.path("runs.jsonl"), env=TRACED, code=None, before=[
+                "strace", "-f", "-qq", "-o", "/dev/null", "-e", f"{inject}:when={number}"])
         process = self.start("transpose", "-", "-q", "--log", self.path("runs.jsonl"), env=TRACED,
                              before=["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", inject])
         process.stdin.write(SLOW_ONES[0])
