@@ -82,6 +82,12 @@ void require_one_on_stdout(const std::string& output, const std::string& log, co
     }
 }
 
+FileRecordListener listener_of(const Context& context) {
+    return [&context](const FileRecord& named) {
+        if (context.before_naming) context.before_naming(to_json(named));
+    };
+}
+
 void run_file_command(FileRecord& record, const std::string& output, const std::string& log_path,
                       Context& context, const std::function<void(Progress&, RunLog&)>& run) {
     if (log_path.ends_with(".csv"))

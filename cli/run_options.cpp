@@ -237,6 +237,9 @@ void run_operation(SharedOptions& shared, Context& context) {
     shared.run.log = &log;
     shared.run.progress = &progress;
     shared.run.publish = [&](const RunRecord& more) { known.set(more); };
+    shared.run.before_naming = [&](const RunRecord& named) {
+        if (context.before_naming) context.before_naming(to_json(named));
+    };
     const auto tell = [&](RunRecord& ended, int exit_code, const std::string& error) {
         ended.exit_code = exit_code;
         ended.error = error;

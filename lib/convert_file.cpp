@@ -44,10 +44,15 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
     destination.open(files, header.shape, header.type, how, OutputPurpose::write, say);
     BlockSource source = source_of(*reader);
     source.after_all = [&] { versions.require_unchanged(); };
-    const StoredCopy copy = write_blocks(source, destination, how, progress, say);
-    // Block by block, what was read is what was written; its hash is that of both where no type was asked
-    // for.
-    record.inputs.front().hash = copy.output.hash;
+    const StoredCopy copy =
+        write_blocks(source, destination, how, progress, say, [&](const RecordedMatrix& output) {
+            // Block by block, what was read is what was written; its hash is that of both where no type was
+            // asked for.
+            record.inputs.front().hash = output.hash;
+            FileRecord named = record;
+            named.output = output;
+            if (options.before_naming) options.before_naming(named);
+        });
     record.output = copy.output;
     record.read_ms = copy.fill_ms;
     record.write_ms = copy.write_ms;

@@ -1,5 +1,7 @@
 #include "lib/record.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -183,11 +185,27 @@ std::vector<std::pair<std::string, Json>> csv_columns(const RunRecord& record) {
     return columns;
 }
 
+/// Within $'…', where bytes that are no printable ASCII are numbers: JSON has none that are not UTF-8.
+std::string quote_bytes_for_shell(const std::string& word) {
+    std::string quoted = "$'";
+    for (const char c : word) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte >= 0x7f || byte < ' ') {
+            quoted += fmt::format("\\{:03o}", byte);
+        } else {
+            if (c == '\'' || c == '\\') quoted += '\\';
+            quoted += c;
+        }
+    }
+    return quoted + "'";
+}
+
 /// The word as a POSIX shell takes it back.
 std::string quote_for_shell(const std::string& word) {
     constexpr std::string_view kPlain =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
     if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+    if (!is_utf8(word)) return quote_bytes_for_shell(word);
     std::string quoted = "'";
     for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
     return quoted + "'";

@@ -154,7 +154,7 @@ std::string json_text(const nlohmann::ordered_json& json, int indent);
 /// The same in one line.
 std::string json_line(const nlohmann::ordered_json& json);
 
-/// The words of a command line as a POSIX shell takes them back.
+/// The words of a command line as a POSIX shell takes them back, in UTF-8 whatever bytes they hold.
 std::string shell_line(const std::vector<std::string>& words);
 
 /// The first line and a row of a CSV file of records (RFC 4180, but lines end with LF). The columns are

@@ -108,7 +108,7 @@ class BlockWriting {
 }  // namespace
 
 StoredCopy write_blocks(const BlockSource& source, Destination& destination, const formats::WriteOptions& how,
-                        Progress& progress, const Tell& say) {
+                        Progress& progress, const Tell& say, const NamingListener& before_naming) {
     const formats::Format& format = destination.format();
     const std::uint64_t beside =
         source.bytes +
@@ -135,16 +135,17 @@ StoredCopy write_blocks(const BlockSource& source, Destination& destination, con
     const Stopwatch watch;
     writer->finish();
     writer.reset();  // its descriptor may not be used after the file has its name
+    const RecordedMatrix output = {.path = destination.reference().path,
+                                   .dataset = destination.reference().dataset,
+                                   .format = std::string(format.name),
+                                   .rows = source.shape.rows,
+                                   .cols = source.shape.cols,
+                                   .type = std::string(name_of(source.type)),
+                                   .bytes = dense_bytes(source.shape, source.type, what),
+                                   .hash = writing_blocks.hash()};
+    before_naming(output);
     destination.commit();
-    return {RecordedMatrix{.path = destination.reference().path,
-                           .dataset = destination.reference().dataset,
-                           .format = std::string(format.name),
-                           .rows = source.shape.rows,
-                           .cols = source.shape.cols,
-                           .type = std::string(name_of(source.type)),
-                           .bytes = dense_bytes(source.shape, source.type, what),
-                           .hash = writing_blocks.hash()},
-            writing_blocks.fill_ms(), writing_blocks.write_ms() + watch.elapsed_ms()};
+    return {output, writing_blocks.fill_ms(), writing_blocks.write_ms() + watch.elapsed_ms()};
 }
 
 }  // namespace gpumat

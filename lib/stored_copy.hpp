@@ -34,10 +34,13 @@ struct StoredCopy {
     double write_ms = 0;
 };
 
+/// Hears of the output before it gets its name.
+using NamingListener = std::function<void(const RecordedMatrix& output)>;
+
 /// Writes a matrix. Two blocks are in memory at a time, one of which is filled while the other is written.
 /// Throws what source and writer throw, and Error{memory} where the smallest blocks pass the memory limit of
 /// `how`. The destination is open, and is committed. `progress` hears what is written.
 StoredCopy write_blocks(const BlockSource& source, Destination& destination, const formats::WriteOptions& how,
-                        Progress& progress, const Tell& say);
+                        Progress& progress, const Tell& say, const NamingListener& before_naming);
 
 }  // namespace gpumat
