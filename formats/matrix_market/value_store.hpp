@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "lib/core/spool.hpp"
+
+namespace gpumat::formats::matrix_market {
+
+/// Numbers that were parsed, in a file without a name.
+class ValueStore {
+  public:
+    /// Throws Error{output} naming `name`, whose values they are, where there can be no such file.
+    explicit ValueStore(std::string name);
+
+    /// False where there is no room left for them.
+    [[nodiscard]] bool put(std::uint64_t offset, const void* from, std::size_t bytes);
+
+    /// Several threads may ask at once. Throws Error{input}.
+    void get(std::uint64_t offset, void* to, std::size_t bytes) const;
+
+  private:
+    std::string name_;
+    Spool spool_;
+};
+
+}  // namespace gpumat::formats::matrix_market
