@@ -28,8 +28,8 @@ constexpr std::size_t kAlwaysRecomputed = 2;
 /// Of the parts of a result at least so many get a sample.
 constexpr std::int64_t kSampledParts = 16;
 
-/// A part gets one as well where the median of its residuals is surely larger than that of a part found right,
-/// beyond the factor of 1.19 by which its histogram rounds.
+/// A part is suspected where the median of its residuals is surely larger than that of a part found right, beyond
+/// the factor of 1.19 by which its histogram rounds.
 constexpr double kPartStandsOut = 1.2;
 
 /// Four times the relative standard deviation of the median of so many residuals, each of 16 squares: 0.44/√n.
@@ -193,15 +193,15 @@ class ProductCheck::Rows {
         return others;
     }
 
-    /// Compares so many of the rows that stand out; and the sample, and those that stand out the most, of a
-    /// part now and then, and where all of a part stands out from those before it.
+    /// Compares so many of the rows that stand out. Of a part now and then also the sample, and those that stand
+    /// out the most; these two also where all of a part stands out from those before it.
     void check_kept(std::size_t standing_out, std::optional<double> median) {
         const double spread = spread_of_median(problem_.m);
-        const bool with_sample = is_chosen(done_->count++) || !median ||
-                                 *median / (1 + spread) > kPartStandsOut * done_->median;
+        const bool with_sample = is_chosen(done_->count++) || !median;
+        const bool suspected = median && *median / (1 + spread) > kPartStandsOut * done_->median;
         std::vector<ResultRow> list;
+        if (with_sample || suspected) standing_out = std::max(standing_out, kAlwaysRecomputed);
         if (with_sample) {
-            standing_out = std::max(standing_out, kAlwaysRecomputed);
             for (const KeptRow& row : kept_) list.push_back({row.row, row.elements.data()});
         }
         for (std::size_t i = 0; i < std::min(standing_out, top_.size()); ++i) {
@@ -211,7 +211,7 @@ class ProductCheck::Rows {
         }
         compare(list);
         too_coarse_ = check_.too_coarse(list, found_, note_);
-        if (with_sample && wrong_rows_ == 0 && !too_coarse_)
+        if ((with_sample || suspected) && wrong_rows_ == 0 && !too_coarse_)
             done_->median = std::min(done_->median, median.value_or(kInfinity) / (1 - spread));
     }
 
@@ -232,7 +232,7 @@ class ProductCheck::Rows {
     /// The parts that are done.
     struct Done {
         std::int64_t count = 0;
-        double median = kInfinity;  ///< the most that the least of their residuals can have where a sample was right
+        double median = kInfinity;  ///< at most, and the least, of the residuals of those found right
     };
 
     /// The first part, the last, and one in each stretch of some, at random: parts lie in a grid.
