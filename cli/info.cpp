@@ -218,7 +218,8 @@ void add_info(CLI::App& app, Context& context) {
         "--stats", request->statistics,
         "read the matrices too: counts, exact extremes, norms in double precision, symmetry, content hash");
     add_threads(*command, request->read.threads, "CPU threads");
-    add_memory_limit(*command, request->read.memory_limit, "most host memory for matrices that are read, such as 4GiB");
+    add_memory_limit(*command, request->read.memory_limit,
+                     "most host memory for matrices that are read, such as 4GiB");
     add_reading_options(*command, request->read);
     add_style_options(*command, context.style);
     command->footer(

@@ -37,8 +37,9 @@ struct Verifier {
     /// A check that takes the result in panels; null where there is none, or none for this problem and mode.
     std::unique_ptr<ResultCheck> (*panels)(const Problem& problem, const Operands& inputs,
                                            const VerifyOptions& how) = nullptr;
-    /// Checks a stored result within `room` bytes, without having any matrix in memory as a whole; nothing where
-    /// this problem and mode need another check. Throws Error{memory} where there is not enough. May be null.
+    /// Checks a stored result within `room` bytes, without having any matrix in memory as a whole; nothing
+    /// where this problem and mode need another check. Throws Error{memory} where there is not enough. May be
+    /// null.
     std::optional<Verification> (*in_blocks)(const Problem& problem, const StoredMatrices& stored,
                                              const VerifyOptions& how, std::uint64_t room) = nullptr;
     /// Of a result in parts, nothing is kept but what `bytes` says of the parts in work.

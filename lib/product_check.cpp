@@ -28,11 +28,12 @@ constexpr std::size_t kAlwaysRecomputed = 2;
 /// Of the parts of a result at least so many get a sample.
 constexpr std::int64_t kSampledParts = 16;
 
-/// A part is suspected where the median of its residuals is surely larger than that of a part found right, beyond
-/// the factor of 1.19 by which its histogram rounds.
+/// A part is suspected where the median of its residuals is surely larger than that of a part found right,
+/// beyond the factor of 1.19 by which its histogram rounds.
 constexpr double kPartStandsOut = 1.2;
 
-/// Four times the relative standard deviation of the median of so many residuals, each of 16 squares: 0.44/√n.
+/// Four times the relative standard deviation of the median of so many residuals, each of 16 squares:
+/// 0.44/√n.
 double spread_of_median(std::int64_t rows) {
     return std::min(0.9, 1.77 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, rows))));
 }
@@ -193,8 +194,8 @@ class ProductCheck::Rows {
         return others;
     }
 
-    /// Compares so many of the rows that stand out. Of a part now and then also the sample, and those that stand
-    /// out the most; these two also where all of a part stands out from those before it.
+    /// Compares so many of the rows that stand out. Of a part now and then also the sample, and those that
+    /// stand out the most; these two also where all of a part stands out from those before it.
     void check_kept(std::size_t standing_out, std::optional<double> median) {
         const double spread = spread_of_median(problem_.m);
         const bool with_sample = is_chosen(done_->count++) || !median;
@@ -343,9 +344,10 @@ class FloatRows final : public ProductCheck::Rows {
         const Problem& p = problem();
         SignProducts right = times(rows_of_a(p, inputs(), first, count), *b_x_, Squares::weighted, threads());
         const SignProducts added =
-            p.beta.is_zero(p.type) ? SignProducts(count, is_complex(p.type))
-                                   : times(rows_of_panel(p.type, gpumat::rows_of(p.type, inputs().d, first, count)),
-                                           x_, Squares::none, threads());
+            p.beta.is_zero(p.type)
+                ? SignProducts(count, is_complex(p.type))
+                : times(rows_of_panel(p.type, gpumat::rows_of(p.type, inputs().d, first, count)), x_,
+                        Squares::none, threads());
         for (std::size_t at = 0; at < right.re.size(); ++at) {
             const auto value = scalars_.alpha * at_of(right, at) + scalars_.beta * at_of(added, at);
             right.re[at] = value.real();
@@ -401,8 +403,10 @@ class FloatRows final : public ProductCheck::Rows {
     static SignProducts rows_of(const SignProducts& x, std::int64_t first, std::int64_t count) {
         const auto part = [&](const std::vector<double>& all, std::size_t each) {
             if (all.empty()) return std::vector<double>();
-            const auto begin = all.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(first) * each);
-            return std::vector<double>(begin, begin + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(count) * each));
+            const auto begin =
+                all.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(first) * each);
+            return std::vector<double>(
+                begin, begin + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(count) * each));
         };
         SignProducts found;
         found.re = part(x.re, kRounds);
@@ -510,7 +514,7 @@ class IntegerRows final : public ProductCheck::Rows {
         const auto begin = x.begin() + block.col * kFreivaldsRounds;
         const IntegerProducts part =
             times(elements, IntegerProducts(begin, begin + block.cols * kFreivaldsRounds), threads());
-        const std::uint64_t scale = factor == Factor::a   ? static_cast<std::uint64_t>(problem().alpha.integer)
+        const std::uint64_t scale = factor == Factor::a ? static_cast<std::uint64_t>(problem().alpha.integer)
                                     : factor == Factor::d ? static_cast<std::uint64_t>(problem().beta.integer)
                                                           : 1;
         IntegerProducts& to = factor == Factor::b   ? blocks_.b_x
@@ -534,8 +538,8 @@ class IntegerRows final : public ProductCheck::Rows {
         const auto beta = static_cast<std::uint64_t>(p.beta.integer);
         for (std::uint64_t& value : right) value *= alpha;
         if (!p.beta.is_zero(p.type)) {
-            const IntegerProducts added =
-                times(rows_of_panel(p.type, gpumat::rows_of(p.type, inputs().d, first, count)), x_, threads());
+            const IntegerProducts added = times(
+                rows_of_panel(p.type, gpumat::rows_of(p.type, inputs().d, first, count)), x_, threads());
             for (std::size_t at = 0; at < right.size(); ++at) right[at] += beta * added[at];
         }
         expected_[first] = std::move(right);
@@ -655,8 +659,9 @@ std::uint64_t block_product_check_bytes(const Problem& asked) {
     constexpr double kX = kFreivaldsRounds * sizeof(double);
     const double product = (is_complex(problem.type) ? 2 : 1) * kX + 2 * sizeof(double);
     const double longest = static_cast<double>(std::max({problem.m, problem.n, problem.k}));
-    const double bytes = static_cast<double>(problem.n) * kX +
-                         (static_cast<double>(problem.k) + 2 * static_cast<double>(problem.m) + 2 * longest) * product;
+    const double bytes =
+        static_cast<double>(problem.n) * kX +
+        (static_cast<double>(problem.k) + 2 * static_cast<double>(problem.m) + 2 * longest) * product;
     return static_cast<std::uint64_t>(std::min(bytes, 0x1p62));
 }
 

@@ -61,8 +61,8 @@ class ProductCheck {
     std::unique_ptr<Rows> rows_;
 };
 
-/// The same check where no matrix is in memory as a whole. Each comes in blocks, in the order of this list; then
-/// some rows of C are compared, a range of columns after the other:
+/// The same check where no matrix is in memory as a whole. Each comes in blocks, in the order of this list;
+/// then some rows of C are compared, a range of columns after the other:
 ///
 ///     check.take(Factor::b, block, view);   // as often as there are blocks of B, then of A, D and C
 ///     check.compare(rows, col, part, operands, c);   // for rows of check.rows_to_compare()
@@ -79,11 +79,12 @@ class BlockProductCheck {
     /// A block of a matrix as it is stored. Not needed afterwards.
     void take(Factor factor, const Block& block, const MatrixView& elements);
 
-    /// After all blocks: those in the sample, those that stand out, and those that residuals cannot judge, in order.
+    /// After all blocks: those in the sample, those that stand out, and those that residuals cannot judge, in
+    /// order.
     [[nodiscard]] std::vector<std::int64_t> rows_to_compare();
 
-    /// Compares elements of these rows with the reference, from column `col` on: `part` is the product of the rows
-    /// of A alone and of these columns of B, with operands of its own; `c` has the same elements of C.
+    /// Compares elements of these rows with the reference, from column `col` on: `part` is the product of the
+    /// rows of A alone and of these columns of B, with operands of its own; `c` has the same elements of C.
     void compare(std::span<const std::int64_t> rows, std::int64_t col, const Problem& part,
                  const Operands& operands, const Operand& c);
 

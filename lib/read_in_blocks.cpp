@@ -13,24 +13,22 @@ constexpr Shape kLeastBlock{32, 32};  ///< smaller ones take longer to begin tha
 
 /// What blocks must be whole multiples of.
 Shape required_grain(const formats::Header& header) {
-    return header.in_order && header.rereads ? header.shape
-           : header.in_order                 ? header.grain
-                                             : kLeastBlock;
+    return header.in_order && header.rereads ? header.shape : header.in_order ? header.grain : kLeastBlock;
 }
 
 /// Of rows that come in pieces.
-std::uint64_t hash_bytes(const Shape& shape) {
-    return static_cast<std::uint64_t>(shape.rows) * sizeof(std::uint32_t);
+std::uint64_t hash_bytes(const Shape& shape, const Shape& required) {
+    return required.cols >= shape.cols ? 0 : static_cast<std::uint64_t>(shape.rows) * sizeof(std::uint32_t);
 }
 
 }  // namespace
 
 std::uint64_t least_for_blocks(const formats::Header& header) {
     const std::uint64_t element = size_of(header.type);
-    const std::uint64_t block = block_bytes(clipped_grain(required_grain(header), header.shape), element);
-    return std::min(block_bytes(header.shape, element),
-                    block > ~std::uint64_t{0} - hash_bytes(header.shape) ? ~std::uint64_t{0}
-                                                                         : block + hash_bytes(header.shape));
+    const Shape required = clipped_grain(required_grain(header), header.shape);
+    const std::uint64_t hash = hash_bytes(header.shape, required);
+    const std::uint64_t block = block_bytes(required, element);
+    return std::min(block_bytes(header.shape, element), block > ~hash ? ~std::uint64_t{0} : block + hash);
 }
 
 std::string read_in_blocks(formats::Reader& reader, std::uint64_t room, int threads, const TakeBlock& take) {
@@ -38,8 +36,8 @@ std::string read_in_blocks(formats::Reader& reader, std::uint64_t room, int thre
     const Shape& shape = header.shape;
     const std::uint64_t element = size_of(header.type);
     const bool whole = block_bytes(shape, element) <= room;
-    const std::uint64_t most = whole ? room : room - std::min(room, hash_bytes(shape));
     const Shape required = clipped_grain(required_grain(header), shape);
+    const std::uint64_t most = whole ? room : room - std::min(room, hash_bytes(shape, required));
     const Shape grain = clipped_grain(header.grain, shape);
     // Where a grain does not fit, it is read more than once.
     const bool fits = header.in_order ? !header.rereads : block_bytes(grain, element) <= most;

@@ -232,9 +232,9 @@ PanelSums sums_of_panel(const MatrixView& matrix, std::int64_t first, std::int64
     return total;
 }
 
-/// Sums of magnitudes of columns, where no element is NaN: they go to `column_sums`, or, where that is null, are
-/// those of whole columns, of which the largest is returned. The threads share the panels of columns where there
-/// are enough, else the rows of each.
+/// Sums of magnitudes of columns, where no element is NaN: they go to `column_sums`, or, where that is null,
+/// are those of whole columns, of which the largest is returned. The threads share the panels of columns
+/// where there are enough, else the rows of each.
 template <class T>
 double sum_columns(const MatrixView& matrix, int threads, double* column_sums) {
     const std::int64_t panels = (matrix.shape.cols - 1) / kPanel + 1;
@@ -276,7 +276,8 @@ void compare(T here, T there, Symmetry& symmetry) {
     }
 }
 
-/// Compares a block on or below the diagonal with that across, tile by tile, so that both sides stay in the cache.
+/// Compares a block on or below the diagonal with that across, tile by tile, so that both sides stay in the
+/// cache.
 template <class T>
 void compare_across(const Block& block, const MatrixView& here, const MatrixView& there, int threads,
                     Symmetry& symmetry) {
@@ -311,8 +312,8 @@ class StatisticsOf final : public BlockStatistics {
 
     void take(const Block& block, const MatrixView& elements) override {
         if (block.rows == 0 || block.cols == 0) return;
-        total_.add(summarise_rows<T>(elements, threads_,
-                                     sums_from(block.row, row_sums_, whole_.rows, block.cols == whole_.cols)));
+        total_.add(summarise_rows<T>(
+            elements, threads_, sums_from(block.row, row_sums_, whole_.rows, block.cols == whole_.cols)));
         if (total_.nans > 0) return;
         largest_column_ = std::max(
             largest_column_,

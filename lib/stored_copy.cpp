@@ -129,7 +129,8 @@ StoredCopy write_blocks(const BlockSource& source, Destination& destination, con
         what + ": reading and writing in the smallest blocks (" + to_string(required) + " elements)");
     const std::uint64_t all = how.memory_limit ? *how.memory_limit : available_memory_bytes() / 2;
     const std::uint64_t room = std::max(all - std::min(all, beside), least);
-    const std::uint64_t buffers = std::clamp<std::uint64_t>(room / std::max<std::uint64_t>(1, least), 1, kBuffers);
+    const std::uint64_t buffers =
+        std::clamp<std::uint64_t>(room / std::max<std::uint64_t>(1, least), 1, kBuffers);
     // Half of it for the blocks, a quarter for what either side does beside them.
     const std::uint64_t most = std::max(room / 2 / buffers, least);
     formats::WriteOptions writing = how;

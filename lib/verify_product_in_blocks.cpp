@@ -26,7 +26,8 @@ struct Lines {
     std::int64_t count = 0;
 };
 
-/// Reads lines one below the other, in blocks of at most `room` bytes that hold whole grains across the lines.
+/// Reads lines one below the other, in blocks of at most `room` bytes that hold whole grains across the
+/// lines.
 Matrix read_lines(formats::Reader& reader, const Lines& lines, std::uint64_t room) {
     const formats::Header& header = reader.header();
     const auto element = static_cast<std::int64_t>(size_of(header.type));
@@ -35,7 +36,8 @@ Matrix read_lines(formats::Reader& reader, const Lines& lines, std::uint64_t roo
     const std::int64_t most = std::max<std::int64_t>(1, static_cast<std::int64_t>(room) / element);
     const std::int64_t across = lines.are_columns ? grain.cols : grain.rows;
     const std::int64_t strip = across <= most ? across : 1;
-    const std::int64_t step = std::clamp<std::int64_t>(most / strip, 1, std::max<std::int64_t>(1, lines.count));
+    const std::int64_t step =
+        std::clamp<std::int64_t>(most / strip, 1, std::max<std::int64_t>(1, lines.count));
     Matrix found({std::ssize(lines.numbers), lines.count}, header.type, "rows that are compared");
     Buffer memory(static_cast<std::size_t>(std::min(strip, extent) * step * element));
     for (std::size_t begin = 0; begin < lines.numbers.size();) {
@@ -76,10 +78,11 @@ class ProductInBlocks {
         pass(kB, Factor::b);
         pass(kA, Factor::a);
         if (adds()) pass(kD, Factor::d);
-        stored_.hashes.back() = read_in_blocks(stored_.result, room_, how_.threads, [&](const Block& block, const MatrixView& c) {
-            check_.take(Factor::c, block, c);
-            stored_.progress.bytes_checked += block_bytes(block.shape(), size_of(c.type));
-        });
+        stored_.hashes.back() =
+            read_in_blocks(stored_.result, room_, how_.threads, [&](const Block& block, const MatrixView& c) {
+                check_.take(Factor::c, block, c);
+                stored_.progress.bytes_checked += block_bytes(block.shape(), size_of(c.type));
+            });
         compare();
         return check_.finish();
     }
@@ -111,8 +114,10 @@ class ProductInBlocks {
         const std::vector<std::int64_t> rows = check_.rows_to_compare();
         const std::uint64_t share = room_ / kShares;
         const auto element = static_cast<std::uint64_t>(size_of(problem_.type));
-        const std::uint64_t line = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(problem_.k)) * element;
-        const auto at_once = static_cast<std::size_t>(std::clamp<std::uint64_t>(share / line, 1, rows.size()));
+        const std::uint64_t line =
+            std::max<std::uint64_t>(1, static_cast<std::uint64_t>(problem_.k)) * element;
+        const auto at_once =
+            static_cast<std::size_t>(std::clamp<std::uint64_t>(share / line, 1, rows.size()));
         // Of C and D there are as many columns, of the same rows, and as many again of D.
         const std::uint64_t most = std::min(share / line, share / (2 * element * at_once));
         const auto columns = static_cast<std::int64_t>(
@@ -130,8 +135,7 @@ class ProductInBlocks {
     /// `of_b`: columns of op(B).
     void compare_columns(std::span<const std::int64_t> rows, const Matrix& a, const Block& of_b,
                          std::uint64_t share) {
-        const Block block =
-            problem_.transpose_b ? Block{of_b.col, of_b.row, of_b.cols, of_b.rows} : of_b;
+        const Block block = problem_.transpose_b ? Block{of_b.col, of_b.row, of_b.cols, of_b.rows} : of_b;
         Matrix b(block.shape(), problem_.type, "columns that are compared");
         if (problem_.k > 0) stored_.inputs[kB]->read(block, b.view());
         const Lines lines{rows, false, of_b.col, of_b.cols};

@@ -86,7 +86,8 @@ std::optional<Verification> verify_in_blocks(std::vector<PlannedInput>& inputs, 
     if (verifier.in_blocks == nullptr) return {};
     const Stopwatch watch;
     std::vector<std::string> hashes(asked.inputs.size() + 1);
-    StoredMatrices stored{std::vector<formats::Reader*>(asked.inputs.size()), result, beside, hashes, progress};
+    StoredMatrices stored{std::vector<formats::Reader*>(asked.inputs.size()), result, beside, hashes,
+                          progress};
     for (const PlannedInput& input : inputs) stored.inputs[input.role] = input.reader.get();
     const auto found = verifier.in_blocks(record.problem, stored, asked.how, room);
     if (!found) return {};
@@ -110,8 +111,7 @@ Verification verify_opened(std::vector<PlannedInput>& inputs, formats::Reader& r
     need.beside = of_check > ~need.beside ? ~std::uint64_t{0} : need.beside + of_check;
     const std::uint64_t room = asked.read.memory_limit ? *asked.read.memory_limit : available_memory_bytes();
     if (need.all() > room) {
-        auto found =
-            verify_in_blocks(inputs, result, asked, verifier, files.beside, room, record, progress);
+        auto found = verify_in_blocks(inputs, result, asked, verifier, files.beside, room, record, progress);
         if (found) return *std::move(found);
     }
     const bool in_parts = need.all() > room && problem.operation->part != nullptr &&

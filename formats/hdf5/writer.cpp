@@ -73,8 +73,8 @@ std::uint64_t chunk_bytes(const Shape& chunk, Type type) {
     return static_cast<std::uint64_t>(chunk.elements()) * size_of(type);
 }
 
-/// What a thread takes while it stores a chunk, in chunks: the elements, a copy behind each filter, and one as it is
-/// stored.
+/// What a thread takes while it stores a chunk, in chunks: the elements, a copy behind each filter, and one
+/// as it is stored.
 std::uint64_t chunk_copies(const WriteOptions& options) {
     const bool filtered = options.shuffle || options.deflate > 0;
     return 1U + (options.shuffle ? 1U : 0U) + (options.deflate > 0 ? 1U : 0U) + (filtered ? 1U : 0U);

@@ -236,10 +236,11 @@ class ArrayBody final : public Body {
         return block.rows < whole.rows || context_.header.symmetry != Symmetry::general;
     }
 
-    /// Parses the whole text and keeps the values in the order of the file. Where there is no room for them, the
-    /// text is parsed again.
+    /// Parses the whole text and keeps the values in the order of the file. Where there is no room for them,
+    /// the text is parsed again.
     void keep_values() {
-        ValueStore store(context_.name);
+        std::optional<ValueStore> store = ValueStore::open(context_.name);
+        cannot_keep_ = !store;
         const Block nothing{0, 0, 0, 0};
         const MutableMatrixView nowhere{context_.type, {0, 0}, 0, nullptr};
         Placement<T> placement(context_.header, nothing, nowhere);
@@ -253,19 +254,21 @@ class ArrayBody final : public Body {
                 put_all(batches, placement, 0, context_.header.entries);
             for (ArrayChunk<T>& chunk : batches.chunks()) {
                 const auto bytes = static_cast<std::size_t>(chunk.count) * sizeof(T);
-                if (!store.put(static_cast<std::uint64_t>(chunk.start.count) * sizeof(T), chunk.data(), bytes))
+                if (!store->put(static_cast<std::uint64_t>(chunk.start.count) * sizeof(T), chunk.data(),
+                                bytes))
                     cannot_keep_ = true;
             }
         }
         if (cannot_keep_) return;
         batches.require_all(cursor);
-        store_.emplace(std::move(store));
+        store_ = std::move(store);
     }
 
     void read_kept(const Block& block, std::int64_t first, std::int64_t last, Placement<T>& placement) const {
         constexpr std::int64_t kValues = 8192;  // that a thread has at a time
         const auto fetch = [&](std::int64_t value, std::int64_t count, T* to) {
-            store_->get(static_cast<std::uint64_t>(value) * sizeof(T), to, static_cast<std::size_t>(count) * sizeof(T));
+            store_->get(static_cast<std::uint64_t>(value) * sizeof(T), to,
+                        static_cast<std::size_t>(count) * sizeof(T));
         };
         if (context_.header.symmetry != Symmetry::general) {
             parallel_for(last - first, kValues, context_.threads, [&](std::int64_t begin, std::int64_t end) {
@@ -285,7 +288,8 @@ class ArrayBody final : public Body {
             for (std::int64_t row = block.row; row < block.row + block.rows; row += kRows) {
                 const std::int64_t rows = std::min(kRows, block.row + block.rows - row);
                 for (std::int64_t j = begin; j < end; ++j)
-                    fetch((block.col + j) * context_.header.shape.rows + row, rows, values + (j - begin) * rows);
+                    fetch((block.col + j) * context_.header.shape.rows + row, rows,
+                          values + (j - begin) * rows);
                 placement.put_columns(values, row, rows, block.col + begin, end - begin);
             }
         });

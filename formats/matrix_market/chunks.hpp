@@ -19,7 +19,7 @@ namespace gpumat::formats::matrix_market {
 constexpr std::uint64_t kChunksPerThread = 8;
 
 /// The least text that is worth a thread's while, where memory is scarce.
-constexpr std::uint64_t kLeastChunkBytes = std::min(kChunkBytes, std::uint64_t{32} << 10);
+constexpr std::uint64_t kLeastChunkBytes = std::min(kChunkBytes, std::uint64_t{16} << 10);
 
 /// A place in the body: the start of a line and what stands before it.
 struct Cursor {
@@ -70,9 +70,9 @@ class Batches {
 
     [[nodiscard]] std::uint64_t most_bytes() const { return most_bytes_; }
 
-    /// Parses `want` bytes, or as many as there may be at a time, at `cursor` with `parse(chunk)`, which sets lines and count and may throw
-    /// Malformed. `locate(text, n)` finds value n of a chunk, from 0. Moves the cursor; false at the end of
-    /// the text.
+    /// Parses `want` bytes, or as many as there may be at a time, at `cursor` with `parse(chunk)`, which sets
+    /// lines and count and may throw Malformed. `locate(text, n)` finds value n of a chunk, from 0. Moves the
+    /// cursor; false at the end of the text.
     template <class Parse, class Locate>
     bool next(Cursor& cursor, std::uint64_t want, const Parse& parse, const Locate& locate) {
         const std::uint64_t end = source_.window(cursor.offset, std::min(want, most_bytes_));

@@ -314,7 +314,8 @@ class CoordinateText final : public CoordinateBody {
     }
 
     [[nodiscard]] std::uint64_t cost_of_text() const override {
-        // "1 1 1" and a line feed; what grows has up to twice the room that it needs, and the old one beside it.
+        // "1 1 1" and a line feed; what grows has up to twice the room that it needs, and the old one beside
+        // it.
         constexpr std::uint64_t kGrowth = 3;
         const std::uint64_t least = 4 + (context_.header.field == Field::pattern   ? 0
                                          : context_.header.field == Field::complex ? 4
@@ -341,8 +342,8 @@ class CoordinateText final : public CoordinateBody {
         Bounds bounds;
     };
 
-    /// Parses the entries that lie in the block as numbers of type V, some chunks at a time. Once all of a plain
-    /// file was seen, only the pieces that may hold some.
+    /// Parses the entries that lie in the block as numbers of type V, some chunks at a time. Once all of a
+    /// plain file was seen, only the pieces that may hold some.
     template <class V, class Take>
     void parse_all(const BodyContext& context, const Block& block, const Owners& owners, const Take& take) {
         const ParseChunk<V> parse = parser_of<V>(context, block, owners);

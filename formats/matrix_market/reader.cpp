@@ -31,7 +31,8 @@ Header header_of(const Reference& reference, const FileHeader& file, const TextS
     return header;
 }
 
-/// Shares of a memory limit: for reading a stream ahead, and for text that is parsed as long as nobody says more.
+/// Shares of a memory limit: for reading a stream ahead, and for text that is parsed as long as nobody says
+/// more.
 constexpr std::uint64_t kAheadShare = 16;
 constexpr std::uint64_t kParsingShare = 8;
 

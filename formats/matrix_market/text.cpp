@@ -337,7 +337,8 @@ class GzipStream final : public ByteStream {
 /// is parsed. The thread starts behind the first bytes: for a header alone there is none.
 class AheadStream final : public ByteStream {
   public:
-    AheadStream(std::unique_ptr<ByteStream> from, std::size_t blocks) : from_(std::move(from)), blocks_(blocks) {}
+    AheadStream(std::unique_ptr<ByteStream> from, std::size_t blocks)
+        : from_(std::move(from)), blocks_(blocks) {}
     ~AheadStream() override { stop(); }
 
     std::size_t read(char* to, std::size_t count) override {

@@ -4,13 +4,18 @@
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include "lib/core/error.hpp"
 
 namespace gpumat::formats::matrix_market {
 
-ValueStore::ValueStore(std::string name) : name_(std::move(name)), spool_(open_spool(1, 0, name_)) {}
+std::optional<ValueStore> ValueStore::open(const std::string& name) {
+    try {
+        return ValueStore(name, open_spool(1, 0, name));
+    } catch (const Error&) {
+        return {};
+    }
+}
 
 bool ValueStore::put(std::uint64_t offset, const void* from, std::size_t bytes) {
     const auto* data = static_cast<const char*>(from);

@@ -173,8 +173,7 @@ class ArrayWriter final : public Writer {
         if (options.memory_limit) {
             const std::uint64_t fit = *options.memory_limit / bytes_of_value(type);
             batch_ = std::max<std::int64_t>(
-                kLeastValues,
-                static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(batch_), fit)));
+                kLeastValues, static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(batch_), fit)));
         }
         piece_ = std::clamp(batch_ / threads_, kLeastValues, kChunkValues);
         const std::string header = header_text(shape, type, options);
@@ -235,8 +234,7 @@ class ArrayWriter final : public Writer {
         parallel_for(1 + count, 1, threads_, [&](std::int64_t i, std::int64_t) {
             if (i == 0) return write_all(formatted);
             const std::int64_t begin = first + (i - 1) * piece_;
-            format(in, begin, std::min(last, begin + piece_),
-                   next.pieces[static_cast<std::size_t>(i - 1)]);
+            format(in, begin, std::min(last, begin + piece_), next.pieces[static_cast<std::size_t>(i - 1)]);
         });
     }
 
