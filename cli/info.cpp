@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <type_traits>
+#include <utility>
 #include <variant>
 
 #include "cli/common_options.hpp"
@@ -15,10 +16,9 @@
 #include "cli/table.hpp"
 #include "formats/registry.hpp"
 #include "lib/core/error.hpp"
-#include "lib/hash.hpp"
 #include "lib/printable.hpp"
 #include "lib/record.hpp"
-#include "lib/statistics.hpp"
+#include "lib/stored_statistics.hpp"
 
 namespace gpumat::cli {
 namespace {
@@ -118,10 +118,10 @@ void add_matrix(formats::Reader& reader, const InfoRequest& request, Findings& f
     findings.entries.push_back({reader.header()});
     if (!request.statistics) return;
     attempt(findings, [&] {
-        const Matrix matrix = formats::read_whole(reader, request.read);
+        StoredStatistics found = stored_statistics(reader, request.read);
         Entry& entry = findings.entries.back();
-        entry.statistics = statistics(matrix.view(), request.read.threads);
-        entry.hash = content_hash(matrix.view(), request.read.threads);
+        entry.statistics = found.statistics;
+        entry.hash = std::move(found.hash);
     });
 }
 
@@ -248,7 +248,8 @@ void add_info(CLI::App& app, Context& context) {
         "--stats", request->statistics,
         "read the matrices too: counts, exact extremes, norms in double precision, symmetry, content hash");
     add_threads(*command, request->read.threads, "CPU threads");
-    add_memory_limit(*command, request->read.memory_limit, "most host memory for a matrix, such as 4GiB");
+    add_memory_limit(*command, request->read.memory_limit,
+                     "most host memory for matrices that are read, such as 4GiB");
     add_reading_options(*command, request->read);
     add_style_options(*command, context.style);
     command->footer(

@@ -68,7 +68,7 @@ std::span<const Format> all_formats() {
                hdf5::require_writable, BlockOrder::any, hdf5::writing_grain, hdf5::writing_bytes},
         Format{"matrix-market", kMatrixMarketExtensions, false, matrix_market::recognises,
                matrix_market::list, matrix_market::open, matrix_market::create, nullptr,
-               BlockOrder::column_panels, nullptr, nullptr},
+               BlockOrder::column_panels, nullptr, matrix_market::writing_bytes},
     };
     return kFormats;
 }

@@ -11,6 +11,7 @@
 #include "kernels/transpose/operation.hpp"
 #include "lib/core/parallel.hpp"
 #include "lib/side_by_side.hpp"
+#include "lib/verify_product_in_blocks.hpp"
 #include "lib/verify_reduce.hpp"
 
 namespace gpumat {
@@ -127,8 +128,11 @@ Catalog Catalog::standard(Registry registry, std::map<const Operation*, Verifier
     constexpr auto no_bytes = [](const Problem&, VerifyMode) { return std::uint64_t{0}; };
     more.insert(
         {{&kTranspose, {verify_transposed, no_bytes, verify_stored_transpose, check_transpose_panels}},
-         {&kMultiply, {verify_multiply, gpumat::verification_bytes, nullptr, check_multiply_panels}},
-         {&kReduce, {verify_reduction, reduction_verification_bytes, nullptr, check_reduction_parts, true}}});
+         {&kMultiply,
+          {verify_multiply, gpumat::verification_bytes, nullptr, check_multiply_panels,
+           verify_product_in_blocks}},
+         {&kReduce,
+          {verify_reduction, reduction_verification_bytes, nullptr, check_reduction_parts, nullptr, true}}});
     return {std::move(registry), std::move(more)};
 }
 

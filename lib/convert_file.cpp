@@ -16,7 +16,8 @@ BlockSource source_of(formats::Reader& reader) {
             .rereads = header.rereads,
             .in_order = header.in_order,
             .bytes = reader.open_bytes() + reader.working_bytes(),
-            .fill = [&reader](const Block& block, const MutableMatrixView& out) { reader.read(block, out); }};
+            .fill = [&reader](const Block& block, const MutableMatrixView& out) { reader.read(block, out); },
+            .set_spare = [&reader](std::uint64_t bytes) { reader.set_spare(bytes); }};
 }
 
 }  // namespace

@@ -164,7 +164,8 @@ void plan_parts(const RunOptions& options, const Catalog& catalog, Plan& plan) {
                 words + (words.empty() ? "" : ")");
     plan.working_bytes = working_bytes(options, plan);
     if (plan.working_bytes > 0)
-        what += " with " + format_bytes(plan.working_bytes) + " for chunks that are read and written";
+        what +=
+            " with " + format_bytes(plan.working_bytes) + " for chunks and text that are read and written";
     add_bytes(fixed_bytes, open_bytes);
     add_bytes(fixed_bytes, plan.working_bytes);
 

@@ -1,8 +1,8 @@
 #include "lib/stored_copy.hpp"
 
 #include <algorithm>
-#include <array>
 #include <future>
+#include <vector>
 
 #include "lib/blocks.hpp"
 #include "lib/core/error.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kBlockBytes = std::uint64_t{16} << 20;        ///< small enough for the caches
 constexpr std::uint64_t kLargeBlockBytes = std::uint64_t{128} << 20;  ///< where grains do not fit together
-constexpr int kBuffers = 2;
+constexpr std::uint64_t kBuffers = 2;
 constexpr Shape kLeastBlock{32, 32};  ///< smaller ones take longer to begin than to copy
 
 /// What serves both sides.
@@ -24,52 +24,62 @@ Shape joint_grain(const Shape& a, const Shape& b, const Shape& whole) {
     return common_grain(clipped_grain(a, whole), clipped_grain(b, whole), whole);
 }
 
-/// What source and writer cannot do without: no memory at all for a matrix without elements, which may have
-/// any number of rows.
-Shape required_grain(const BlockSource& source, formats::BlockOrder order) {
+/// The grain, so many times that a block is worth beginning.
+Shape worthwhile(const Shape& grain, const Shape& whole) {
+    const auto times = [](std::int64_t step, std::int64_t least, std::int64_t extent) {
+        return std::min(std::max<std::int64_t>(1, extent), (least + step - 1) / step * step);
+    };
+    return {times(grain.rows, kLeastBlock.rows, whole.rows), times(grain.cols, kLeastBlock.cols, whole.cols)};
+}
+
+/// What source and writer cannot do without. Of a chunk that comes in pieces the writer would keep those that
+/// it has, and of many chunks the whole matrix.
+Shape required_grain(const BlockSource& source, const formats::Format& format,
+                     const formats::WriteOptions& how) {
+    using formats::BlockOrder;
     const Shape& whole = source.shape;
-    if (whole.rows == 0 || whole.cols == 0) return {};
-    const Shape written = order == formats::BlockOrder::row_panels      ? Shape{1, whole.cols}
-                          : order == formats::BlockOrder::column_panels ? Shape{whole.rows, 1}
-                          : source.in_order                             ? Shape{1, 1}
-                                                                        : kLeastBlock;
-    return joint_grain(written, source.in_order ? source.grain : Shape{1, 1}, whole);
+    if (whole.rows == 0 || whole.cols == 0) return {};  // it may have any number of rows
+    const bool any = format.order == BlockOrder::any && !source.in_order;
+    const Shape written = format.order == BlockOrder::row_panels      ? Shape{1, whole.cols}
+                          : format.order == BlockOrder::column_panels ? Shape{whole.rows, 1}
+                          : format.writing_grain != nullptr ? format.writing_grain(whole, source.type, how)
+                                                            : Shape{1, 1};
+    const Shape grain = joint_grain(written, source.in_order ? source.grain : Shape{1, 1}, whole);
+    return any ? worthwhile(grain, whole) : grain;
 }
 
 /// The blocks that serve both sides best within `most` bytes, which hold one of `required`.
-Shape choose_block(const BlockSource& source, const formats::Writer& writer, const Shape& required,
-                   std::uint64_t most) {
+Shape choose_block(const BlockSource& source, const Shape& required, std::uint64_t most) {
     const Shape& whole = source.shape;
     if (required == Shape{}) return required;
     const std::uint64_t element = size_of(source.type);
     const std::uint64_t target = source.rereads ? most : std::min(kBlockBytes, most);
-    const Shape written = joint_grain(required, writer.grain(), whole);
-    for (const Shape& grain :
-         {joint_grain(written, source.grain, whole), joint_grain(required, source.grain, whole), written}) {
-        if (block_bytes(grain, element) <= std::min(most, kLargeBlockBytes))
-            return enlarged_grain(grain, whole, element, target);
-    }
-    // One of the two does some of its work more than once: as few blocks as the memory allows.
+    const Shape grain = joint_grain(required, source.grain, whole);
+    if (block_bytes(grain, element) <= std::min(most, kLargeBlockBytes))
+        return enlarged_grain(grain, whole, element, target);
+    // The source does some of its work more than once: as few blocks as the memory allows.
     return enlarged_grain(required, whole, element, most);
 }
 
-/// Two buffers that take turns.
+/// Two buffers that take turns, or one where there is no memory for two.
 class BlockWriting {
   public:
-    BlockWriting(const BlockSource& source, formats::Writer& writer, const Shape& step, int threads,
-                 Progress& progress)
+    BlockWriting(const BlockSource& source, formats::Writer& writer, const Shape& step, std::size_t buffers,
+                 int threads, Progress& progress)
         : source_(source),
           writer_(writer),
           threads_(threads),
           progress_(progress),
-          hash_(source.shape, source.type) {
+          hash_(source.shape, source.type),
+          buffers_(buffers) {
         for (Buffer& buffer : buffers_) buffer = Buffer(dense_bytes(step, source.type, "a block"));
     }
 
     /// Fills a block while the one before it is written, or in turn: filling may fork.
     void take(const Block& block) {
         const MutableMatrixView view{source_.type, block.shape(), block.cols, buffers_[turn_].data()};
-        turn_ = 1 - turn_;
+        turn_ = (turn_ + 1) % buffers_.size();
+        if (buffers_.size() == 1) finish();
         const Stopwatch watch;
         source_.fill(block, view);
         fill_ms_ += watch.elapsed_ms();
@@ -98,7 +108,7 @@ class BlockWriting {
     int threads_;
     Progress& progress_;
     StreamedHash hash_;
-    std::array<Buffer, kBuffers> buffers_;
+    std::vector<Buffer> buffers_;
     std::size_t turn_ = 0;
     double fill_ms_ = 0;
     double write_ms_ = 0;
@@ -114,21 +124,29 @@ StoredCopy write_blocks(const BlockSource& source, Destination& destination, con
         source.bytes +
         (format.writing_bytes == nullptr ? 0 : format.writing_bytes(source.shape, source.type, how));
     const std::string what = to_string(destination.reference());
-    const Shape required = required_grain(source, format.order);
-    const std::uint64_t least = block_bytes(required, kBuffers * size_of(source.type));
+    const Shape required = required_grain(source, format, how);
+    const std::uint64_t least = block_bytes(required, size_of(source.type));
     require_memory(
         least > ~beside ? ~std::uint64_t{0} : beside + least, how.memory_limit,
         what + ": reading and writing in the smallest blocks (" + to_string(required) + " elements)");
     const std::uint64_t all = how.memory_limit ? *how.memory_limit : available_memory_bytes() / 2;
+    const std::uint64_t room = std::max(all - std::min(all, beside), least);
+    const std::uint64_t buffers =
+        std::clamp<std::uint64_t>(room / std::max<std::uint64_t>(1, least), 1, kBuffers);
+    // Half of it for the blocks, a quarter for what either side does beside them.
+    const std::uint64_t most = std::max(room / 2 / buffers, least);
     formats::WriteOptions writing = how;
-    const std::uint64_t blocks = std::max((all - std::min(all, beside)) / 2, least);
-    if (how.memory_limit) writing.memory_limit = *how.memory_limit - source.bytes - blocks;
+    if (how.memory_limit) {
+        const std::uint64_t spare = (room - std::min(room, most * buffers)) / 2;
+        writing.memory_limit = beside - source.bytes + spare;
+        if (source.set_spare) source.set_spare(spare);
+    }
     auto writer = destination.create(source.shape, source.type, writing);
     for (const std::string& attribute : writer->left_out())
         tell(say, Severity::warning, "the result does not keep the attribute " + attribute);
     progress.bytes_to_check = dense_bytes(source.shape, source.type, what);
-    const Shape step = choose_block(source, *writer, required, blocks / kBuffers);
-    BlockWriting writing_blocks(source, *writer, step, how.threads, progress);
+    const Shape step = choose_block(source, required, most);
+    BlockWriting writing_blocks(source, *writer, step, buffers, how.threads, progress);
     for_each_block(source.shape, step, [&](const Block& block) { writing_blocks.take(block); });
     writing_blocks.finish();
     if (source.after_all) source.after_all();

@@ -24,6 +24,8 @@ struct BlockSource {
     std::uint64_t bytes = 0;  ///< of memory that it takes beside the blocks
     /// Fills a view of the block's shape. Called for one block at a time, beside the writing of another.
     std::function<void(const Block& block, const MutableMatrixView& out)> fill;
+    /// Hears how much more memory it may take; null: it needs no more.
+    std::function<void(std::uint64_t bytes)> set_spare = nullptr;
     std::function<void()> after_all = nullptr;  ///< called when all was given; may throw
 };
 
@@ -37,7 +39,8 @@ struct StoredCopy {
 /// Hears of the output before it gets its name.
 using NamingListener = std::function<void(const RecordedMatrix& output)>;
 
-/// Writes a matrix. Two blocks are in memory at a time, one of which is filled while the other is written.
+/// Writes a matrix. Two blocks are in memory at a time, one of which is filled while the other is written; or
+/// one, where there is no room for two.
 /// Throws what source and writer throw, and Error{memory} where the smallest blocks pass the memory limit of
 /// `how`. The destination is open, and is committed. `progress` hears what is written.
 StoredCopy write_blocks(const BlockSource& source, Destination& destination, const formats::WriteOptions& how,

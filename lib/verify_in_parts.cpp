@@ -100,6 +100,9 @@ Verification verify_in_parts(std::vector<PlannedInput>& inputs, formats::Reader&
     std::vector<BlocksOf> stored_inputs;
     for (const PlannedInput& input : inputs) stored_inputs.emplace_back(*input.reader, how.threads);
     BlocksOf stored_result(result, how.threads);
+    const std::uint64_t taken = fixed_bytes + parts.host_bytes();
+    for (const PlannedInput& input : inputs) input.reader->set_spare(room - std::min(room, taken));
+    result.set_spare(room - std::min(room, taken));
     PartsCheck check(verifier, how);
     double reading_ms = 0;
     double checking_ms = 0;

@@ -25,7 +25,6 @@
 namespace gpumat::formats::matrix_market {
 namespace {
 
-constexpr std::size_t kBlocksAhead = 32;  // of kReadBytes: more than inflating gives while a window is parsed
 constexpr std::size_t kSlackBytes = 4096;  // a chunk reads this much further for the end of its last line
 
 [[noreturn]] void fail(const std::string& name, const std::string& what) {
@@ -338,7 +337,8 @@ class GzipStream final : public ByteStream {
 /// is parsed. The thread starts behind the first bytes: for a header alone there is none.
 class AheadStream final : public ByteStream {
   public:
-    explicit AheadStream(std::unique_ptr<ByteStream> from) : from_(std::move(from)) {}
+    AheadStream(std::unique_ptr<ByteStream> from, std::size_t blocks)
+        : from_(std::move(from)), blocks_(blocks) {}
     ~AheadStream() override { stop(); }
 
     std::size_t read(char* to, std::size_t count) override {
@@ -364,7 +364,7 @@ class AheadStream final : public ByteStream {
         if (taken_ == block.size) {
             taken_ = 0;
             lock.lock();
-            first_ = (first_ + 1) % kBlocksAhead;
+            first_ = (first_ + 1) % blocks_.size();
             --filled_;
             changed_.notify_one();
         }
@@ -395,9 +395,9 @@ class AheadStream final : public ByteStream {
     void read_ahead() {
         std::unique_lock lock(mutex_);
         while (!ended_) {
-            changed_.wait(lock, [this] { return filled_ < kBlocksAhead || stopped_; });
+            changed_.wait(lock, [this] { return filled_ < blocks_.size() || stopped_; });
             if (stopped_) return;
-            Block& block = blocks_[(first_ + filled_) % kBlocksAhead];
+            Block& block = blocks_[(first_ + filled_) % blocks_.size()];
             lock.unlock();
             std::exception_ptr failure;
             try {
@@ -429,7 +429,7 @@ class AheadStream final : public ByteStream {
     std::unique_ptr<ByteStream> from_;
     std::size_t direct_ = 0;  // bytes read before the thread was started
     std::thread thread_;
-    std::array<Block, kBlocksAhead> blocks_;
+    std::vector<Block> blocks_;
     std::mutex mutex_;                 // guards what follows
     std::condition_variable changed_;  // one side waits at a time: for a full block, or for an empty one
     std::size_t first_ = 0;            // the block that is read next
@@ -443,8 +443,8 @@ class AheadStream final : public ByteStream {
 /// A window of text that moves along a stream.
 class StreamText final : public TextSource {
   public:
-    explicit StreamText(std::unique_ptr<ByteStream> stream)
-        : stream_(std::move(stream)), text_(kReadBytes + 1 + kPaddingBytes) {}
+    StreamText(std::unique_ptr<ByteStream> stream, std::uint64_t working_bytes)
+        : stream_(std::move(stream)), working_bytes_(working_bytes), text_(kReadBytes + 1 + kPaddingBytes) {}
 
     std::uint64_t window(std::uint64_t offset, std::uint64_t want) override {
         // One byte more at the front shows lines() whether a line starts at the offset.
@@ -472,6 +472,7 @@ class StreamText final : public TextSource {
 
     [[nodiscard]] bool rereadable() const override { return stream_->rereadable(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return stream_->file_bytes(); }
+    [[nodiscard]] std::uint64_t working_bytes() const override { return working_bytes_; }
 
   private:
     [[nodiscard]] std::size_t past_line_feed(std::size_t from) const {
@@ -525,6 +526,7 @@ class StreamText final : public TextSource {
     }
 
     std::unique_ptr<ByteStream> stream_;
+    std::uint64_t working_bytes_;
     std::vector<char> text_;
     std::uint64_t base_ = 0;  // offset of text_[0]
     std::size_t size_ = 0;
@@ -534,14 +536,22 @@ class StreamText final : public TextSource {
 
 }  // namespace
 
-std::unique_ptr<TextSource> open_text(const std::string& path, int threads) {
+std::unique_ptr<TextSource> open_text(const std::string& path, int threads, std::uint64_t ahead_bytes) {
     auto raw = std::make_unique<RawStream>(std::make_unique<File>(path));
     const bool compressed = is_gzip(raw->peek());
     if (!compressed && raw->rereadable()) return std::make_unique<PlainText>(raw->take_file());
     std::unique_ptr<ByteStream> stream = std::move(raw);
-    if (compressed) stream = std::make_unique<GzipStream>(std::move(stream));
-    if (threads > 1) stream = std::make_unique<AheadStream>(std::move(stream));
-    return std::make_unique<StreamText>(std::move(stream));
+    std::uint64_t working_bytes = kReadBytes;  // in the window, before those that are asked for
+    if (compressed) {
+        stream = std::make_unique<GzipStream>(std::move(stream));
+        working_bytes += kReadBytes;
+    }
+    const auto blocks = static_cast<std::size_t>(std::min(ahead_bytes, kMostAheadBytes) / kReadBytes);
+    if (threads > 1 && blocks > 1) {
+        stream = std::make_unique<AheadStream>(std::move(stream), blocks);
+        working_bytes += blocks * kReadBytes;
+    }
+    return std::make_unique<StreamText>(std::move(stream), working_bytes);
 }
 
 std::string text_of_head(std::string_view head) {
