@@ -429,12 +429,12 @@ struct ScaledFactors {
     std::array<double, 4> factors{};
 
     explicit ScaledFactors(const RealTerms& t) {
-        const auto size_of = [](const PartDot& dot) {
+        const auto terms_of = [](const PartDot& dot) {
             ScaledReal size = dot.terms.all();
             size.exponent += dot.exponent;
             return size;
         };
-        const std::array terms = {std::pair(t.x, size_of(t.p)), std::pair(t.y, size_of(t.q)),
+        const std::array terms = {std::pair(t.x, terms_of(t.p)), std::pair(t.y, terms_of(t.q)),
                                   std::pair(t.z, t.d), std::pair(t.w, t.e)};
         const auto is_there = [](const auto& term) {
             return term.first.value != 0 && term.second.value != 0;

@@ -55,10 +55,8 @@ struct VerifyOptions {
     int threads = 1;
     std::uint64_t seed = 0;  ///< of Freivalds' random vectors
     std::int64_t parts = 1;  ///< of the result; each has a check of its own
-    /// A reduction may come from sums in any order, without what our levels keep of each rounding.
-    bool any_order = false;
-    /// A NaN of a transpose may be any other: a format has no more than "nan" for it.
-    bool any_nan = false;
+    bool any_order = false;  ///< a reduction may be a plain sum in any order, not as precise as our levels'
+    bool any_nan = false;    ///< of transposes: NaN equals NaN, where a format does not keep its bits
     /// How the level rounds; where that is not known, as `Rounding::of` the type says.
     std::optional<Rounding> rounding = std::nullopt;
 };
