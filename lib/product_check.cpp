@@ -137,7 +137,7 @@ class ProductCheck::Rows {
     void compare_columns(std::span<const std::int64_t> numbers, std::int64_t col, const Problem& part,
                          const Operands& operands, const Operand& c) {
         const RowCheck check(part, operands, options_);
-        const std::vector<ResultRow> list = result_rows(part.type, c, 0);
+        const std::vector<ResultRow> list = result_rows(result_type(part), c, 0);
         std::vector<char> wrong(list.size());
         Findings found = check.check(list, wrong);
         too_coarse_ = check.too_coarse(list, found, note_) || too_coarse_;
@@ -637,7 +637,7 @@ void BlockProductCheck::take(Factor factor, const Block& block, const MatrixView
                                                   : false;
     const Block used = transposed ? Block{block.col, block.row, block.cols, block.rows} : block;
     rows_->take_block(factor, used,
-                      {problem_.type, elements.data, used.rows, used.cols, transposed ? 1 : elements.ld,
+                      {elements.type, elements.data, used.rows, used.cols, transposed ? 1 : elements.ld,
                        transposed ? elements.ld : 1});
 }
 

@@ -8,6 +8,7 @@
 #include "lib/core/error.hpp"
 #include "lib/core/forking.hpp"
 #include "lib/core/memory.hpp"
+#include "lib/plain_nan.hpp"
 #include "lib/stopwatch.hpp"
 #include "lib/streamed_hash.hpp"
 
@@ -64,13 +65,15 @@ Shape choose_block(const BlockSource& source, const Shape& required, std::uint64
 /// Two buffers that take turns, or one where there is no memory for two.
 class BlockWriting {
   public:
-    BlockWriting(const BlockSource& source, formats::Writer& writer, const Shape& step, std::size_t buffers,
-                 int threads, Progress& progress)
+    BlockWriting(const BlockSource& source, formats::Writer& writer, bool keeps_nans, const Shape& step,
+                 std::size_t buffers, int threads, Progress& progress)
         : source_(source),
           writer_(writer),
+          keeps_nans_(keeps_nans),
           threads_(threads),
           progress_(progress),
-          hash_(source.shape, source.type),
+          given_hash_(source.shape, source.type),
+          plain_hash_(source.shape, source.type),
           buffers_(buffers) {
         for (Buffer& buffer : buffers_) buffer = Buffer(dense_bytes(step, source.type, "a block"));
     }
@@ -87,7 +90,11 @@ class BlockWriting {
         const bool beside = threads_ > 1 && kForksBesideThreads;
         writing_ = std::async(beside ? std::launch::async : std::launch::deferred, [this, block, view] {
             const Stopwatch write_watch;
-            hash_.take(block, view, threads_);
+            given_hash_.take(block, view, threads_);
+            if (!keeps_nans_) {
+                make_nans_plain(view, threads_);
+                plain_hash_.take(block, view, threads_);
+            }
             writer_.write(block, view);
             write_ms_ += write_watch.elapsed_ms();
             progress_.bytes_checked += block_bytes(block.shape(), size_of(source_.type));
@@ -98,16 +105,21 @@ class BlockWriting {
         if (writing_.valid()) writing_.get();
     }
 
-    [[nodiscard]] std::string hash() const { return hash_.text(); }
+    [[nodiscard]] std::string given_hash() const { return given_hash_.text(); }
+    [[nodiscard]] std::string written_hash() const {
+        return (keeps_nans_ ? given_hash_ : plain_hash_).text();
+    }
     [[nodiscard]] double fill_ms() const { return fill_ms_; }
     [[nodiscard]] double write_ms() const { return write_ms_; }
 
   private:
     const BlockSource& source_;
     formats::Writer& writer_;
+    bool keeps_nans_;
     int threads_;
     Progress& progress_;
-    StreamedHash hash_;
+    StreamedHash given_hash_;
+    StreamedHash plain_hash_;  ///< of what is left where NaN is not kept
     std::vector<Buffer> buffers_;
     std::size_t turn_ = 0;
     double fill_ms_ = 0;
@@ -146,7 +158,7 @@ StoredCopy write_blocks(const BlockSource& source, Destination& destination, con
         tell(say, Severity::warning, "the result does not keep the attribute " + attribute);
     progress.bytes_to_check = dense_bytes(source.shape, source.type, what);
     const Shape step = choose_block(source, required, most);
-    BlockWriting writing_blocks(source, *writer, step, buffers, how.threads, progress);
+    BlockWriting writing_blocks(source, *writer, format.keeps_nans, step, buffers, how.threads, progress);
     for_each_block(source.shape, step, [&](const Block& block) { writing_blocks.take(block); });
     writing_blocks.finish();
     if (source.after_all) source.after_all();
@@ -160,10 +172,11 @@ StoredCopy write_blocks(const BlockSource& source, Destination& destination, con
                                    .cols = source.shape.cols,
                                    .type = std::string(name_of(source.type)),
                                    .bytes = dense_bytes(source.shape, source.type, what),
-                                   .hash = writing_blocks.hash()};
-    before_naming(output);
+                                   .hash = writing_blocks.written_hash()};
+    before_naming(output, writing_blocks.given_hash());
     destination.commit();
-    return {output, writing_blocks.fill_ms(), writing_blocks.write_ms() + watch.elapsed_ms()};
+    return {output, writing_blocks.given_hash(), writing_blocks.fill_ms(),
+            writing_blocks.write_ms() + watch.elapsed_ms()};
 }
 
 }  // namespace gpumat

@@ -31,13 +31,14 @@ struct BlockSource {
 
 /// What the blocks took and gave.
 struct StoredCopy {
-    RecordedMatrix output;  ///< with its content hash
-    double fill_ms = 0;     ///< both stages overlap
+    RecordedMatrix output;   ///< with its content hash
+    std::string given_hash;  ///< of what was given: another one where the format does not keep NaN
+    double fill_ms = 0;      ///< both stages overlap
     double write_ms = 0;
 };
 
-/// Hears of the output before it gets its name.
-using NamingListener = std::function<void(const RecordedMatrix& output)>;
+/// Hears of the output, and of the hash of what was given, before the output gets its name.
+using NamingListener = std::function<void(const RecordedMatrix& output, const std::string& given_hash)>;
 
 /// Writes a matrix. Two blocks are in memory at a time, one of which is filled while the other is written; or
 /// one, where there is no room for two.

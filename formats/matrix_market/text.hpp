@@ -57,6 +57,9 @@ class TextSource {
     /// Bytes of memory that it takes beside the text that it gives.
     [[nodiscard]] virtual std::uint64_t working_bytes() const { return 0; }
 
+    /// Throws where the file is not as it was when it was opened.
+    virtual void require_unchanged() const = 0;
+
     /// Bytes of the file as it is stored, or 0 for a stream.
     [[nodiscard]] virtual std::uint64_t file_bytes() const { return 0; }
 };
