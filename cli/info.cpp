@@ -119,7 +119,6 @@ void add_matrix(formats::Reader& reader, const InfoRequest& request, Findings& f
     if (!request.statistics) return;
     attempt(findings, [&] {
         StoredStatistics found = stored_statistics(reader, request.read);
-        reader.require_unchanged();
         Entry& entry = findings.entries.back();
         entry.statistics = found.statistics;
         entry.hash = std::move(found.hash);

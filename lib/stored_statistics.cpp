@@ -5,7 +5,6 @@
 
 #include "lib/blocks.hpp"
 #include "lib/core/error.hpp"
-#include "lib/file_versions.hpp"
 #include "lib/hash.hpp"
 #include "lib/read_in_blocks.hpp"
 
@@ -42,7 +41,6 @@ class StatisticsPass {
     }
 
     StoredStatistics run() {
-        const FileVersions versions(reader_);
         bool compared = false;
         const auto take = [&](const Block& block, const MatrixView& view) {
             found_->take(block, view);
@@ -51,7 +49,7 @@ class StatisticsPass {
         };
         const std::string hash = whole_ ? read_at_once(take) : read_in_blocks(reader_, most_, threads_, take);
         if (!compared) compare_across();
-        versions.require_unchanged();
+        reader_.require_unchanged();
         return {found_->finish(), hash};
     }
 
