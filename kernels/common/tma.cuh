@@ -124,8 +124,8 @@ __device__ __forceinline__ void commit_stores() {
 #endif
 }
 
-/// Waits until all but the last kPending groups of this thread's stores have read shared memory. They are done
-/// when the kernel is.
+/// Waits until all but the last kPending groups of this thread's stores have read shared memory. They are
+/// done when the kernel is.
 template <int kPending>
 __device__ __forceinline__ void wait_stores_read() {
 #if __CUDA_ARCH__ >= 900
