@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/core/descriptor.hpp"

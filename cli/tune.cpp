@@ -55,36 +55,24 @@ struct TuneStatus {
 
 /// Shows what is being measured and, with -v, each winner at once; the table comes at the end.
 TuneListener make_listener(const Operation& operation, const Style& style, TuneStatus& status) {
-    const bool progress = shows_progress(style);
-    const auto clear = [progress] {
-        if (progress) std::fputs(kClearLine, stderr);
-    };
     TuneListener listener;
-    listener.say = [=](Severity severity, const std::string& message) {
-        clear();
-        say(severity, message);
-    };
-    listener.tuned = [=, &operation, &status](const TunedLevel& entry) {
-        clear();
+    listener.say = say;
+    listener.tuned = [&operation, &status](const TunedLevel& entry) {
         spdlog::debug("{} {} {}: {} ({})", name_of(operation), name_of(entry.size_class), entry.element,
                       label_of(entry.level, entry.parameters), status.text());
     };
     listener.late = [&status](std::size_t classes) { status.late += classes; };
     listener.ended = [&status](std::size_t classes) { status.ended += classes; };
-    listener.skipped = [=](SizeClass size_class, const Extents& size, const std::string& reason) {
-        clear();
+    listener.skipped = [](SizeClass size_class, const Extents& size, const std::string& reason) {
         spdlog::warn("left out {} ({}): {}", name_of(size_class), to_string(size), reason);
     };
-    listener.failed = [=](const BenchRow& row) {
-        clear();
+    listener.failed = [](const BenchRow& row) {
         spdlog::error("level '{}' failed verification on {} {}", row.level, name_of(row.type),
                       to_string(row.size));
     };
-    if (progress) {
+    if (shows_progress(style)) {
         listener.progress = [&operation, &status](const BenchProgress& now) {
-            std::fprintf(stderr, "%s%s %s (%s)", kClearLine, std::string(name_of(operation)).c_str(),
-                         now.what.c_str(), status.text().c_str());
-            std::fflush(stderr);
+            show_line(fmt::format("{} {} ({})", name_of(operation), now.what, status.text()));
         };
     }
     return listener;
@@ -198,9 +186,9 @@ void set_deadline(TuneRequest& request, const std::vector<const Operation*>& ope
         status.count.classes += count.classes;
         status.count.rows += count.rows;
     }
-    const double derived_s =
-        kTimesSamples * request.tune.time_limit_s * static_cast<double>(status.count.rows);
-    status.within_s = request.within_s.value_or(std::max(kLeastWithinS, derived_s));
+    const double samples_s = request.tune.time_limit_s * static_cast<double>(status.count.rows);
+    status.within_s =
+        request.within_s.value_or(std::clamp(kTimesSamples * samples_s, kLeastWithinS, kMostWithinS));
     const auto left_ms = static_cast<std::int64_t>(status.within_s * 1e3 - status.watch.elapsed_ms());
     request.tune.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(left_ms);
     spdlog::info("measures {} classes, at most {} times a level, for at most {:.4g} s (--within)",
@@ -208,6 +196,7 @@ void set_deadline(TuneRequest& request, const std::vector<const Operation*>& ope
 }
 
 void tell_end(const TuneStatus& status) {
+    clear_line();
     spdlog::info("measured {} of {} classes in {:.3g} s", status.ended - status.late, status.count.classes,
                  status.watch.elapsed_ms() / 1e3);
     if (status.late > 0)

@@ -597,8 +597,8 @@ class Resume(BatchCase):
         self.assertEqual(os.listdir(self.path("out")), [])
 
     def test_killed_at_random_points(self):
-        """Kills and resumes in two folders with one log, files and datasets that others put in the way, then the same without:
-        nothing of theirs is replaced, and in the end every result is there and right."""
+        """Kills and resumes in two folders with one log, while others put files and datasets in the way: nothing of theirs is
+        replaced, and without them every result is there and right in the end. GPUMAT_TEST_KILLS says how many."""
         rng, matrices = random.Random(SEED), [random_values("f32", (20, 30), seed=number) for number in range(12)]
         outputs = {f"out/{number}.h5": number for number in range(12)}
         outputs |= {f"out/{number}.mtx": number for number in range(6)} | {f"out/all.h5:/{number}": number for number in range(8)}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import time
 import unittest
 
@@ -127,6 +128,21 @@ class Tune(Case):
         for number, size_class in enumerate(("tiny", "small"), 1):
             self.assertRegex(told, rf"{size_class} .*\({number} of 2 classes, \d+ of at most 60 s\)")
         self.assertRegex(told, r"measured 2 of 2 classes in [0-9.]+ s")
+
+    def test_a_terminal_shows_how_far_it_is(self):
+        master, slave = pty.openpty()
+        self.addCleanup(os.close, master)
+        with self.start("tune", "transpose", "-t", "f32", "-s", "40", *FAST, env=self.env, stderr=slave) as process:
+            os.close(slave)
+            shown = b""
+            try:
+                while piece := os.read(master, 4096):
+                    shown += piece
+            except OSError:  # its other end is closed
+                pass
+            process.communicate()
+        self.assertRegex(shown, rb"\r\x1b\[Ktranspose serial f32 \S+ \(0 of 1 classes, \d+ of at most 60 s\)")
+        self.assertRegex(shown.rsplit(b"\x1b[K", 1)[-1], rb"^gpumat: \S*measured 1 of 1 classes")
 
     def test_a_cache_file_that_is_none(self):
         """A pipe would wait for who reads it."""
