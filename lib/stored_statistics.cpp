@@ -11,7 +11,7 @@
 namespace gpumat {
 namespace {
 
-constexpr std::uint64_t kTargetBytes = std::uint64_t{32}
+constexpr std::uint64_t kPairBytes = std::uint64_t{32}
                                        << 20;  ///< of two blocks: small enough for the caches
 
 /// Reads a matrix in blocks within the memory that there is.
@@ -70,7 +70,7 @@ class StatisticsPass {
     /// Square blocks on and below the diagonal, as long as they may find symmetry.
     void compare_across() {
         if (!found_->may_be_symmetric()) return;
-        const std::uint64_t bytes = std::min(most_, kTargetBytes) / 2;
+        const std::uint64_t bytes = std::min(most_, kPairBytes) / 2;
         const auto fit = static_cast<std::int64_t>(
             std::sqrt(static_cast<double>(bytes) / static_cast<double>(size_of(type_))));
         const Shape grain = clipped_grain(reader_.header().grain, shape_);

@@ -765,7 +765,7 @@ class SparseMemory(Case):
         self.assertEqual(parts[1], 1)
         np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], np.ones((300, 300), "i1"))
         statistics = ("info", "in.h5", "--stats", "--memory-limit")
-        self.run_tool(*statistics, str(needed - 90000 - 1), code=6)
+        self.run_tool(*statistics, str(entries), code=6)
         self.run_tool(*statistics, str(needed - 90000))
 
 
