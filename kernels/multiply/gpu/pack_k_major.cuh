@@ -74,6 +74,40 @@ __global__ void __launch_bounds__(256)
     }
 }
 
+inline constexpr int kPlaneDepth = 8;  ///< numbers whose real parts, then their imaginary ones, lie together
+
+/// The same for complex numbers in planes: element (x, k) comes to to[x·pitch + k / 8·16 + k % 8], and 8
+/// further.
+template <bool kAlongK>
+__global__ void __launch_bounds__(256) pack_planes(Strided<Complex<double>> from, std::int64_t extent,
+                                                   std::int64_t depth, double* to, std::int64_t pitch) {
+    constexpr int kThreads = 256;
+    constexpr int kSide = 32;
+    __shared__ Complex<double> tile[kSide][kSide + 1];
+    const std::int64_t tiles_k = divide_up<std::int64_t>(depth, kSide);
+    const std::int64_t x0 = blockIdx.x / tiles_k * kSide;
+    const std::int64_t k0 = blockIdx.x % tiles_k * kSide;
+    const int along = static_cast<int>(threadIdx.x) % kSide;
+#pragma unroll
+    for (int line = static_cast<int>(threadIdx.x) / kSide; line < kSide; line += kThreads / kSide) {
+        const int x = kAlongK ? line : along;
+        const int k = kAlongK ? along : line;
+        Complex<double> value{};
+        if (x0 + x < extent && k0 + k < depth) value = *from.at(x0 + x, k0 + k);
+        tile[x][k] = value;
+    }
+    __syncthreads();  // the tile is complete
+    constexpr int kRow = 2 * kSide;
+    const int place = static_cast<int>(threadIdx.x) % kRow;
+    const int k = place / (2 * kPlaneDepth) * kPlaneDepth + place % kPlaneDepth;
+    const bool imaginary = place / kPlaneDepth % 2 != 0;
+#pragma unroll
+    for (int x = static_cast<int>(threadIdx.x) / kRow; x < kSide; x += kThreads / kRow) {
+        if (x0 + x < extent && k0 * 2 + place < pitch)
+            to[(x0 + x) * pitch + k0 * 2 + place] = imaginary ? tile[x][k].im : tile[x][k].re;
+    }
+}
+
 /// Elements between the rows of an operand that is packed along k.
 template <class To>
 std::int64_t k_major_pitch(std::int64_t depth) {
@@ -81,29 +115,44 @@ std::int64_t k_major_pitch(std::int64_t depth) {
     return divide_up<std::int64_t>(depth, kVectorElements) * kVectorElements;
 }
 
-/// Room for a packed operand, which lives as long as a copy of this does, and the work that fills it.
+/// A packed operand and the work that fills it, which holds its memory. To is double for planes.
 template <class To>
 struct KMajor {
-    To* data = nullptr;
-    std::int64_t pitch = 0;  ///< elements
-    std::shared_ptr<DeviceMemory> memory = {};
+    const To* data = nullptr;
+    std::int64_t pitch = 0;  ///< in To
+    std::uint64_t bytes = 0;
     std::function<void(cudaStream_t)> pack = {};
 
     template <class From>
-    KMajor(const Strided<From>& from, std::int64_t extent, std::int64_t depth, const Device& device)
-        : pitch(k_major_pitch<To>(depth)),
-          memory(std::make_shared<DeviceMemory>(
-              device.gpu->allocate(static_cast<std::size_t>(extent * pitch) * sizeof(To)))) {
-        data = static_cast<To*>(memory->data());
-        const auto blocks = static_cast<unsigned>(
-            divide_up<std::int64_t>(extent, kPackRows) *
-            divide_up<std::int64_t>(depth, kPackBytes / static_cast<std::int64_t>(sizeof(To))));
-        const auto kernel = from.col == 1 ? pack_k_major<From, To, true> : pack_k_major<From, To, false>;
-        pack = [=, to = data, pitch = pitch, memory = memory](cudaStream_t stream) {
-            kernel<<<blocks, 256, 0, stream>>>(from, extent, depth, to, pitch);
-            GPUMAT_CUDA(cudaGetLastError());
-            static_cast<void>(memory);
+    KMajor(const Strided<From>& from, std::int64_t extent, std::int64_t depth, const Device& device) {
+        constexpr bool kPlanes = std::is_same_v<From, Complex<double>>;
+        pitch = kPlanes ? divide_up<std::int64_t>(depth, kPlaneDepth) * kPlaneDepth * 2
+                        : k_major_pitch<To>(depth);
+        const auto memory = std::make_shared<DeviceMemory>(
+            device.gpu->allocate(static_cast<std::size_t>(extent * pitch) * sizeof(To)));
+        bytes = memory->bytes();
+        auto* const to = static_cast<To*>(memory->data());
+        data = to;
+        const auto blocks_of = [&](std::int64_t rows, std::int64_t columns) {
+            return static_cast<unsigned>(divide_up<std::int64_t>(extent, rows) *
+                                         divide_up<std::int64_t>(depth, columns));
         };
+        const auto packed_by = [&](auto kernel, unsigned blocks) {
+            return [=, pitch = pitch](cudaStream_t stream) {
+                kernel<<<blocks, 256, 0, stream>>>(from, extent, depth, to, pitch);
+                GPUMAT_CUDA(cudaGetLastError());
+                static_cast<void>(memory);  // lives as long as the launch
+            };
+        };
+        const bool along_k = from.col == 1;
+        if constexpr (kPlanes) {
+            constexpr std::int64_t kSide = 32;
+            pack = packed_by(along_k ? pack_planes<true> : pack_planes<false>, blocks_of(kSide, kSide));
+        } else {
+            constexpr std::int64_t kDepth = kPackBytes / static_cast<std::int64_t>(sizeof(To));
+            pack = packed_by(along_k ? pack_k_major<From, To, true> : pack_k_major<From, To, false>,
+                             blocks_of(kPackRows, kDepth));
+        }
     }
 };
 

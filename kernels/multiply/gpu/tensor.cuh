@@ -33,38 +33,11 @@ struct OperandTile {
     static_assert(kThreads % kPieces == 0 && kLines % kTogether == 0, "the threads share a tile evenly");
     static_assert((kTogether & (kTogether - 1)) == 0, "swizzles of lines combine");
 
-    /// Bytes of a line as it is read.
-    static constexpr int read_line() {
-        if constexpr (Unit::kTakesApart) return Unit::template line_bytes<kIsA>(kExtent, kLine);
-        return kLine;
-    }
-    static __device__ int place(int x) { return Unit::template place<kForm, kIsA>(x, read_line()); }
+    static __device__ int place(int x) { return Unit::template place<kForm, kIsA>(x, kLine); }
     template <class Fragment>
     static __device__ void load(Fragment& to, std::uint32_t tile_and_place, int group, int step) {
-        Unit::template load<kForm, read_line()>(
-            to, Unit::template address<kForm, kIsA, read_line()>(tile_and_place, group, step));
-    }
-
-    /// Where a piece of a line comes to; bits of both combine by exclusive or.
-    static __host__ __device__ constexpr int destination(int line, int piece) {
-        if constexpr (Unit::kTakesApart) {
-            return kForm == Form::along_k ? Unit::template element<kIsA>(line, piece, read_line())
-                                          : Unit::template element<kIsA>(piece, line, read_line());
-        } else {
-            return line * kLine + (piece ^ Unit::swizzle(kForm, line)) * kPieceBytes;
-        }
-    }
-    /// Starts the copy of a piece.
-    static __device__ void copy(std::uint32_t to, const unsigned char* from, bool inside) {
-#if GPUMAT_HAS_ASYNC_COPY
-        if constexpr (Unit::kTakesApart) {
-            copy_async<kPieceBytes / 2>(to, from, inside);
-            copy_async<kPieceBytes / 2>(Unit::template imaginary<kIsA>(to, read_line()), from + kPieceBytes / 2,
-                                        inside);
-        } else {
-            copy_async<kPieceBytes>(to, from, inside);
-        }
-#endif
+        Unit::template load<kForm, kLine>(to,
+                                          Unit::template address<kForm, kLine>(tile_and_place, group, step));
     }
 };
 
@@ -76,7 +49,8 @@ class TileCopy {
     __device__ TileCopy()
         : line_(static_cast<int>(threadIdx.x) / Shape::kPieces),
           piece_(static_cast<int>(threadIdx.x) % Shape::kPieces),
-          to_(static_cast<std::uint32_t>(Shape::destination(line_, piece_))) {}
+          to_(static_cast<std::uint32_t>(line_ * Shape::kLine +
+                                         (piece_ ^ Unit::swizzle(kForm, line_)) * kPieceBytes)) {}
 
     /// Begins at row (or column) x and depth k of an operand of `extent` by `depth`.
     __device__ void start(const Lines& from, std::int64_t x, std::int64_t extent, std::int64_t k,
@@ -100,12 +74,12 @@ class TileCopy {
 
     /// Starts the thread's copy number `index` of the stage at that address.
     __device__ void copy(const Lines& from, std::uint32_t stage, int index) const {
+#if GPUMAT_HAS_ASYNC_COPY
         const int line = index * Shape::kTogether;
-        // What of the line's place is above all bits that threads differ in is added, which costs nothing.
-        const int place = Shape::destination(line, 0);
-        const int high = Unit::kTakesApart ? 0 : line * Shape::kLine;
-        Shape::copy(stage + high + (to_ ^ static_cast<unsigned>(place - high)), from_ + line * from.pitch,
-                    line < now_);
+        const std::uint32_t to = stage + line * Shape::kLine +
+                                 (to_ ^ static_cast<unsigned>(Unit::swizzle(kForm, line) * kPieceBytes));
+        copy_async<kPieceBytes>(to, from_ + line * from.pitch, line < now_);
+#endif
     }
 
   private:
@@ -276,8 +250,9 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(),
     int to_fill = 0;              // stages whose copies are not complete
     const auto start = [&](const Part<std::int64_t>& part) {
         const std::int64_t k = part.first * kTile.bk;
-        copy_a.start(from_a, kSwapped ? part.j0 : part.i0, kSwapped ? p.n : p.m, k, p.k);
-        copy_b.start(from_b, kSwapped ? part.i0 : part.j0, kSwapped ? p.m : p.n, k, p.k);
+        const std::int64_t depth = divide_up<std::int64_t>(p.k, Unit::kDepth) * Unit::kDepth;
+        copy_a.start(from_a, kSwapped ? part.j0 : part.i0, kSwapped ? p.n : p.m, k, depth);
+        copy_b.start(from_b, kSwapped ? part.i0 : part.j0, kSwapped ? p.m : p.n, k, depth);
         filled = used;
         to_fill = static_cast<int>(part.steps);
         for (int stage = 0; stage < stages - 1; ++stage) {
@@ -325,25 +300,23 @@ __global__ void __launch_bounds__(TileOf::kTile.threads(),
                 const int now = step % kBuffers;
                 const int first_place = next_step * kPlaces;  // since the barrier
                 const bool copies = to_fill > 0;
-                constexpr int kLastB = kBuffers > 1 ? 0 : Shape::kGroupsM - 1;  // row after which B is read anew
+                constexpr int kLastB =
+                    kBuffers > 1 ? 0 : Shape::kGroupsM - 1;  // row after which B is read anew
                 const int next = (step + 1) % kBuffers;
 #pragma unroll
                 for (int i = 0; i < Shape::kGroupsM; ++i) {
                     if (kBuffers > 1) TileA::load(a[next][i], used + place_a, i, next_step);
 #pragma unroll
-                    for (int j = 0; j < Shape::kGroupsN; ++j) {
-                        Unit::multiply(sums[i][j], a[now][i], b[now][j]);
-                        const int place = first_place + i * Shape::kGroupsN + j;
-                        if (copies) copy(filled, copies_before(place), copies_before(place + 1));
-                        if (!Unit::kTakesApart && i == kLastB)
-                            TileB::load(b[next][j], used + place_b, j, next_step);
-                    }
-                    if constexpr (Unit::kTakesApart) {
-                        Unit::turn(a[now][i]);
+                    for (int pass = 0; pass < Unit::kPasses; ++pass) {
+                        Unit::prepare(pass, a[now][i]);
 #pragma unroll
                         for (int j = 0; j < Shape::kGroupsN; ++j) {
-                            Unit::multiply_rest(sums[i][j], a[now][i], b[now][j]);
-                            if (i == kLastB) TileB::load(b[next][j], used + place_b, j, next_step);
+                            Unit::multiply(pass, sums[i][j], a[now][i], b[now][j]);
+                            const int place = first_place + i * Shape::kGroupsN + j;
+                            if (copies && pass == 0)
+                                copy(filled, copies_before(place), copies_before(place + 1));
+                            if (i == kLastB && pass == Unit::kPasses - 1)
+                                TileB::load(b[next][j], used + place_b, j, next_step);
                         }
                     }
                     if (kBuffers == 1) TileA::load(a[next][i], used + place_a, i, next_step);

@@ -28,21 +28,18 @@ TensorOperand tensor_operand(const Strided<From>& from, std::int64_t extent, std
         const auto bits =
             static_cast<std::uintptr_t>((pitch | length) * static_cast<std::int64_t>(sizeof(From))) |
             reinterpret_cast<std::uintptr_t>(from.data);
-        if (bits % kPieceBytes == 0 && (along_k || Unit::kAcrossK)) {
+        if (bits % kPieceBytes == 0 && (along_k || Unit::kAcrossK) && Unit::kDepth == 1) {
             return {.lines = {.data = reinterpret_cast<const unsigned char*>(from.data),
                               .pitch = pitch * static_cast<std::int64_t>(sizeof(From))},
                     .form = along_k ? Form::along_k : Form::across_k};
         }
     }
-    if constexpr (Unit::kSize < kPieceBytes) {
-        const KMajor<Element> packed(from, extent, depth, device);
-        return {.lines = {.data = reinterpret_cast<const unsigned char*>(packed.data),
-                          .pitch = packed.pitch * static_cast<std::int64_t>(sizeof(Element))},
-                .pack = packed.pack,
-                .packed_bytes = packed.memory->bytes()};
-    } else {
-        __builtin_unreachable();  // elements of 16 bytes lie at multiples of it
-    }
+    using To = std::conditional_t<std::is_same_v<From, Complex<double>>, double, Element>;
+    const KMajor<To> packed(from, extent, depth, device);
+    return {.lines = {.data = reinterpret_cast<const unsigned char*>(packed.data),
+                      .pitch = packed.pitch * static_cast<std::int64_t>(sizeof(To))},
+            .pack = packed.pack,
+            .packed_bytes = packed.bytes};
 }
 
 /// a and b are what the instruction calls so.
@@ -58,8 +55,8 @@ Launch launch_tensor(const Problem& problem, const Arguments<T>& arguments, cons
     if (device.gpu->info().shared_bytes_per_block < static_cast<std::uint64_t>(kTile.stages) * kStageBytes)
         tile.stages = Shape::kFewStages;
     const int shared_bytes = tile.stages * kStageBytes;
-    const Share share =
-        best_share(tile, problem.m, problem.n, problem.k, Unit::kCost, device.gpu->info().multiprocessors);
+    const Share share = best_share(tile, problem.m, problem.n, problem.k, Unit::kCost,
+                                   device.gpu->info().multiprocessors, false);
     Launch launch = launch_tiles<T>(
         "tensor", tile, problem, arguments, device, share, reinterpret_cast<const void*>(kKernel),
         shared_bytes,

@@ -106,10 +106,11 @@ struct NarrowUnit {
     using Sum = typename Instruction<E>::Sum;
     static constexpr int kSize = static_cast<int>(sizeof(E));
     static constexpr int kStep = 32 / kSize;      ///< k of a step
-    static constexpr int kBuffers = 1;            ///< of fragments
+    static constexpr int kBuffers = 2;            ///< of fragments
     static constexpr bool kAcrossK = kSize == 2;  ///< whether it takes operands across k
     static constexpr bool kPrefersAcrossAlong = false;
-    static constexpr bool kTakesApart = false;
+    static constexpr int kPasses = 1;  ///< over all of B
+    static constexpr int kDepth = 1;
     static constexpr Cost kCost{.clocks = 0.06 * kSize, .bytes = sizeof(Sum)};
 
     struct A {
@@ -144,7 +145,7 @@ struct NarrowUnit {
         }
     }
 
-    template <Form kForm, bool, int kLine>
+    template <Form kForm, int kLine>
     static __device__ std::uint32_t address(std::uint32_t tile_and_place, int group, int step) {
         if constexpr (kForm == Form::along_k) {
             return (tile_and_place ^ static_cast<unsigned>(step * 32)) + group * (kGroup * kLine);
@@ -163,7 +164,8 @@ struct NarrowUnit {
         kForm == Form::along_k ? load_matrices(to.at, from) : load_matrices_transposed(to.at, from);
     }
 
-    static __device__ void multiply(Sums& sums, const A& a, const B& b) {
+    static __device__ void prepare(int, A&) {}
+    static __device__ void multiply(int, Sums& sums, const A& a, const B& b) {
         Instruction<E>::run(sums.at[0], a.at, b.at[0], b.at[1]);
         Instruction<E>::run(sums.at[1], a.at, b.at[2], b.at[3]);
     }
@@ -198,6 +200,14 @@ __device__ inline double2 load_doubles(std::uint32_t from) {
     double2 value;
     asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];" : "=d"(value.x), "=d"(value.y) : "r"(from));
     return value;
+}
+
+/// The same number in other registers. What a read of 16 bytes brings lies side by side, and where the
+/// instruction wants it to lie elsewhere the compiler copies it anew for each instruction, with less time
+/// than that takes. It does not know that this is a copy.
+__device__ inline double apart(double value) {
+    const auto zero = static_cast<int>(blockDim.y) - 1;  // blocks are rows of threads
+    return __hiloint2double(__double2hiint(value) ^ zero, __double2loint(value) ^ zero);
 }
 
 /// The widest instruction that a depth in k allows where the architecture has it: 4, 8 or 16.
@@ -254,7 +264,8 @@ struct DoubleUnit {
     static constexpr bool kAcrossK = true;
     /// What is read across k for A, and along k for B, lies in registers as the instruction wants it.
     static constexpr bool kPrefersAcrossAlong = true;
-    static constexpr bool kTakesApart = false;
+    static constexpr int kPasses = 1;  ///< over all of B
+    static constexpr int kDepth = 1;
     static constexpr Cost kCost{.clocks = 1, .bytes = sizeof(Sum)};
 
     struct A {
@@ -284,7 +295,7 @@ struct DoubleUnit {
         }
     }
 
-    template <Form kForm, bool, int kLine>
+    template <Form kForm, int kLine>
     static __device__ std::uint32_t address(std::uint32_t tile_and_place, int group, int step) {
         if constexpr (kForm == Form::along_k) {
             return (tile_and_place ^ static_cast<unsigned>(step * 64)) + group * (kGroup * kLine);
@@ -297,22 +308,25 @@ struct DoubleUnit {
     static __device__ void load(A& to, std::uint32_t from) {
         const double2 first = load_doubles(from);
         const double2 second = load_doubles(from + kLine);
-        to.at[0] = first.x;
-        to.at[3] = second.y;
-        to.at[1] = kForm == Form::along_k ? second.x : first.y;
-        to.at[2] = kForm == Form::along_k ? first.y : second.x;
+        if constexpr (kForm == Form::across_k) {
+            to = {{first.x, first.y, second.x, second.y}};
+        } else {
+            to = {{apart(first.x), apart(second.x), apart(first.y), apart(second.y)}};
+        }
     }
     template <Form kForm, int kLine>
     static __device__ void load(B& to, std::uint32_t from) {
         const double2 first = load_doubles(from);
         const double2 second = load_doubles(from + kLine);
-        to.at[0][0] = first.x;
-        to.at[1][1] = second.y;
-        to.at[0][1] = kForm == Form::along_k ? first.y : second.x;
-        to.at[1][0] = kForm == Form::along_k ? second.x : first.y;
+        if constexpr (kForm == Form::along_k) {
+            to = {{{first.x, first.y}, {second.x, second.y}}};
+        } else {
+            to = {{{apart(first.x), apart(second.x)}, {apart(first.y), apart(second.y)}}};
+        }
     }
 
-    static __device__ void multiply(Sums& sums, const A& a, const B& b) {
+    static __device__ void prepare(int, A&) {}
+    static __device__ void multiply(int, Sums& sums, const A& a, const B& b) {
         multiply_doubles<8>(sums.at[0], a.at, b.at[0]);
         multiply_doubles<8>(sums.at[1], a.at, b.at[1]);
     }
@@ -334,18 +348,18 @@ __device__ inline double negative(double value) {
                             __double2loint(value));
 }
 
-/// c128: four real products of planes of real and imaginary parts. Copies of 8 bytes take numbers apart, so that
-/// the planes lie in shared memory as operands of f64 do that suit the instruction: A across k, B along it. In
-/// place of 16 of k they have the real parts of 8, then the imaginary ones.
+/// c128: four real products of planes of real and imaginary parts. It is packed: a line has the real parts of
+/// 8 numbers, then their imaginary ones, as a line of 16 numbers of f64.
 struct ComplexUnit {
     using Element = Complex<double>;
     using Sum = Complex<double>;
     static constexpr int kSize = 16;
     static constexpr int kStep = 8;
     static constexpr int kBuffers = 1;
-    static constexpr bool kAcrossK = true;
+    static constexpr bool kAcrossK = false;
     static constexpr bool kPrefersAcrossAlong = false;
-    static constexpr bool kTakesApart = true;
+    static constexpr int kPasses = 3;
+    static constexpr int kDepth = 8;  ///< of which a packed line has multiples
     static constexpr Cost kCost{.clocks = 4, .bytes = sizeof(Sum)};
 
     struct A {
@@ -361,63 +375,49 @@ struct ComplexUnit {
         DoubleUnit::Sums im;
     };
 
-    template <bool kIsA>
-    static constexpr Form kRead = kIsA ? Form::across_k : Form::along_k;
-    /// Bytes of a line as it is read.
-    template <bool kIsA>
-    static constexpr int line_bytes(int extent, int) {
-        return kIsA ? extent * DoubleUnit::kSize : kLineBytes;
+    static __host__ __device__ constexpr int swizzle(Form form, int line) {
+        return DoubleUnit::swizzle(form, line);
     }
-
-    /// Where the real part of element (x, k) of a tile comes to; bits of x and of k combine by exclusive or.
-    template <bool kIsA>
-    static __host__ __device__ constexpr int element(int x, int k, int line) {
-        return kIsA ? k * line + (x / 2 ^ DoubleUnit::swizzle(Form::across_k, k)) * kPieceBytes + x % 2 * 8
-                    : x * line + (k / 2 ^ DoubleUnit::swizzle(Form::along_k, x)) * kPieceBytes + k % 2 * 8;
+    template <Form kForm, bool kIsA>
+    static __device__ int place(int x, int line_bytes) {
+        return DoubleUnit::place<kForm, kIsA>(x, line_bytes);
     }
-    /// And its imaginary part.
-    template <bool kIsA>
-    static __device__ std::uint32_t imaginary(std::uint32_t real, int line) {
-        return kIsA ? real + kStep * line : real ^ 64U;
-    }
-
-    template <Form, bool kIsA>
-    static __device__ int place(int x, int line) {
-        return DoubleUnit::place<kRead<kIsA>, kIsA>(x, line);
-    }
-    template <Form, bool kIsA, int kLine>
+    template <Form kForm, int kLine>
     static __device__ std::uint32_t address(std::uint32_t tile_and_place, int group, int) {
-        return DoubleUnit::address<kRead<kIsA>, kIsA, kLine>(tile_and_place, group, 0);
+        return DoubleUnit::address<kForm, kLine>(tile_and_place, group, 0);
     }
-    template <Form, int kLine>
-    static __device__ void load(A& to, std::uint32_t from) {
-        DoubleUnit::load<kRead<true>, kLine>(to.re, from);
-        DoubleUnit::load<kRead<true>, kLine>(to.im, imaginary<true>(from, kLine));
-    }
-    template <Form, int kLine>
-    static __device__ void load(B& to, std::uint32_t from) {
-        DoubleUnit::load<kRead<false>, kLine>(to.re, from);
-        DoubleUnit::load<kRead<false>, kLine>(to.im, imaginary<false>(from, kLine));
+    template <Form kForm, int kLine, class Fragment>
+    static __device__ void load(Fragment& to, std::uint32_t from) {
+        DoubleUnit::load<kForm, kLine>(to.re, from);
+        DoubleUnit::load<kForm, kLine>(to.im, from ^ static_cast<unsigned>(kLineBytes / 2));
     }
 
-    static __device__ void multiply(Sums& sums, const A& a, const B& b) {
-        DoubleUnit::multiply(sums.re, a.re, b.re);
-        DoubleUnit::multiply(sums.im, a.re, b.im);
-        DoubleUnit::multiply(sums.im, a.im, b.re);
-    }
-    /// Before the rest of the products, with all of B, that A has a part in: im·im counts negative.
-    static __device__ void turn(A& a) {
+    /// The last products, im·im, count negative.
+    static __device__ void prepare(int pass, A& a) {
+        if (pass != 2) return;
 #pragma unroll
         for (double& value : a.im.at) value = negative(value);
     }
-    static __device__ void multiply_rest(Sums& sums, const A& a, const B& b) {
-        DoubleUnit::multiply(sums.re, a.im, b.im);
+    /// In passes, so that no product waits for one before it that goes to the same sum.
+    static __device__ void multiply(int pass, Sums& sums, const A& a, const B& b) {
+        if (pass == 0) {
+            DoubleUnit::multiply(0, sums.re, a.re, b.re);
+            DoubleUnit::multiply(0, sums.im, a.re, b.im);
+        } else if (pass == 1) {
+            DoubleUnit::multiply(0, sums.im, a.im, b.re);
+        } else {
+            DoubleUnit::multiply(0, sums.re, a.im, b.im);
+        }
     }
 
     static constexpr int kRuns = 1;
     static constexpr int kRun = 4;
-    static __device__ int row(int half) { return DoubleUnit::row(half); }
-    static __device__ int col(int run) { return DoubleUnit::col(run); }
+    static __device__ int row(int half) {
+        return DoubleUnit::row(half);
+    }
+    static __device__ int col(int run) {
+        return DoubleUnit::col(run);
+    }
     static __device__ Run<Sum, kRun> run(const Sums& sums, int half, int which) {
         const auto re = DoubleUnit::run(sums.re, half, which);
         const auto im = DoubleUnit::run(sums.im, half, which);

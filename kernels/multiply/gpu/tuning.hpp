@@ -171,9 +171,10 @@ constexpr Split best_split(const Tile& t, std::int64_t m, std::int64_t n, std::i
 }
 
 /// The best number of blocks for one tile shape: one for every tile, as many as run at once, or where there
-/// are few tiles, several for every tile.
+/// are few tiles, several for every tile. Where as many as run at once share fewer tiles than that, all of
+/// them are at different k and read from memory what others have read before: `out_of_step` allows it.
 constexpr Share best_share(const Tile& t, std::int64_t m, std::int64_t n, std::int64_t k, const Cost& cost,
-                           int multiprocessors) {
+                           int multiprocessors, bool out_of_step = true) {
     constexpr std::int64_t kMostSteps = 0x7fff'ffff;  // of shared tiles, which are counted in 32 bits
     const std::int64_t tiles = tiles_of(t, m, n);
     const std::int64_t at_once = std::int64_t{multiprocessors} * t.resident;
@@ -189,7 +190,8 @@ constexpr Share best_share(const Tile& t, std::int64_t m, std::int64_t n, std::i
         if (clocks < best.clocks) best = {blocks, whole, clocks};
     };
     if (steps < kFewestSteps || tiles * steps > kMostSteps) return best;
-    if (tiles > at_once || tiles * steps >= kFewestSteps * at_once) consider(at_once, tiles / at_once);
+    if (tiles > at_once || (out_of_step && tiles * steps >= kFewestSteps * at_once))
+        consider(at_once, tiles / at_once);
     for (std::int64_t splits = 2; splits * kFewestSteps <= steps && tiles * splits <= at_once; ++splits)
         consider(tiles * splits, 0);
     return best;
