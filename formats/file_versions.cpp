@@ -13,6 +13,10 @@ bool same_file(const struct stat& x, const struct stat& y) {
     return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+[[noreturn]] void refuse(const std::string& name, const std::string& what) {
+    throw Error(ErrorCode::input, name + ": it was " + what + " while it was read");
+}
+
 }  // namespace
 
 void FileVersions::add(int descriptor, const std::string& name) {
@@ -31,15 +35,13 @@ void FileVersions::add_piece(const std::string& path) {
 
 void FileVersions::require_unchanged() const {
     for (const auto& [descriptor, name, before] : versions_) {
-        const auto refuse = [&name](const char* what) {
-            throw Error(ErrorCode::input, name + ": it was " + what + " while it was read");
-        };
         struct stat now = {};
         const int failed = descriptor < 0 ? stat(name.c_str(), &now) : fstat(descriptor, &now);
-        if (failed != 0 || !same_file(before, now)) refuse("replaced");
-        if (before.st_size != now.st_size || !same_time(before.st_mtim, now.st_mtim)) refuse("written to");
+        if (failed != 0 || !same_file(before, now)) refuse(name, "replaced");
+        if (before.st_size != now.st_size || !same_time(before.st_mtim, now.st_mtim))
+            refuse(name, "written to");
         if (!same_time(before.st_ctim, now.st_ctim))
-            refuse("moved, replaced, or written to and its time set back");
+            refuse(name, "moved, replaced, or written to and its time set back");
     }
 }
 
