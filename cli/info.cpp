@@ -111,6 +111,7 @@ void add_matrix(formats::Reader& reader, const InfoRequest& request, Findings& f
     if (!request.statistics) return;
     attempt(findings, [&] {
         const Matrix matrix = formats::read_whole(reader, request.read);
+        reader.require_unchanged();
         Entry& entry = findings.entries.back();
         entry.statistics = statistics(matrix.view(), request.read.threads);
         entry.hash = content_hash(matrix.view(), request.read.threads);

@@ -134,6 +134,10 @@ class Reader {
     /// Before this is called: what the memory limit leaves, or the memory that is free.
     virtual void set_spare(std::uint64_t /*bytes*/) {}
 
+    /// Throws Error{input} where a file from which it reads is not as it was when it was opened, so that what
+    /// was read may be of two versions of it. After reading.
+    virtual void require_unchanged() const = 0;
+
     /// The files beside the header's from which the matrix comes, as paths: those behind external links,
     /// external storage and virtual datasets of HDF5.
     [[nodiscard]] virtual std::vector<std::string> other_files() const { return {}; }

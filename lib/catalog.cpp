@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/registry.hpp"
 #include "kernels/multiply/operation.hpp"
 #include "kernels/reduce/operation.hpp"
 #include "kernels/transpose/operation.hpp"
@@ -22,16 +23,22 @@ Verification verify_transposed(const Problem& problem, const Operands& operands,
         {problem.type, {problem.n, problem.m}, operands.c.pitch, operands.c.as<std::byte>()}, how);
 }
 
+bool keeps_nans(const formats::Header& header) {
+    return formats::format_named(header.format).keeps_nans;
+}
+
 Verification verify_stored_transpose(formats::Reader& input, formats::Reader& result,
-                                     const VerifyOptions& how, std::optional<std::uint64_t> memory_limit,
+                                     const VerifyOptions& asked, std::optional<std::uint64_t> memory_limit,
                                      Progress& progress) {
     Verification all;
-    read_side_by_side(
-        input, result, {.transposed = true, .memory_limit = memory_limit, .progress = &progress},
-        [&](const Block& block, const MatrixView& a, const MatrixView& at) {
-            merge_part(all, verify_transpose(a, at, {VerifyMode::full, {}, how.threads, how.seed}), block.col,
-                       block.row);
-        });
+    VerifyOptions how = asked;
+    how.mode = VerifyMode::full;
+    how.any_nan = !keeps_nans(input.header()) || !keeps_nans(result.header());
+    read_side_by_side(input, result,
+                      {.transposed = true, .memory_limit = memory_limit, .progress = &progress},
+                      [&](const Block& block, const MatrixView& a, const MatrixView& at) {
+                          merge_part(all, verify_transpose(a, at, how), block.col, block.row);
+                      });
     if (all.mode == "none") {  // a matrix without elements
         all.mode = "full";
         all.verdict = "passed";
@@ -129,7 +136,8 @@ Catalog Catalog::standard(Registry registry, std::map<const Operation*, Verifier
     more.insert(
         {{&kTranspose, {verify_transposed, no_bytes, verify_stored_transpose, check_transpose_panels}},
          {&kMultiply, {verify_multiply, gpumat::verification_bytes, nullptr, check_multiply_panels}},
-         {&kReduce, {verify_reduction, reduction_verification_bytes, nullptr, check_reduction_parts, true}}});
+         {&kReduce,
+          {verify_reduction, reduction_verification_bytes, nullptr, check_reduction_parts, true, true}}});
     return {std::move(registry), std::move(more)};
 }
 

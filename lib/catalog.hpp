@@ -28,6 +28,8 @@ struct Verifier {
                                            const VerifyOptions& how) = nullptr;
     /// Of a result in parts, nothing is kept but what `bytes` says of the parts in work.
     bool bytes_by_part = false;
+    /// Results of our levels keep a narrower bound than those of others need to.
+    bool narrows = false;
 };
 
 /// What the tool knows: the operations with their ladders, and how the results of each are verified. To add

@@ -1,6 +1,5 @@
 #include "lib/convert_file.hpp"
 
-#include "lib/file_versions.hpp"
 #include "lib/stopwatch.hpp"
 #include "lib/stored_copy.hpp"
 #include "lib/version.hpp"
@@ -39,15 +38,12 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
                           {"gpumat_input_a", to_string(header.source)}};
     }
     const std::vector<std::string> files = reader->files();
-    const FileVersions versions(*reader);
     log.require_apart(files);
     destination.open(files, header.shape, header.type, how, OutputPurpose::write, say);
     BlockSource source = source_of(*reader);
-    source.after_all = [&] { versions.require_unchanged(); };
+    source.after_all = [&] { reader->require_unchanged(); };
     const StoredCopy copy = write_blocks(source, destination, how, progress, say);
-    // Block by block, what was read is what was written; its hash is that of both where no type was asked
-    // for.
-    record.inputs.front().hash = copy.output.hash;
+    record.inputs.front().hash = copy.given_hash;
     record.output = copy.output;
     record.read_ms = copy.fill_ms;
     record.write_ms = copy.write_ms;

@@ -317,7 +317,6 @@ Plan make_plan(const RunOptions& options, const Catalog& catalog, Timeline& time
     Plan plan;
     if (options.level != "auto") find_level(registry, *options.operation, DeviceKind::gpu, options.level);
     timeline.open([&] { plan.inputs = open_inputs(*options.operation, options.inputs, options.read); });
-    for (const PlannedInput& input : plan.inputs) plan.versions.add(*input.reader);
     const StageClock::Work deciding(timeline.prepare);
     plan.problem =
         problem_of_inputs(*options.operation, plan.inputs, options.inputs.size(), options.settings);

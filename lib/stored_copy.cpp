@@ -8,6 +8,7 @@
 #include "lib/core/error.hpp"
 #include "lib/core/forking.hpp"
 #include "lib/core/memory.hpp"
+#include "lib/plain_nan.hpp"
 #include "lib/stopwatch.hpp"
 #include "lib/streamed_hash.hpp"
 
@@ -53,13 +54,15 @@ Shape choose_block(const BlockSource& source, const formats::Writer& writer, con
 /// Two buffers that take turns.
 class BlockWriting {
   public:
-    BlockWriting(const BlockSource& source, formats::Writer& writer, const Shape& step, int threads,
-                 Progress& progress)
+    BlockWriting(const BlockSource& source, formats::Writer& writer, bool keeps_nans, const Shape& step,
+                 int threads, Progress& progress)
         : source_(source),
           writer_(writer),
+          keeps_nans_(keeps_nans),
           threads_(threads),
           progress_(progress),
-          hash_(source.shape, source.type) {
+          given_hash_(source.shape, source.type),
+          plain_hash_(source.shape, source.type) {
         for (Buffer& buffer : buffers_) buffer = Buffer(dense_bytes(step, source.type, "a block"));
     }
 
@@ -74,7 +77,11 @@ class BlockWriting {
         const bool beside = threads_ > 1 && kForksBesideThreads;
         writing_ = std::async(beside ? std::launch::async : std::launch::deferred, [this, block, view] {
             const Stopwatch write_watch;
-            hash_.take(block, view, threads_);
+            given_hash_.take(block, view, threads_);
+            if (!keeps_nans_) {
+                make_nans_plain(view, threads_);
+                plain_hash_.take(block, view, threads_);
+            }
             writer_.write(block, view);
             write_ms_ += write_watch.elapsed_ms();
             progress_.bytes_checked += block_bytes(block.shape(), size_of(source_.type));
@@ -85,16 +92,21 @@ class BlockWriting {
         if (writing_.valid()) writing_.get();
     }
 
-    [[nodiscard]] std::string hash() const { return hash_.text(); }
+    [[nodiscard]] std::string given_hash() const { return given_hash_.text(); }
+    [[nodiscard]] std::string written_hash() const {
+        return (keeps_nans_ ? given_hash_ : plain_hash_).text();
+    }
     [[nodiscard]] double fill_ms() const { return fill_ms_; }
     [[nodiscard]] double write_ms() const { return write_ms_; }
 
   private:
     const BlockSource& source_;
     formats::Writer& writer_;
+    bool keeps_nans_;
     int threads_;
     Progress& progress_;
-    StreamedHash hash_;
+    StreamedHash given_hash_;
+    StreamedHash plain_hash_;  ///< of what is left where NaN is not kept
     std::array<Buffer, kBuffers> buffers_;
     std::size_t turn_ = 0;
     double fill_ms_ = 0;
@@ -125,7 +137,7 @@ StoredCopy write_blocks(const BlockSource& source, Destination& destination, con
         tell(say, Severity::warning, "the result does not keep the attribute " + attribute);
     progress.bytes_to_check = dense_bytes(source.shape, source.type, what);
     const Shape step = choose_block(source, *writer, required, blocks / kBuffers);
-    BlockWriting writing_blocks(source, *writer, step, how.threads, progress);
+    BlockWriting writing_blocks(source, *writer, format.keeps_nans, step, how.threads, progress);
     for_each_block(source.shape, step, [&](const Block& block) { writing_blocks.take(block); });
     writing_blocks.finish();
     if (source.after_all) source.after_all();
@@ -140,8 +152,9 @@ StoredCopy write_blocks(const BlockSource& source, Destination& destination, con
                            .cols = source.shape.cols,
                            .type = std::string(name_of(source.type)),
                            .bytes = dense_bytes(source.shape, source.type, what),
-                           .hash = writing_blocks.hash()},
-            writing_blocks.fill_ms(), writing_blocks.write_ms() + watch.elapsed_ms()};
+                           .hash = writing_blocks.written_hash()},
+            writing_blocks.given_hash(), writing_blocks.fill_ms(),
+            writing_blocks.write_ms() + watch.elapsed_ms()};
 }
 
 }  // namespace gpumat

@@ -29,8 +29,9 @@ struct BlockSource {
 
 /// What the blocks took and gave.
 struct StoredCopy {
-    RecordedMatrix output;  ///< with its content hash
-    double fill_ms = 0;     ///< both stages overlap
+    RecordedMatrix output;   ///< with its content hash
+    std::string given_hash;  ///< of what was given: another one where the format does not keep NaN
+    double fill_ms = 0;      ///< both stages overlap
     double write_ms = 0;
 };
 

@@ -120,14 +120,13 @@ int verify_stored(const StoredResult& asked, const Catalog& catalog, StoredVerif
     require_result(result->header(), asked.operation->result(record.problem), stored_type);
     // What no level computes has no result.
     (void)catalog.registry().choose(record.problem, {DeviceKind::cpu, asked.how.threads, nullptr});
-    FileVersions versions(*result);
-    for (const PlannedInput& input : inputs) versions.add(*input.reader);
     const Verifier& verifier = catalog.verifier(*asked.operation);
     record.verification = verifier.blockwise != nullptr
                               ? verifier.blockwise(*inputs.front().reader, *result, asked.how,
                                                    asked.read.memory_limit, progress)
                               : verify_opened(inputs, *result, asked, verifier, record, progress);
-    versions.require_unchanged();
+    for (const PlannedInput& input : inputs) input.reader->require_unchanged();
+    result->require_unchanged();
     record.stages_ms.total = total.elapsed_ms();
     return record.verification.failed() ? static_cast<int>(ErrorCode::differs) : 0;
 }

@@ -1,8 +1,13 @@
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 
+#include "formats/file_versions.hpp"
 #include "formats/hdf5/ahead.hpp"
 #include "formats/hdf5/attributes.hpp"
 #include "formats/hdf5/dense_reader.hpp"
@@ -228,6 +233,7 @@ class Hdf5Reader final : public Reader, public AttributeSource {
         // Reads its parts, on threads that each want a session: this one must hold none.
         if (std::holds_alternative<Sparse>(source_.where)) sparse_.emplace(source_, header_.type, options);
         other_files_.assign(others.paths().begin(), others.paths().end());
+        for (const std::string& piece : other_files_) versions_.add_piece(piece);
     }
 
     [[nodiscard]] const Header& header() const override { return header_; }
@@ -247,6 +253,8 @@ class Hdf5Reader final : public Reader, public AttributeSource {
     }
 
     [[nodiscard]] std::vector<std::string> other_files() const override { return other_files_; }
+
+    void require_unchanged() const override { versions_.require_unchanged(); }
 
     [[nodiscard]] hid_t attributed() const override {
         const auto* dense = std::get_if<Dense>(&source_.where);
@@ -277,7 +285,7 @@ class Hdf5Reader final : public Reader, public AttributeSource {
             try_in_child(reference.path, reference.path, ErrorCode::input,
                          [&] { try_matrix(reference, options); });
         }
-        file_ = open_for_reading(reference.path);
+        open_file(reference.path);
         source_ = find_matrix(file_.id(), reference, options);
         header_ = header_of(source_, reference.path);
         if (!source_.element.exact && !options.type) {
@@ -290,8 +298,20 @@ class Hdf5Reader final : public Reader, public AttributeSource {
         if (std::holds_alternative<Dense>(source_.where)) dense_.emplace(source_, options, header_.type);
     }
 
+    /// Opens the file, and keeps what it was like before.
+    void open_file(const std::string& path) {
+        struct stat before = {};
+        if (stat(path.c_str(), &before) != 0)
+            throw Error(ErrorCode::input, path + ": " + std::strerror(errno));
+        file_ = open_for_reading(path);
+        void* descriptor = nullptr;
+        require(H5Fget_vfd_handle(file_.id(), H5P_DEFAULT, &descriptor), ErrorCode::input, path);
+        versions_.add(*static_cast<const int*>(descriptor), path, before);
+    }
+
     ReadOptions options_;
     Handle file_;
+    FileVersions versions_;
     Source source_;
     Header header_;
     std::optional<DenseReader> dense_;  // at most one of them: neither for a matrix without elements

@@ -52,6 +52,8 @@ class MatrixMarketReader final : public Reader {
 
     [[nodiscard]] const Header& header() const override { return header_; }
 
+    void require_unchanged() const override { source_->require_unchanged(); }
+
     void read(const Block& block, const MutableMatrixView& out) override {
         if (!block.inside(file_.shape) || out.shape != block.shape() || out.type != header_.type) {
             throw Error(ErrorCode::usage, name_ + ": a block of " + to_string(block.shape()) + " at row " +

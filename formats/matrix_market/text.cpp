@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/file_versions.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/memory.hpp"
 
@@ -58,6 +59,7 @@ class File {
             const auto size = static_cast<std::uint64_t>(status.st_size);
             bytes_ = size > start_ ? size - start_ : 0;
             seekable_ = true;
+            versions_.add(fd_, name_, status);
         } else {
             interrupt_ = ::eventfd(0, EFD_CLOEXEC);
             if (interrupt_ < 0) {
@@ -74,6 +76,7 @@ class File {
     [[nodiscard]] const std::string& name() const { return name_; }
     [[nodiscard]] bool seekable() const { return seekable_; }
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+    void require_unchanged() const { versions_.require_unchanged(); }
 
     /// Up to `count` bytes from `offset`; fewer only at the end of the file.
     std::size_t read_at(std::uint64_t offset, char* to, std::size_t count) const {
@@ -121,6 +124,7 @@ class File {
     bool seekable_ = false;
     std::uint64_t start_ = 0;  // where standard input stood when it was opened
     std::uint64_t bytes_ = 0;
+    FileVersions versions_;
 };
 
 bool is_gzip(std::string_view head) {
@@ -164,6 +168,7 @@ class PlainText final : public TextSource {
 
     [[nodiscard]] std::uint64_t text_bytes() const override { return file_->bytes(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return file_->bytes(); }
+    void require_unchanged() const override { file_->require_unchanged(); }
 
   private:
     /// Room for `count` bytes and padding, with the first `keep` bytes kept.
@@ -203,6 +208,7 @@ class ByteStream {
     [[nodiscard]] virtual const std::string& name() const = 0;
     [[nodiscard]] virtual std::uint64_t file_bytes() const = 0;
     [[nodiscard]] virtual bool rereadable() const = 0;
+    virtual void require_unchanged() const = 0;
 };
 
 class RawStream final : public ByteStream {
@@ -247,6 +253,7 @@ class RawStream final : public ByteStream {
     [[nodiscard]] const std::string& name() const override { return file_->name(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return file_->bytes(); }
     [[nodiscard]] bool rereadable() const override { return file_->seekable(); }
+    void require_unchanged() const override { file_->require_unchanged(); }
     [[nodiscard]] std::unique_ptr<File> take_file() { return std::move(file_); }
 
   private:
@@ -305,6 +312,7 @@ class GzipStream final : public ByteStream {
     [[nodiscard]] const std::string& name() const override { return from_->name(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return from_->file_bytes(); }
     [[nodiscard]] bool rereadable() const override { return from_->rereadable(); }
+    void require_unchanged() const override { from_->require_unchanged(); }
 
   private:
     bool refill() {
@@ -384,6 +392,7 @@ class AheadStream final : public ByteStream {
     [[nodiscard]] const std::string& name() const override { return from_->name(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return from_->file_bytes(); }
     [[nodiscard]] bool rereadable() const override { return from_->rereadable(); }
+    void require_unchanged() const override { from_->require_unchanged(); }
 
   private:
     struct Block {
@@ -472,6 +481,7 @@ class StreamText final : public TextSource {
 
     [[nodiscard]] bool rereadable() const override { return stream_->rereadable(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return stream_->file_bytes(); }
+    void require_unchanged() const override { stream_->require_unchanged(); }
 
   private:
     [[nodiscard]] std::size_t past_line_feed(std::size_t from) const {

@@ -51,6 +51,9 @@ class TextSource {
     /// Bytes of the text, or 0 where they are not known beforehand.
     [[nodiscard]] virtual std::uint64_t text_bytes() const { return 0; }
 
+    /// Throws where the file is not as it was when it was opened.
+    virtual void require_unchanged() const = 0;
+
     /// Bytes of the file as it is stored, or 0 for a stream.
     [[nodiscard]] virtual std::uint64_t file_bytes() const { return 0; }
 };
