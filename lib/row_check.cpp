@@ -48,18 +48,31 @@ class ElementCheck {
     [[nodiscard]] Outcome operator()(const ReferenceElement& reference, std::complex<double> computed,
                                      std::int64_t row, std::int64_t col, double replayed_re = 0,
                                      double replayed_im = 0) const {
-        const std::complex<double> expected = reference.value();
-        if (!is_finite(expected) || !is_finite(computed) || !std::isfinite(bound_.worst(reference.re)) ||
-            !std::isfinite(bound_.worst(reference.im))) {
-            return beyond_range(reference, computed, row, col);
-        }
-        Outcome outcome = judged(reference.re, computed.real(), replayed_re, 0);
-        if (complex_) outcome = worse(outcome, judged(reference.im, computed.imag(), replayed_im, 0));
-        outcome.expected = expected;
+        const ComparedPart re = {reference.re, computed.real(), replayed_re};
+        const ComparedPart im = {reference.im, computed.imag(), replayed_im};
+        if (!is_within_range(re) || !is_within_range(im)) return beyond_range(re, im, row, col);
+        Outcome outcome = judged(re);
+        if (complex_) outcome = worse(outcome, judged(im));
+        outcome.expected = reference.value();
         return outcome;
     }
 
   private:
+    struct ComparedPart {
+        const ReferencePart& reference;
+        double computed;
+        double replayed;
+    };
+
+    [[nodiscard]] bool is_within_range(const ComparedPart& part) const {
+        return std::isfinite(part.computed) && std::isfinite(part.reference.value.value()) &&
+               std::isfinite(bound_.worst(part.reference));
+    }
+
+    [[nodiscard]] Outcome judged(const ComparedPart& part) const {
+        return judged(part.reference, part.computed, part.replayed, 0);
+    }
+
     [[nodiscard]] Outcome judged(const ReferencePart& part, double computed, double replayed,
                                  int exponent) const {
         const double error = distance(computed, part.value);
@@ -86,72 +99,70 @@ class ElementCheck {
 
     /// A part of an element whose inputs are finite. Its partial sums may overflow in the direction in which
     /// they reach so far, and become NaN where both are infinite, or a factor of 0 meets an infinity.
-    [[nodiscard]] Outcome part_beyond_range(const ReferencePart& part, const Reach& reach, double computed,
-                                            const ScaledElement& scaled) const {
-        const int exponent = scaled.exponent;
+    [[nodiscard]] Outcome part_beyond_range(const ComparedPart& compared, const ScaledPart& scaled,
+                                            const ScaledElement& element) const {
+        if (is_within_range(compared)) return judged(compared);
+        const auto& [part, reach, exponent] = scaled;
+        const double computed = compared.computed;
         if (std::isfinite(computed)) {
             Outcome outcome = judged(part, std::ldexp(computed, -exponent), 0, exponent);
             outcome.error = std::ldexp(outcome.error, exponent);
             outcome.tolerance = std::ldexp(outcome.tolerance, exponent);
             return outcome;
         }
-        const auto overflows = [&](double way) { return bound_.may_overflow(way, exponent); };
         if (!std::isnan(computed)) {
-            const bool right =
-                overflows(computed > 0 ? reach.up : reach.down) || reaches_infinity(part, computed, exponent);
+            const bool right = bound_.may_overflow(computed > 0 ? reach.up : reach.down) ||
+                               reaches_infinity(part, computed, exponent);
             return right_or_wrong(right, {});
         }
-        const bool right = complex_ ? overflows_anywhere(scaled) : overflows(std::min(reach.up, reach.down));
+        const bool right =
+            complex_ ? overflows_anywhere(element) : bound_.may_overflow(std::min(reach.up, reach.down));
         return right_or_wrong(right, {});
     }
 
     [[nodiscard]] bool overflows_anywhere(const ScaledElement& scaled) const {
-        return bound_.may_overflow(std::max({scaled.re.up, scaled.re.down, scaled.im.up, scaled.im.down}),
-                                   scaled.exponent);
+        return bound_.may_overflow(
+            std::max({scaled.re.reach.up, scaled.re.reach.down, scaled.im.reach.up, scaled.im.reach.down}));
     }
 
-    /// Something is not finite, or the terms pass the range of double: a second look, on a scale where finite
-    /// inputs stay finite.
-    [[nodiscard]] Outcome beyond_range(const ReferenceElement& reference, std::complex<double> computed,
-                                       std::int64_t row, std::int64_t col) const {
-        const std::complex<double> expected = reference.value();
-        if (!complex_ && !is_finite(expected) && same_special(expected.real(), computed.real()))
+    /// Something is not finite, or the terms pass the range of double: a second look, on scales where finite
+    /// inputs stay finite. Each part has its own, or the larger one would leave the other without digits.
+    [[nodiscard]] Outcome beyond_range(const ComparedPart& re, const ComparedPart& im, std::int64_t row,
+                                       std::int64_t col) const {
+        const std::complex<double> expected = {re.reference.value.value(), im.reference.value.value()};
+        if (!complex_ && !is_finite(expected) && same_special(expected.real(), re.computed))
             return right_or_wrong(true, expected);
         const ScaledElement scaled = scaled_element(problem_, operands_, row, col);
-        const auto up = [&](double value) { return std::ldexp(value, scaled.exponent); };
-        const std::complex<double> special = scaled.element.value();
+        const std::complex<double> special = scaled.scaled_value();
+        const std::complex<double> value = {std::ldexp(special.real(), scaled.re.exponent),
+                                            std::ldexp(special.imag(), scaled.im.exponent)};
         if (is_finite(special)) {
-            Outcome outcome = part_beyond_range(scaled.element.re, scaled.re, computed.real(), scaled);
-            if (complex_) {
-                outcome =
-                    worse(outcome, part_beyond_range(scaled.element.im, scaled.im, computed.imag(), scaled));
-            }
-            outcome.expected = {up(special.real()), up(special.imag())};
+            Outcome outcome = part_beyond_range(re, scaled.re, scaled);
+            if (complex_) outcome = worse(outcome, part_beyond_range(im, scaled.im, scaled));
+            outcome.expected = value;
             return outcome;
         }
         if (complex_) {
-            Outcome outcome = part_beside_special(reference.re, special.real(), computed.real(), scaled);
-            outcome =
-                worse(outcome, part_beside_special(reference.im, special.imag(), computed.imag(), scaled));
+            Outcome outcome = worse(part_beside_special(re, special.real(), scaled),
+                                    part_beside_special(im, special.imag(), scaled));
             outcome.expected = expected;
             return outcome;
         }
         // An infinity of the inputs must show, unless the finite terms can overflow to the opposite one.
-        const bool agrees = same_special(special.real(), computed.real()) ||
-                            (std::isnan(computed.real()) && overflows_anywhere(scaled));
-        return right_or_wrong(agrees, {up(special.real()), up(special.imag())});
+        const bool agrees = same_special(special.real(), re.computed) ||
+                            (std::isnan(re.computed) && overflows_anywhere(scaled));
+        return right_or_wrong(agrees, value);
     }
 
     /// A part of a complex element whose inputs hold infinities or NaN. It may become NaN, where an infinity
     /// meets the 0 of a scalar's other part, and an infinity where plain arithmetic has NaN, as C's products
     /// of complex numbers do.
-    [[nodiscard]] Outcome part_beside_special(const ReferencePart& part, double special, double computed,
+    [[nodiscard]] Outcome part_beside_special(const ComparedPart& part, double special,
                                               const ScaledElement& scaled) const {
-        const double expected = part.value.value();
-        if (std::isfinite(expected) && std::isfinite(bound_.worst(part))) {
-            if (std::isfinite(computed)) return judged(part, computed, 0, 0);
+        if (is_within_range(part)) return judged(part);
+        const double computed = part.computed;
+        if (std::isfinite(part.reference.value.value()) && std::isfinite(bound_.worst(part.reference)))
             return right_or_wrong(std::isnan(computed) || overflows_anywhere(scaled), {});
-        }
         if (std::isfinite(special)) return right_or_wrong(true, {});  // it overflows beside an infinity
         const bool right =
             std::isnan(computed) || computed == special || (std::isnan(special) && !std::isfinite(computed));
