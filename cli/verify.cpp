@@ -25,6 +25,7 @@ struct VerifyRequest {
     std::string result;
     std::optional<std::string> type;
     std::string mode = "auto";
+    bool strict = false;
 };
 
 /// What was found, for people: indices count from 1.
@@ -56,6 +57,7 @@ void verify_asked(VerifyRequest& request, Context& context) {
     asked.inputs = parse_inputs(*asked.operation, request.inputs);
     asked.result = formats::parse_reference(request.result);
     asked.how.mode = *verify_mode_from_name(request.mode);
+    asked.how.any_order = !request.strict;
     asked.read.threads = asked.how.threads;
     StoredVerification record;
     record.op = name_of(*asked.operation);
@@ -120,6 +122,10 @@ void add_verify_operation(CLI::App& verify_command, Context& context, const Oper
     }
     begin_group(*command, "Verification");
     if (context.catalog.verifier(operation).blockwise == nullptr) add_mode_options(*command, *request);
+    if (context.catalog.verifier(operation).narrows) {
+        command->add_flag("--strict", request->strict,
+                          "within the bound of gpumat's own levels, not that of sums in any order");
+    }
     suggest_types(command->add_option("-t,--type", request->type,
                                       "convert all matrices to this type while reading them"));
     add_threads(*command, request->asked.how.threads, "CPU threads");
