@@ -11,8 +11,7 @@
 namespace gpumat {
 namespace {
 
-constexpr std::uint64_t kPairBytes = std::uint64_t{32}
-                                       << 20;  ///< of two blocks: small enough for the caches
+constexpr std::uint64_t kPairBytes = std::uint64_t{32} << 20;  ///< of two blocks: small enough for the caches
 
 /// Reads a matrix in blocks within the memory that there is.
 class StatisticsPass {
