@@ -14,12 +14,14 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "cli/color.hpp"
 #include "cli/command_line.hpp"
 #include "cli/commands.hpp"
 #include "cli/common_options.hpp"
 #include "cli/context.hpp"
+#include "cli/enough_stack.hpp"
 #include "cli/help.hpp"
 #include "cli/progress.hpp"
 #include "cli/settings.hpp"
@@ -196,15 +198,22 @@ bool may_be_job(const std::string& command, const Catalog& catalog) {
 }
 
 CommandLine::CommandLine(const std::vector<std::string>& words, const Catalog& catalog,
-                         const std::string& only, bool is_job)
+                         const std::string& only)
+    : CommandLine(Context{catalog, words, {}}, only) {}
+
+CommandLine::CommandLine(const std::vector<std::string>& words, const Catalog& catalog,
+                         const std::string& only, NamingNotice before_naming)
+    : CommandLine(Context{catalog, words, {}, 0, true, std::move(before_naming)}, only) {}
+
+CommandLine::CommandLine(Context context, const std::string& only)
     : app_(
           "Transposes, multiplies and reduces stored matrices at an explicit optimization level, verified "
           "and timed.",
           "gpumat"),
-      context_{catalog, words, {}, 0, is_job} {
+      context_(std::move(context)) {
     app_.set_help_flag("-h,--help", "print this help");
     app_.set_version_flag(
-            "-V,--version", [&catalog] { return version_text(catalog.registry()); },
+            "-V,--version", [this] { return version_text(context_.registry()); },
             "print the version and what this build is made of")
         ->group(kGeneralGroup);
     app_.require_subcommand(1);
@@ -238,7 +247,8 @@ int run(int argc, char** argv, const Catalog& catalog) {
     install_signal_cleanup();
     set_up_logging();
     const std::vector<std::string> words(argv, argv + argc);
-    return CommandLine(words, catalog, command_alone(words, catalog)).run(words);
+    return with_enough_stack(
+        [&] { return CommandLine(words, catalog, command_alone(words, catalog)).run(words); });
 }
 
 }  // namespace gpumat::cli

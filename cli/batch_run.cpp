@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -49,9 +48,7 @@ struct JobProgress {
     int exit_code = 0;
     std::size_t open_predecessors = 0;
     std::vector<std::size_t> successors;
-    bool replace = false;
-    bool had_no_output = false;  ///< when it was given to a worker
-    bool alone = false;          ///< runs while no other does, with all memory
+    bool alone = false;  ///< runs while no other does, with all memory
 };
 
 std::uint64_t input_bytes(const Job& job) {
@@ -61,12 +58,6 @@ std::uint64_t input_bytes(const Job& job) {
         if (stat(input.path.c_str(), &status) == 0) bytes += static_cast<std::uint64_t>(status.st_size);
     }
     return bytes;
-}
-
-bool nothing_at_output(const Job& job) {
-    struct stat status = {};
-    return job.files.output && job.files.output->dataset.empty() &&
-           stat(job.files.output->path.c_str(), &status) != 0 && errno == ENOENT;
 }
 
 std::vector<std::string> files_of_jobs(const std::vector<Job>& jobs) {
@@ -102,7 +93,9 @@ class Batch {
           options_(options),
           shown_(std::move(shown)),
           context_(context),
+          logged_(options.resume ? read_batch_log(options.log) : LoggedOutputs()),
           log_(options.log, files_of_jobs(jobs)),
+          logs_outputs_(!options.log.empty() && options.log != "-"),
           progress_(jobs.size()),
           at_once_(jobs_at_once(jobs, options)),
           shows_progress_(shows_progress(context.style)) {}
@@ -126,11 +119,10 @@ class Batch {
 
     void skip_done() {
         if (!options_.resume) return;
-        const auto logged = read_batch_log(options_.log);
         constexpr std::size_t kChecked = 64;  // inputs and outputs that one child tries
-        std::vector<std::pair<std::size_t, const LoggedJob*>> known;
+        std::vector<std::pair<std::size_t, const nlohmann::json*>> known;
         for (std::size_t job = 0; job < jobs_.size(); ++job) {
-            if (const auto found = logged.find(jobs_[job].text); found != logged.end())
+            if (const auto found = logged_.find(jobs_[job].text); found != logged_.end())
                 known.emplace_back(job, &found->second);
         }
         for (std::size_t first = 0; first < known.size(); first += kChecked) {
@@ -143,28 +135,18 @@ class Batch {
             }
             formats::check_ahead(checks);
             for (std::size_t i = first; i < last; ++i) {
-                const auto& [job, entry] = known[i];
-                formats::ReadOptions read = jobs_[job].read;
-                read.threads = hardware_threads();
-                progress_[job].replace = entry->in_flight && !is_newer_than_log(job, *entry);
-                if (orders_[job].refused.empty() && is_done(entry->record, read))
+                const auto& [job, record] = known[i];
+                if (orders_[job].refused.empty() && is_done_before(job, *record))
                     progress_[job].state = State::skipped;
             }
         }
         run_again_what_reads_new_outputs();
     }
 
-    /// What a job wrote that was ended and has a record is older than that.
-    [[nodiscard]] bool is_newer_than_log(std::size_t job, const LoggedJob& entry) const {
-        struct stat log = {};
-        struct stat output = {};
-        if (entry.record.is_null() || !jobs_[job].files.output || stat(options_.log.c_str(), &log) != 0 ||
-            stat(jobs_[job].files.output->path.c_str(), &output) != 0)
-            return false;
-        const auto time = [](const struct stat& file) {
-            return std::pair(file.st_mtim.tv_sec, file.st_mtim.tv_nsec);
-        };
-        return time(output) > time(log);
+    [[nodiscard]] bool is_done_before(std::size_t job, const nlohmann::json& record) const {
+        formats::ReadOptions read = jobs_[job].read;
+        read.threads = hardware_threads();
+        return is_done(record, jobs_[job].files, read);
     }
 
     void run_again_what_reads_new_outputs() {
@@ -254,25 +236,19 @@ class Batch {
 
     void give(Worker& worker, const std::vector<std::size_t>& group) {
         std::vector<Assignment> assignments;
-        std::vector<std::string> begun;
         const std::uint64_t memory = at_once_ > 1 ? available_memory_bytes() / at_once_ : 0;
         for (const std::size_t job : group) {
             JobProgress& progress = progress_[job];
             progress.state = State::running;
             ++running_;
-            Assignment assignment{.job = static_cast<std::uint32_t>(job),
-                                  .replace = progress.replace ? 1U : 0U};
+            Assignment assignment{.job = static_cast<std::uint32_t>(job)};
             if (at_once_ > 1 && !progress.alone) {
                 assignment.threads =
                     std::max<std::uint64_t>(1, static_cast<std::uint64_t>(hardware_threads()) / at_once_);
                 assignment.memory = memory;
             }
             assignments.push_back(assignment);
-            progress.had_no_output = nothing_at_output(jobs_[job]);
-            if (progress.replace || progress.had_no_output) begun.push_back(jobs_[job].text);
         }
-        if (!begun.empty() && !options_.log.empty() && options_.log != "-")
-            log_.append_line(begin_line(begun));
         worker.give(assignments);
     }
 
@@ -313,10 +289,19 @@ class Batch {
     }
 
     void hear(std::unique_ptr<Worker>& worker) {
-        std::vector<Outcome> ended;
-        const bool alive = worker->listen(ended);
-        for (const Outcome& outcome : ended) end(outcome);
+        std::vector<Outcome> heard;
+        const bool alive = worker->listen(heard);
+        for (const Outcome& outcome : heard) {
+            if (outcome.ended) {
+                end(outcome);
+                continue;
+            }
+            if (logs_outputs_ && outcome.exit_code == 0)
+                log_.append_line(output_line(nlohmann::json::parse(outcome.record)));
+            worker->allow_naming();
+        }
         if (alive) return;
+        std::vector<Outcome> ended;
         const int signal_number = worker->stop(ended);
         end_worker(worker, signal_number == 0 ? static_cast<int>(ErrorCode::device) : 128 + signal_number,
                    signal_number == 0 ? "its process ended"
@@ -332,12 +317,8 @@ class Batch {
                        fmt::format("it was ended after {:g} s, the --timeout of a job", options_.timeout_s));
             return;
         }
-        // It ended by itself meanwhile. The next one may have begun, and what it wrote is of this batch.
+        // It ended by itself meanwhile. The next one may have begun, but was not allowed to name its output.
         for (const Outcome& outcome : ended) end(outcome);
-        if (!worker->idle()) {
-            JobProgress& next = progress_[worker->given().front().job];
-            next.replace = next.replace || next.had_no_output;
-        }
         replace(worker, 0);
     }
 
@@ -512,7 +493,9 @@ class Batch {
     const Context& context_;
     Stopwatch watch_;
     std::optional<SignalNotice> notice_;  ///< once jobs may run
+    LoggedOutputs logged_;                ///< read first: to open a pipe as a log waits for its reader
     RunLog log_;
+    bool logs_outputs_;  ///< to a log that is kept
     std::vector<JobOrder> orders_;
     std::vector<JobProgress> progress_;
     std::size_t at_once_;
@@ -543,9 +526,10 @@ void add_batch_options(CLI::App& command, BatchOptions& options) {
         ->excludes(fast);
     command.add_option("--timeout", options.timeout_s, "seconds after which a job is ended (exit code 143)")
         ->check(CLI::Range(1e-3, kMostTimeout));
-    command.add_flag("--resume", options.resume,
-                     "leave out jobs that --log says are done, whose line, inputs and output are unchanged, "
-                     "whatever settings say now");
+    command.add_flag(
+        "--resume", options.resume,
+        "leave out jobs that --log says are done in this folder, whose line, inputs and output are "
+        "unchanged, whatever settings say now");
 }
 
 void add_several_inputs(CLI::App& command, SeveralInputs& inputs, const std::string& name,

@@ -33,6 +33,7 @@ namespace {
 struct OutcomeHead {
     std::uint32_t job = 0;
     std::int32_t exit_code = 0;
+    std::uint64_t ended = 0;
     std::uint64_t record_bytes = 0;
     std::uint64_t message_bytes = 0;
 };
@@ -67,7 +68,6 @@ std::vector<std::string> words_to_run(const Job& job, const Assignment& assignme
     words.insert(words.end(), job.words.begin(), job.words.end());
     if (assignment.threads > 0 && !has_option(words, "--threads"))
         words.push_back("--threads=" + std::to_string(assignment.threads));
-    if (assignment.replace != 0 && !has_option(words, "--force")) words.emplace_back("--force");
     if (!has_option(words, "--json")) words.emplace_back("--json");
     return words;
 }
@@ -138,10 +138,26 @@ class WorkerProcess {
     int run_job(const Job& job, const Assignment& assignment) {
         const std::vector<std::string> words = words_to_run(job, assignment);
         std::vector<std::string> options = names_of_options(words);
+        running_ = &job;
         if (!command_line_ || !job.of_template || options != last_options_)
-            command_line_ = std::make_unique<CommandLine>(words, catalog_, job.words.front(), true);
+            command_line_ = std::make_unique<CommandLine>(
+                words, catalog_, job.words.front(),
+                [this](const nlohmann::ordered_json& record) { ask_for_name(record); });
         last_options_ = std::move(options);
         return command_line_->run(words);
+    }
+
+    /// Waits until the batch knows what is there soon. Where the batch is gone, so is this process.
+    void ask_for_name(const nlohmann::ordered_json& record) const {
+        Outcome outcome;
+        outcome.job = static_cast<std::uint32_t>(running_ - jobs_.data());
+        outcome.exit_code = record.at("exit_code");
+        outcome.record = with_job(json_line(record), *running_);
+        outcome.ended = false;
+        char allowed = 0;
+        if (send(outcome) && receive_all(from_parent_, &allowed, sizeof allowed)) return;
+        std::raise(SIGTERM);  // removes temporary files
+        _exit(1);
     }
 
     [[nodiscard]] std::string what_was_printed() const {
@@ -154,8 +170,8 @@ class WorkerProcess {
     static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
     [[nodiscard]] bool send(const Outcome& outcome) const {
-        const OutcomeHead head = {outcome.job, outcome.exit_code, outcome.record.size(),
-                                  outcome.messages.size()};
+        const OutcomeHead head = {outcome.job, outcome.exit_code, outcome.ended ? 1U : 0U,
+                                  outcome.record.size(), outcome.messages.size()};
         std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
         bytes += outcome.record + outcome.messages;
         return write_all(to_parent_, bytes) == 0;
@@ -167,6 +183,7 @@ class WorkerProcess {
     const Catalog& catalog_;
     int printed_ = -1;
     std::ostringstream messages_;
+    const Job* running_ = nullptr;
     std::unique_ptr<CommandLine> command_line_;  // of the last job
     std::vector<std::string> last_options_;
 };
@@ -220,7 +237,11 @@ void Worker::give(const std::vector<Assignment>& assignments) {
     static_cast<void>(write_all(to_.number(), bytes));  // listen() notices a process that is gone
 }
 
-bool Worker::listen(std::vector<Outcome>& ended) {
+void Worker::allow_naming() {
+    static_cast<void>(write_all(to_.number(), "1"));  // listen() notices a process that is gone
+}
+
+bool Worker::listen(std::vector<Outcome>& heard) {
     std::array<char, std::size_t{1} << 16> piece{};
     const ssize_t got = read(from_.number(), piece.data(), piece.size());
     if (got < 0 && errno == EINTR) return true;
@@ -230,9 +251,11 @@ bool Worker::listen(std::vector<Outcome>& ended) {
         std::memcpy(&head, heard_.data(), sizeof head);
         const std::size_t bytes = sizeof head + head.record_bytes + head.message_bytes;
         if (heard_.size() < bytes) break;
-        ended.push_back({head.job, head.exit_code, heard_.substr(sizeof head, head.record_bytes),
-                         heard_.substr(sizeof head + head.record_bytes, head.message_bytes)});
+        heard.push_back({head.job, head.exit_code, heard_.substr(sizeof head, head.record_bytes),
+                         heard_.substr(sizeof head + head.record_bytes, head.message_bytes),
+                         head.ended != 0});
         heard_.erase(0, bytes);
+        if (head.ended == 0) continue;
         given_.pop_front();
         began_ = std::chrono::steady_clock::now();
     }
@@ -256,6 +279,7 @@ int Worker::stop(std::vector<Outcome>& ended) {
     fcntl(from_.number(), F_SETFL, O_NONBLOCK);  // a child of the process may still hold the other end
     while (listen(ended)) {
     }
+    std::erase_if(ended, [](const Outcome& outcome) { return !outcome.ended; });  // it got no answer
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 

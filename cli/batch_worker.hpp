@@ -17,17 +17,17 @@ namespace gpumat::cli {
 /// A job that a worker is given.
 struct Assignment {
     std::uint32_t job = 0;
-    std::uint32_t replace = 0;  ///< 1: what is at the output's place is of this batch
     std::uint64_t memory = 0;   ///< its share; 0: all
     std::uint64_t threads = 0;  ///< for a job that names none; 0: as many as ever
 };
 
-/// How a job ended.
+/// How a job ended, or that its output is about to get its name.
 struct Outcome {
     std::uint32_t job = 0;
     int exit_code = 0;
     std::string record;    ///< one line of JSON
     std::string messages;  ///< warnings and errors, one a line
+    bool ended = true;     ///< else the process waits for `allow_naming`
 };
 
 /// A process that runs jobs one after the other, so that devices, buffers and libraries are set up once for
@@ -42,9 +42,11 @@ class Worker {
 
     void give(const std::vector<Assignment>& assignments);
 
-    /// Takes what the worker says, after `descriptor()` has become readable: the jobs that ended. False where
-    /// the process is gone.
-    bool listen(std::vector<Outcome>& ended);
+    /// Takes what the worker says, after `descriptor()` has become readable. False where the process is gone.
+    bool listen(std::vector<Outcome>& heard);
+
+    /// Lets the job that runs give its output the name.
+    void allow_naming();
 
     [[nodiscard]] int descriptor() const { return from_.number(); }
     [[nodiscard]] bool idle() const { return given_.empty(); }

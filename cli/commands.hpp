@@ -19,8 +19,10 @@ bool may_be_job(const std::string& command, const Catalog& catalog);
 class CommandLine {
   public:
     /// With all commands, or only the one of that name.
+    CommandLine(const std::vector<std::string>& words, const Catalog& catalog, const std::string& only);
+    /// The same for a job of a batch.
     CommandLine(const std::vector<std::string>& words, const Catalog& catalog, const std::string& only,
-                bool is_job = false);
+                NamingNotice before_naming);
     CommandLine(const CommandLine&) = delete;
     CommandLine& operator=(const CommandLine&) = delete;
     ~CommandLine() = default;
@@ -30,6 +32,8 @@ class CommandLine {
     int run(const std::vector<std::string>& words);
 
   private:
+    explicit CommandLine(Context context, const std::string& only);
+
     CLI::App app_;
     Context context_;
 };

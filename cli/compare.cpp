@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <iterator>
@@ -282,6 +283,7 @@ int show_comparison(CompareRequest& request, const Context& context) {
         last_words.settle_failure([&] { print_json(record); });
         throw;
     }
+    warn_of_packing(std::array{*record.x, *record.y}, request.read.unpack);
     last_words.settle([&] {
         print_json(record);
         if (!style.json && !style.quiet) print_comparison(record);

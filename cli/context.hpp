@@ -1,6 +1,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -17,13 +19,17 @@ struct Style {
     bool verbose = false;
 };
 
+/// Hears the record of a job with its output before that gets its name.
+using NamingNotice = std::function<void(const nlohmann::ordered_json& record)>;
+
 /// What every command gets, and where it leaves its exit code.
 struct Context {
     const Catalog& catalog;
     std::vector<std::string> command_line;
     Style style;
     int exit_code = 0;
-    bool is_job = false;  ///< of a batch: it runs no other jobs
+    bool is_job = false;           ///< of a batch: it runs no other jobs
+    NamingNotice before_naming{};  ///< of a job that runs
 
     [[nodiscard]] const Registry& registry() const { return catalog.registry(); }
     /// The operation of that name, which must exist.

@@ -36,7 +36,10 @@ void convert_asked(const ConvertRequest& request, Context& context) {
     FileRecord record = start_file_record("convert", shell_line(context.command_line));
     record.inputs.push_back(named_matrix(formats::parse_reference(request.input)));
     run_file_command(record, request.output, request.log, context, [&](Progress& progress, RunLog& log) {
-        convert_file(convert_options(request), record, log, progress, say);
+        ConvertOptions options = convert_options(request);
+        options.before_naming = listener_of(context);
+        convert_file(options, record, log, progress, say);
+        warn_of_packing(record.inputs, request.read.unpack);
     });
 }
 

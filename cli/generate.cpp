@@ -39,7 +39,9 @@ void generate_asked(const GenerateRequest& request, Context& context) {
     require_one_on_stdout(request.output, request.log, context);
     FileRecord record = start_file_record("generate", shell_line(context.command_line));
     run_file_command(record, request.output, request.log, context, [&](Progress& progress, RunLog&) {
-        generate_file(generate_options(request), record, progress, say);
+        GenerateOptions options = generate_options(request);
+        options.before_naming = listener_of(context);
+        generate_file(options, record, progress, say);
     });
 }
 

@@ -1,10 +1,13 @@
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <type_traits>
+#include <utility>
 #include <variant>
 
 #include "cli/common_options.hpp"
@@ -13,9 +16,9 @@
 #include "cli/table.hpp"
 #include "formats/registry.hpp"
 #include "lib/core/error.hpp"
-#include "lib/hash.hpp"
+#include "lib/printable.hpp"
 #include "lib/record.hpp"
-#include "lib/statistics.hpp"
+#include "lib/stored_statistics.hpp"
 
 namespace gpumat::cli {
 namespace {
@@ -72,6 +75,9 @@ nlohmann::ordered_json to_json(const Header& header) {
         {"storage", header.storage},
         {"stored_entries", header.stored_entries},
         {"file_bytes", header.file_bytes},
+        {"unread", header.unread.empty() ? nullptr : nlohmann::ordered_json(header.unread)},
+        {"packing", header.packing.empty() ? nullptr : nlohmann::ordered_json(header.packing)},
+        {"unpacked", header.unpacked},
         {"dense_bytes", bytes ? nlohmann::ordered_json(*bytes) : nlohmann::ordered_json()}};
 }
 
@@ -92,6 +98,8 @@ struct InfoRequest {
 /// What was found, and the exit code of the first matrix that could not be read.
 struct Findings {
     std::vector<Entry> entries;
+    std::vector<formats::OtherContent> others;
+    std::vector<std::string> empty;  ///< files that hold nothing
     int exit_code = 0;
 };
 
@@ -110,11 +118,15 @@ void add_matrix(formats::Reader& reader, const InfoRequest& request, Findings& f
     findings.entries.push_back({reader.header()});
     if (!request.statistics) return;
     attempt(findings, [&] {
-        const Matrix matrix = formats::read_whole(reader, request.read);
+        StoredStatistics found = stored_statistics(reader, request.read);
         Entry& entry = findings.entries.back();
-        entry.statistics = statistics(matrix.view(), request.read.threads);
-        entry.hash = content_hash(matrix.view(), request.read.threads);
+        entry.statistics = found.statistics;
+        entry.hash = std::move(found.hash);
     });
+}
+
+[[noreturn]] void refuse_unread(const Header& header) {
+    throw Error(ErrorCode::input, to_string(header.source) + ": " + header.unread);
 }
 
 /// The matrices behind one reference: the dataset named, or every one of the file that can be opened. A
@@ -129,8 +141,12 @@ void add_matrices(const std::string& text, const InfoRequest& request, Findings&
     const formats::Container container(reference, request.read);
     formats::Listing listing = container.list();
     for (const Error& failure : listing.failures) attempt(findings, [&] { throw failure; });
+    if (listing.matrices.empty() && listing.others.empty() && listing.failures.empty())
+        findings.empty.push_back(reference.path);
+    std::ranges::move(listing.others, std::back_inserter(findings.others));
     for (Header& header : listing.matrices) {
-        if (!request.statistics) {
+        if (!request.statistics || !header.unread.empty()) {
+            if (request.statistics) attempt(findings, [&] { refuse_unread(header); });
             findings.entries.push_back({std::move(header)});
         } else {
             attempt(findings, [&] { add_matrix(*container.open(header.source.dataset), request, findings); });
@@ -179,16 +195,30 @@ void print_statistics(const std::vector<Entry>& entries) {
     std::fputs(table.text({1, 2, 3, 4, 5, 6, 7, 8}).c_str(), stdout);
 }
 
-void print_tables(const InfoRequest& request, const std::vector<Entry>& entries) {
-    if (entries.empty()) return;
-    print_headers(entries);
-    if (request.statistics) print_statistics(entries);
+void print_others(const std::vector<formats::OtherContent>& others) {
+    Table table({"no matrix", "because it"});
+    for (const formats::OtherContent& other : others) table.add({to_string(other.source), other.what});
+    std::fputs(table.text().c_str(), stdout);
 }
 
-void print_json(const InfoRequest& request, const std::vector<Entry>& entries) {
+void print_tables(const InfoRequest& request, const Findings& findings) {
+    if (!findings.entries.empty()) {
+        print_headers(findings.entries);
+        if (request.statistics) print_statistics(findings.entries);
+    }
+    if (!findings.others.empty()) print_others(findings.others);
+    for (const std::string& file : findings.empty) fmt::print("{} holds nothing\n", printable(file));
+}
+
+void print_json(const InfoRequest& request, const Findings& findings) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const Entry& entry : entries) list.push_back(to_json(entry, request.statistics));
-    const nlohmann::ordered_json object = {{"schema", "gpumat.info/1"}, {"matrices", std::move(list)}};
+    for (const Entry& entry : findings.entries) list.push_back(to_json(entry, request.statistics));
+    nlohmann::ordered_json others = nlohmann::ordered_json::array();
+    for (const formats::OtherContent& other : findings.others)
+        others.push_back(
+            {{"path", other.source.path}, {"dataset", other.source.dataset}, {"what", other.what}});
+    const nlohmann::ordered_json object = {
+        {"schema", "gpumat.info/1"}, {"matrices", std::move(list)}, {"others", std::move(others)}};
     std::puts(json_text(object, 2).c_str());
 }
 
@@ -198,9 +228,9 @@ int show(const InfoRequest& request, bool json) {
     for (const std::string& file : request.files)
         attempt(findings, [&] { add_matrices(file, request, findings); });
     if (json) {
-        print_json(request, findings.entries);
+        print_json(request, findings);
     } else {
-        print_tables(request, findings.entries);
+        print_tables(request, findings);
     }
     return findings.exit_code;
 }
@@ -218,7 +248,8 @@ void add_info(CLI::App& app, Context& context) {
         "--stats", request->statistics,
         "read the matrices too: counts, exact extremes, norms in double precision, symmetry, content hash");
     add_threads(*command, request->read.threads, "CPU threads");
-    add_memory_limit(*command, request->read.memory_limit, "most host memory for a matrix, such as 4GiB");
+    add_memory_limit(*command, request->read.memory_limit,
+                     "most host memory for matrices that are read, such as 4GiB");
     add_reading_options(*command, request->read);
     add_style_options(*command, context.style);
     command->footer(

@@ -68,6 +68,7 @@ void note_option(const CLI::Option& option, Job& job) {
         job.read.layout = texts.front() == "row" ? formats::Layout::row : formats::Layout::matlab;
     if (name == "device") job.device = texts.front();
     if (name == "as-column") job.read.as_column = true;
+    if (name == "unpack") job.read.unpack = true;
     if (name == "allow-external") job.read.allow_external = true;
     if (name == "from") job.read.from = texts.front();
     if (name == "type") job.read.type = type_from_name(texts.front());

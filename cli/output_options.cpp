@@ -11,6 +11,7 @@
 #include "cli/command_facts.hpp"
 #include "cli/last_words.hpp"
 #include "cli/progress.hpp"
+#include "cli/run_options.hpp"
 #include "cli/value_names.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/memory.hpp"
@@ -18,11 +19,12 @@
 namespace gpumat::cli {
 namespace {
 
-void print_file_summary(const FileRecord& record) {
+void print_file_summary(const FileRecord& begun, const FileRecord& record) {
     const RecordedMatrix& output = *record.output;
-    spdlog::info("{} {} {}x{}: wrote {} ({}, {:.4g} ms)", record.op, output.type, output.rows, output.cols,
+    const std::string taken = taken_unnamed(begun.inputs, record.inputs);
+    spdlog::info("{} {} {}x{}: wrote {}{} ({}, {:.4g} ms)", record.op, output.type, output.rows, output.cols,
                  output.path == "-" ? "standard output" : formats::to_string({output.path, output.dataset}),
-                 format_bytes(output.bytes), *record.total_ms);
+                 taken.empty() ? "" : " from " + taken, format_bytes(output.bytes), *record.total_ms);
 }
 
 /// Whether the log would be among what a pipe or a file gets from standard output.
@@ -80,6 +82,12 @@ void require_one_on_stdout(const std::string& output, const std::string& log, co
     }
 }
 
+FileRecordListener listener_of(const Context& context) {
+    return [&context](const FileRecord& named) {
+        if (context.before_naming) context.before_naming(to_json(named));
+    };
+}
+
 void run_file_command(FileRecord& record, const std::string& output, const std::string& log_path,
                       Context& context, const std::function<void(Progress&, RunLog&)>& run) {
     if (log_path.ends_with(".csv"))
@@ -111,7 +119,7 @@ void run_file_command(FileRecord& record, const std::string& output, const std::
         last_words.settle_failure([&] { tell(record, static_cast<int>(error.code()), error.what()); });
         throw;
     }
-    print_file_summary(record);
+    print_file_summary(begun, record);
     last_words.settle([&] { tell(record, 0, ""); });
 }
 

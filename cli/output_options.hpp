@@ -39,6 +39,9 @@ Shape parse_shape(const std::string& text, const std::string& option, std::int64
 void run_file_command(FileRecord& record, const std::string& output, const std::string& log_path,
                       Context& context, const std::function<void(Progress&, RunLog&)>& run);
 
+/// Hands the record on to the batch whose job the command is.
+FileRecordListener listener_of(const Context& context);
+
 /// Throws Error{usage} where more than one of the matrix, the log and --json would go to standard output.
 void require_one_on_stdout(const std::string& output, const std::string& log, const Context& context);
 

@@ -3,6 +3,8 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -26,7 +28,7 @@ struct ReportOptions {
     std::vector<std::string> against;
     std::string output;
     std::string threshold = "5%";
-    std::string fail_on;
+    std::vector<std::string> fail_on;
     bool force = false;
 };
 
@@ -70,9 +72,29 @@ void write_page(const Report& report, const std::string& path, AtomicOutput& out
     spdlog::info("wrote {}", path);
 }
 
-/// 1 where something is slower and that is to fail, 3 where a record has no end.
+/// What --fail-on may name.
+struct FailedChange {
+    const char* name;
+    Change change;
+    const char* said;
+};
+constexpr std::array kFailedChanges = {
+    FailedChange{"slower", Change::slower, "slower"},
+    FailedChange{"unknown", Change::unknown, "neither slower nor faster nor surely the same"}};
+
+/// Those of --fail-on that there are.
+std::vector<FailedChange> failed_changes(const Report& report, const ReportOptions& options) {
+    std::vector<FailedChange> failed;
+    for (const FailedChange& one : kFailedChanges) {
+        const bool named = std::ranges::find(options.fail_on, one.name) != options.fail_on.end();
+        if (named && report.has(one.change)) failed.push_back(one);
+    }
+    return failed;
+}
+
+/// 1 where something is there on which to fail, 3 where a record has no end.
 int exit_code_of(const Report& report, const ReportOptions& options) {
-    if (!options.fail_on.empty() && report.has_slower()) return static_cast<int>(ErrorCode::differs);
+    if (!failed_changes(report, options).empty()) return static_cast<int>(ErrorCode::differs);
     return report.cut.empty() ? 0 : static_cast<int>(ErrorCode::input);
 }
 
@@ -80,7 +102,7 @@ void serve_report(const ReportOptions& options, Context& context) {
     if (options.output.empty() && !context.style.json)
         throw Error(ErrorCode::usage, "nothing to make: give --output FILE.html or FILE.md, or --json");
     if (!options.fail_on.empty() && options.against.empty())
-        throw Error(ErrorCode::usage, "--fail-on slower needs --against: older logs to be slower than");
+        throw Error(ErrorCode::usage, "--fail-on needs --against: older logs to compare with");
     const double threshold = parse_threshold(options.threshold);
     auto output = open_page(options);
     const Report report =
@@ -93,9 +115,19 @@ void serve_report(const ReportOptions& options, Context& context) {
         const auto json = to_json(report, context.exit_code);
         std::puts(json_text(json, 1).c_str());
     }
-    if (context.exit_code == static_cast<int>(ErrorCode::differs))
-        spdlog::error("{} of {} measurements are slower", report.comparison->count(Change::slower),
-                      report.comparison->rows.size());
+    for (const FailedChange& one : failed_changes(report, options))
+        spdlog::error("{} of {} measurements are {}", report.comparison->count(one.change),
+                      report.comparison->rows.size(), one.said);
+}
+
+}  // namespace
+
+namespace {
+
+std::vector<std::string> names_of_failed_changes() {
+    std::vector<std::string> names;
+    for (const FailedChange& one : kFailedChanges) names.emplace_back(one.name);
+    return names;
 }
 
 }  // namespace
@@ -117,17 +149,18 @@ void add_report(CLI::App& app, Context& context) {
     command->add_option("--threshold", options->threshold, "a smaller change of a median counts as the same")
         ->type_name("PERCENT")
         ->capture_default_str();
-    command->add_option("--fail-on", options->fail_on, "slower: exit code 1 where something is slower")
-        ->check(CLI::IsMember({"slower"}));
+    add_list(*command, "--fail-on", options->fail_on,
+             "slower, unknown or both: exit code 1 where there is such a measurement")
+        ->check(CLI::IsMember(names_of_failed_changes()));
     add_style_options(*command, context.style);
     command->footer(
         "Examples:\n"
         "  gpumat report runs.jsonl -o report.html\n"
         "  gpumat bench transpose --json > new.json\n"
         "  gpumat report new.json -o report.html --against old.json --fail-on slower\n\n"
-        "Slower is what has 95 % intervals that are apart and medians that differ by\n"
-        "more than the threshold. Unknown is what has one sample, or an interval that\n"
-        "is wider than 1 %.\n\n"
+        "Slower and faster is what has 95 % intervals that are apart and medians that\n"
+        "differ by more than the threshold. Of the rest, unknown is what has too few\n"
+        "samples for an interval, or one that is wider than 1 %.\n\n"
         "Exit codes: 1 with --fail-on, 3 where a log or a record is none, 4 where the\n"
         "page cannot be written or gnuplot is missing (a page in .md needs none).");
     command->callback([options, &context] { serve_report(*options, context); });

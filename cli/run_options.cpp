@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <utility>
@@ -131,13 +132,22 @@ std::string rate(const RunRecord& record) {
     return text;
 }
 
+std::vector<RecordedMatrix> named_inputs(const RunOptions& run) {
+    std::vector<RecordedMatrix> named;
+    for (const auto& input : run.inputs)
+        if (input) named.push_back(named_matrix(*input));
+    return named;
+}
+
 /// What was done, in two or three lines.
-void print_summary(const RunRecord& record, bool dry_run) {
+void print_summary(const RunRecord& record, const RunOptions& run) {
     const std::string inner = record.k ? "x" + std::to_string(*record.k) : "";
-    spdlog::info("{} {} {}x{}{}, level '{}' on {}{}", record.op, record.type, record.m, record.n, inner,
-                 record.level, record.device.name,
+    const std::string taken = taken_unnamed(named_inputs(run), record.inputs);
+    spdlog::info("{} {} {}x{}{}{}, level '{}' on {}{}", record.op, record.type, record.m, record.n, inner,
+                 taken.empty() ? "" : " of " + taken, record.level, record.device.name,
                  record.level_reason.empty() ? "" : " (" + record.level_reason + ")");
-    if (dry_run) {
+    warn_of_packing(record.inputs, run.read.unpack);
+    if (run.dry_run) {
         spdlog::info("would move at least {} and do {:.4g} operations; only headers were read",
                      format_traffic(record.kernel_bytes), record.kernel_flops);
         return;
@@ -146,7 +156,8 @@ void print_summary(const RunRecord& record, bool dry_run) {
                  record.verification.verdict,
                  record.verification.mode == "none" ? "" : " (" + record.verification.mode + ")");
     if (record.output) {
-        spdlog::info("wrote {}", formats::to_string({record.output->path, record.output->dataset}));
+        spdlog::info("wrote {}{}", formats::to_string({record.output->path, record.output->dataset}),
+                     taken.empty() ? "" : " from " + taken);
     }
 }
 
@@ -173,8 +184,36 @@ void add_reading_options(CLI::App& command, formats::ReadOptions& read) {
             },
             "dimensions of an HDF5 dataset: row as stored, matlab reversed (default: as the file says)")
         ->check(CLI::IsMember({"row", "matlab"}));
+    command.add_flag("--unpack", read.unpack,
+                     "the values of packed numbers (scale_factor, add_offset, _FillValue), NaN if missing");
     command.add_flag("--allow-external", read.allow_external,
                      "follow HDF5 external links, external storage and virtual datasets");
+}
+
+void warn_of_packing(std::span<const RecordedMatrix> read, bool unpack) {
+    std::string names;
+    for (const RecordedMatrix& matrix : read) {
+        const std::string name = formats::to_string({matrix.path, matrix.dataset});
+        names += (names.empty() ? "" : ", ") + name;
+        if (!matrix.packing.empty() && !matrix.unpacked)
+            spdlog::warn(
+                "{} is packed ({}): its numbers are used as they are stored; --unpack gives the values", name,
+                matrix.packing);
+    }
+    if (unpack && std::ranges::none_of(read, &RecordedMatrix::unpacked))
+        spdlog::warn(
+            "--unpack has nothing to unpack: {} says none of scale_factor, add_offset, _FillValue, "
+            "missing_value",
+            names);
+}
+
+std::string taken_unnamed(std::span<const RecordedMatrix> named, std::span<const RecordedMatrix> found) {
+    std::string names;
+    for (std::size_t i = 0; i < std::min(named.size(), found.size()); ++i) {
+        if (!named[i].dataset.empty() || found[i].dataset.empty()) continue;
+        names += (names.empty() ? "" : ", ") + formats::to_string({found[i].path, found[i].dataset});
+    }
+    return names;
 }
 
 void add_shared_options(CLI::App& command, SharedOptions& shared, Context& context) {
@@ -198,6 +237,9 @@ void run_operation(SharedOptions& shared, Context& context) {
     shared.run.log = &log;
     shared.run.progress = &progress;
     shared.run.publish = [&](const RunRecord& more) { known.set(more); };
+    shared.run.before_naming = [&](const RunRecord& named) {
+        if (context.before_naming) context.before_naming(to_json(named));
+    };
     const auto tell = [&](RunRecord& ended, int exit_code, const std::string& error) {
         ended.exit_code = exit_code;
         ended.error = error;
@@ -219,7 +261,7 @@ void run_operation(SharedOptions& shared, Context& context) {
         last_words.settle_failure([&] { tell(record, static_cast<int>(error.code()), error.what()); });
         throw;
     }
-    print_summary(record, shared.run.dry_run);
+    print_summary(record, shared.run);
     const bool taken = shared.output == "-" || shared.log == "-" || context.style.json;
     if (!taken && !record.answer.is_null()) std::puts(answer_text(record.answer).c_str());
     last_words.settle([&] {

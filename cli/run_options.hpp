@@ -4,12 +4,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cli/context.hpp"
 #include "cli/output_options.hpp"
 #include "lib/options.hpp"
+#include "lib/record.hpp"
 
 namespace gpumat::cli {
 
@@ -45,6 +47,13 @@ void add_setting(CLI::App& command, const Setting& setting,
 
 /// Adds the options that say how HDF5 files are read.
 void add_reading_options(CLI::App& command, formats::ReadOptions& read);
+
+/// Warns of matrices whose numbers were taken as they are stored and stand for others, and of an --unpack
+/// that none of them has something for.
+void warn_of_packing(std::span<const RecordedMatrix> read, bool unpack);
+
+/// "FILE:/DATASET, …": those of `found` of which no dataset was `named`.
+std::string taken_unnamed(std::span<const RecordedMatrix> named, std::span<const RecordedMatrix> found);
 
 /// Runs the operation: prints the summary, appends the record to the log, sets the exit code. A failed run
 /// is logged too, and its error rethrown.

@@ -3,6 +3,8 @@
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -16,6 +18,7 @@
 #include "lib/core/error.hpp"
 #include "lib/printable.hpp"
 #include "lib/record.hpp"
+#include "lib/stopwatch.hpp"
 
 namespace gpumat::cli {
 namespace {
@@ -27,38 +30,49 @@ struct TuneRequest {
     std::vector<std::string> sizes;
     bool show = false;
     bool clear = false;
+    std::optional<double> within_s;
+};
+
+/// How long it may take in all, unless --within says it: most rows take longer to prepare and to verify than
+/// to sample.
+constexpr double kTimesSamples = 20;
+constexpr double kLeastWithinS = 60;
+constexpr double kMostWithinS = 1e7;
+
+/// How far all of it has come.
+struct TuneStatus {
+    Stopwatch watch;
+    TuneCount count;
+    double within_s = 0;
+    std::size_t ended = 0;  ///< classes
+    std::size_t late = 0;
+
+    [[nodiscard]] std::string text() const {
+        return fmt::format("{} of {} classes, {:.0f} of at most {:.4g} s", ended, count.classes,
+                           watch.elapsed_ms() / 1e3, within_s);
+    }
 };
 
 /// Shows what is being measured and, with -v, each winner at once; the table comes at the end.
-TuneListener make_listener(const Operation& operation, const Style& style) {
-    const bool progress = shows_progress(style);
-    const auto clear = [progress] {
-        if (progress) std::fputs(kClearLine, stderr);
-    };
+TuneListener make_listener(const Operation& operation, const Style& style, TuneStatus& status) {
     TuneListener listener;
-    listener.say = [=](Severity severity, const std::string& message) {
-        clear();
-        say(severity, message);
+    listener.say = say;
+    listener.tuned = [&operation, &status](const TunedLevel& entry) {
+        spdlog::debug("{} {} {}: {} ({})", name_of(operation), name_of(entry.size_class), entry.element,
+                      label_of(entry.level, entry.parameters), status.text());
     };
-    listener.tuned = [=, &operation](const TunedLevel& entry) {
-        clear();
-        spdlog::debug("{} {} {}: {}", name_of(operation), name_of(entry.size_class), entry.element,
-                      label_of(entry.level, entry.parameters));
-    };
-    listener.skipped = [=](SizeClass size_class, const Extents& size, const std::string& reason) {
-        clear();
+    listener.late = [&status](std::size_t classes) { status.late += classes; };
+    listener.ended = [&status](std::size_t classes) { status.ended += classes; };
+    listener.skipped = [](SizeClass size_class, const Extents& size, const std::string& reason) {
         spdlog::warn("left out {} ({}): {}", name_of(size_class), to_string(size), reason);
     };
-    listener.failed = [=](const BenchRow& row) {
-        clear();
+    listener.failed = [](const BenchRow& row) {
         spdlog::error("level '{}' failed verification on {} {}", row.level, name_of(row.type),
                       to_string(row.size));
     };
-    if (progress) {
-        listener.progress = [&operation](const BenchProgress& now) {
-            std::fprintf(stderr, "%s%s %s", kClearLine, std::string(name_of(operation)).c_str(),
-                         now.what.c_str());
-            std::fflush(stderr);
+    if (shows_progress(style)) {
+        listener.progress = [&operation, &status](const BenchProgress& now) {
+            show_line(fmt::format("{} {} ({})", name_of(operation), now.what, status.text()));
         };
     }
     return listener;
@@ -116,7 +130,7 @@ void finish_options(TuneRequest& request, const Operation& operation) {
 }
 
 /// Measures, shows or clears one operation's file, and gives what it then holds.
-TuningFile serve(TuneRequest& request, const Operation& operation, Context& context) {
+TuningFile serve(TuneRequest& request, const Operation& operation, TuneStatus& status, Context& context) {
     finish_options(request, operation);
     if (request.clear) {
         TuningFile file = open_tuning(request.tune, context.registry());
@@ -125,7 +139,8 @@ TuningFile serve(TuneRequest& request, const Operation& operation, Context& cont
         return file;
     }
     if (!request.show) {
-        const int code = run_tune(request.tune, context.catalog, make_listener(operation, context.style));
+        const int code =
+            run_tune(request.tune, context.catalog, make_listener(operation, context.style, status));
         if (code != 0) context.exit_code = code;
     }
     TuningFile file = open_tuning(request.tune, context.registry());
@@ -162,7 +177,34 @@ OverheadFile serve_overhead(const TuneRequest& request, const Registry& registry
     return file;
 }
 
+/// Counts what is to be measured, says so, and sets when it ends.
+void set_deadline(TuneRequest& request, const std::vector<const Operation*>& operations,
+                  const Registry& registry, TuneStatus& status) {
+    for (const Operation* operation : operations) {
+        finish_options(request, *operation);
+        const TuneCount count = count_of(request.tune, registry);
+        status.count.classes += count.classes;
+        status.count.rows += count.rows;
+    }
+    const double samples_s = request.tune.time_limit_s * static_cast<double>(status.count.rows);
+    status.within_s =
+        request.within_s.value_or(std::clamp(kTimesSamples * samples_s, kLeastWithinS, kMostWithinS));
+    const auto left_ms = static_cast<std::int64_t>(status.within_s * 1e3 - status.watch.elapsed_ms());
+    request.tune.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(left_ms);
+    spdlog::info("measures {} classes, at most {} times a level, for at most {:.4g} s (--within)",
+                 status.count.classes, status.count.rows, status.within_s);
+}
+
+void tell_end(const TuneStatus& status) {
+    clear_line();
+    spdlog::info("measured {} of {} classes in {:.3g} s", status.ended - status.late, status.count.classes,
+                 status.watch.elapsed_ms() / 1e3);
+    if (status.late > 0)
+        spdlog::warn("the time is over: {} classes stay as they were; --within gives more", status.late);
+}
+
 void run(TuneRequest& request, Context& context) {
+    TuneStatus status;
     std::vector<const Operation*> operations;
     for (const Operation* operation : context.registry().operations()) {
         if (request.operation.empty() ? operation->tunable != nullptr : request.operation == operation->name)
@@ -170,15 +212,18 @@ void run(TuneRequest& request, Context& context) {
     }
     request.tune.operation = operations.front();
     const OverheadFile overhead = serve_overhead(request, context.registry());
+    const bool measures = !request.show && !request.clear;
+    if (measures) set_deadline(request, operations, context.registry(), status);
     nlohmann::ordered_json tunings = nlohmann::ordered_json::array();
     for (const Operation* operation : operations) {
-        const TuningFile file = serve(request, *operation, context);
+        const TuningFile file = serve(request, *operation, status, context);
         if (context.style.json) {
             tunings.push_back({{"path", file.path}, {"tuning", to_json(file.tuning)}});
         } else if (!request.clear) {
             print_table(file);
         }
     }
+    if (measures) tell_end(status);
     if (!context.style.json) {
         print_overhead(overhead);
         return;
@@ -205,6 +250,11 @@ void add_tune(CLI::App& app, Context& context) {
              "N, MxN or MxNxK, each to stand for its class (default: one of every class)");
     begin_group(*command, "How it is measured");
     add_time_limit(*command, tune.time_limit_s, "most seconds of samples for a level");
+    command
+        ->add_option("--within", request->within_s,
+                     "most seconds in all; classes that are left then stay as they were (default: 20 times "
+                     "the samples of all levels, and 60 at least)")
+        ->check(CLI::Range(1e-3, kMostWithinS));
     add_threads(*command, tune.threads, "CPU threads that the measurements are for");
     add_seed(*command, tune.seed, "seed of the random matrices");
     add_memory_limit(*command, tune.memory_limit, "most host memory, such as 4GiB");

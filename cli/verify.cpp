@@ -25,14 +25,17 @@ struct VerifyRequest {
     std::string result;
     std::optional<std::string> type;
     std::string mode = "auto";
+    bool strict = false;
 };
 
 /// What was found, for people: indices count from 1.
-void tell_findings(const StoredVerification& record) {
+void tell_findings(const StoredVerification& begun, const StoredVerification& record) {
     const Verification& found = record.verification;
     if (!found.note.empty() && !found.failed()) spdlog::info("{}", found.note);
+    const std::string taken = taken_unnamed(begun.inputs, record.inputs);
     const std::string what =
-        fmt::format("{} {} {}", record.op, record.type, to_string(record.problem.extents()));
+        fmt::format("{} {} {}{}", record.op, record.type, to_string(record.problem.extents()),
+                    taken.empty() ? "" : " of " + taken);
     const std::string result = formats::to_string({record.result->path, record.result->dataset});
     if (!found.failed()) {
         spdlog::info("{}: {} passed verification ({})", what, result, found.mode);
@@ -56,6 +59,7 @@ void verify_asked(VerifyRequest& request, Context& context) {
     asked.inputs = parse_inputs(*asked.operation, request.inputs);
     asked.result = formats::parse_reference(request.result);
     asked.how.mode = *verify_mode_from_name(request.mode);
+    asked.how.any_order = !request.strict;
     asked.read.threads = asked.how.threads;
     StoredVerification record;
     record.op = name_of(*asked.operation);
@@ -83,7 +87,10 @@ void verify_asked(VerifyRequest& request, Context& context) {
         last_words.settle_failure([&] { tell(record, static_cast<int>(error.code()), error.what()); });
         throw;
     }
-    tell_findings(record);
+    std::vector<RecordedMatrix> read = record.inputs;
+    read.push_back(*record.result);
+    warn_of_packing(read, asked.read.unpack);
+    tell_findings(begun, record);
     last_words.settle([&] {
         tell(record, context.exit_code, context.exit_code == 0 ? "" : "verification found a difference");
     });
@@ -111,7 +118,7 @@ void add_verify_operation(CLI::App& verify_command, Context& context, const Oper
     auto request = std::make_shared<VerifyRequest>();
     request->asked.operation = &operation;
     add_inputs(*command, operation, request->inputs);
-    command->add_option("result", request->result, "FILE or FILE:/DATASET of the result")
+    command->add_option("stored", request->result, "FILE or FILE:/DATASET of the result")
         ->required()
         ->type_name(kReference);
     begin_group(*command, "Operation");
@@ -120,6 +127,10 @@ void add_verify_operation(CLI::App& verify_command, Context& context, const Oper
     }
     begin_group(*command, "Verification");
     if (context.catalog.verifier(operation).blockwise == nullptr) add_mode_options(*command, *request);
+    if (context.catalog.verifier(operation).narrows) {
+        command->add_flag("--strict", request->strict,
+                          "within the bound of gpumat's own levels, not that of sums in any order");
+    }
     suggest_types(command->add_option("-t,--type", request->type,
                                       "convert all matrices to this type while reading them"));
     add_threads(*command, request->asked.how.threads, "CPU threads");

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "formats/file_versions.hpp"
 #include "formats/registry.hpp"
 #include "lib/core/memory.hpp"
 #include "lib/core/spool.hpp"
@@ -44,7 +45,13 @@ struct KeptStream {
         constexpr std::uint64_t kShare = 4;  // the rest is for the matrices
         const std::uint64_t most =
             (options.memory_limit ? *options.memory_limit : available_memory_bytes()) / kShare;
-        if (stream == "-") return spool_from(STDIN_FILENO, most, name);
+        if (stream == "-") {
+            FileVersions versions;  // it may be a file
+            versions.add(STDIN_FILENO, name);
+            Spool kept = spool_from(STDIN_FILENO, most, name);
+            versions.require_unchanged();
+            return kept;
+        }
         const Descriptor file(::open(stream.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC));
         if (!file.valid())
             throw Error(ErrorCode::input, stream + ": cannot be opened: " + std::strerror(errno));
@@ -73,6 +80,7 @@ class KeptReader final : public Reader {
     [[nodiscard]] std::string open_words() const override { return reader_->open_words(); }
     [[nodiscard]] std::uint64_t working_bytes() const override { return reader_->working_bytes(); }
     void set_spare(std::uint64_t bytes) override { reader_->set_spare(bytes); }
+    void require_unchanged() const override { reader_->require_unchanged(); }
     [[nodiscard]] std::vector<std::string> other_files() const override { return reader_->other_files(); }
     void read_entries(const std::function<void(const Entries&)>& take) override {
         stream_->named([&] { reader_->read_entries(take); });
@@ -108,6 +116,7 @@ Listing Container::list() const {
     if (!stream_) return format_->list(reference_.path, options_);
     Listing listing = stream_->named([&] { return format_->list(stream_->path, options_); });
     for (Header& header : listing.matrices) header.source.path = reference_.path;
+    for (OtherContent& other : listing.others) other.source.path = reference_.path;
     for (Error& failure : listing.failures) failure = stream_->renamed(failure);
     return listing;
 }

@@ -47,6 +47,9 @@ struct Header {
     std::string storage;  ///< in words: "coordinate, symmetric, 42943 entries"; "chunked 64x64, deflate 4"
     std::int64_t stored_entries = 0;  ///< of a coordinate file; else rows × columns
     std::uint64_t file_bytes = 0;     ///< 0 for standard input
+    std::string unread;               ///< why it cannot be read yet, in words; empty where it can
+    std::string packing;    ///< attributes by which its numbers stand for others: "scale_factor, add_offset"
+    bool unpacked = false;  ///< those others are delivered
     /// Blocks that are whole multiples of this, from the first row and column on, cost no more than their
     /// share of the whole matrix. Others cost what all the grains that they touch do. May pass the matrix.
     Shape grain{1, 1};
@@ -57,9 +60,16 @@ struct Header {
     bool in_order = false;
 };
 
+/// What a file holds that is no matrix.
+struct OtherContent {
+    Reference source;
+    std::string what;  ///< "is a dataset of 3 dimensions (2x3x4), expected 2"
+};
+
 /// What a file holds.
 struct Listing {
     std::vector<Header> matrices;
+    std::vector<OtherContent> others{};
     /// Of what may be matrices too, and could not be opened or described: why.
     std::vector<Error> failures{};
 };
@@ -78,6 +88,7 @@ struct ReadOptions {
     std::optional<std::uint64_t> memory_limit{};  ///< host bytes that may be taken
     bool allow_external = false;  ///< follow external links, external storage and virtual datasets of HDF5
     bool as_column = false;       ///< take a one-dimensional dataset as a matrix of one column
+    bool unpack = false;          ///< deliver what the numbers stand for, where attributes of netCDF say that
     Layout layout = Layout::by_content;
     std::string from{};  ///< the format of what comes through a pipe; "" is Matrix Market
 };
@@ -133,6 +144,10 @@ class Reader {
     /// It may take so much more than `working_bytes` while it reads, for more threads and larger pieces.
     /// Before this is called: what the memory limit leaves, or the memory that is free.
     virtual void set_spare(std::uint64_t /*bytes*/) {}
+
+    /// Throws Error{input} where a file from which it reads is not as it was when it was opened, so that what
+    /// was read may be of two versions of it. After reading.
+    virtual void require_unchanged() const = 0;
 
     /// The files beside the header's from which the matrix comes, as paths: those behind external links,
     /// external storage and virtual datasets of HDF5.

@@ -51,13 +51,13 @@ std::string known_formats() {
     return text;
 }
 
-const Format& named_format(std::string_view name) {
+}  // namespace
+
+const Format& format_named(std::string_view name) {
     if (const Format* format = find(name)) return *format;
     throw Error(ErrorCode::usage,
                 "there is no format '" + std::string(name) + "'; known: " + known_formats());
 }
-
-}  // namespace
 
 std::span<const Format> all_formats() {
     static constexpr std::array<std::string_view, 2> kHdf5Extensions = {".h5", ".hdf5"};
@@ -65,10 +65,10 @@ std::span<const Format> all_formats() {
                                                                                 ".mm.gz"};
     static const std::array kFormats = {
         Format{"hdf5", kHdf5Extensions, true, hdf5::recognises, hdf5::list, hdf5::open, hdf5::create,
-               hdf5::require_writable, BlockOrder::any, hdf5::writing_grain, hdf5::writing_bytes},
+               hdf5::require_writable, BlockOrder::any, hdf5::writing_grain, hdf5::writing_bytes, true},
         Format{"matrix-market", kMatrixMarketExtensions, false, matrix_market::recognises,
                matrix_market::list, matrix_market::open, matrix_market::create, nullptr,
-               BlockOrder::column_panels, nullptr, nullptr},
+               BlockOrder::column_panels, nullptr, matrix_market::writing_bytes, false},
     };
     return kFormats;
 }
@@ -108,7 +108,7 @@ bool exists_as(const std::string& path, const Format& format) {
 }
 
 const Format& format_for_writing(const std::string& path, std::string_view to) {
-    if (!to.empty()) return named_format(to);
+    if (!to.empty()) return format_named(to);
     if (path == "-") return *find("matrix-market");
     std::string extensions;
     for (const Format& format : all_formats()) {
@@ -126,7 +126,7 @@ void check_ahead(std::span<const AheadCheck> checks) {
 }
 
 bool is_kept_stream(const Reference& reference, const ReadOptions& options) {
-    return !options.from.empty() && named_format(options.from).has_datasets && is_stream(reference.path);
+    return !options.from.empty() && format_named(options.from).has_datasets && is_stream(reference.path);
 }
 
 std::unique_ptr<Reader> open_reader(const Reference& reference, const ReadOptions& options) {

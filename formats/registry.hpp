@@ -34,9 +34,14 @@ struct Format {
     Shape (*writing_grain)(const Shape& shape, Type type, const WriteOptions& options);
     /// The memory that a writer takes at least beside the matrix; null where that is little.
     std::uint64_t (*writing_bytes)(const Shape& shape, Type type, const WriteOptions& options);
+    /// Whether the bits of a NaN are kept. Else it has neither sign nor payload when it is read again.
+    bool keeps_nans;
 };
 
 std::span<const Format> all_formats();
+
+/// The format of that name. Throws Error{usage} where there is none.
+const Format& format_named(std::string_view name);
 
 /// Whether a reference's file can be read only once: "-", a pipe, a device.
 bool is_stream(const std::string& path);

@@ -56,6 +56,15 @@ void add_parameter_reasons(const Level& level, const Problem& problem, Reasons& 
     }
 }
 
+void add_setting_reasons(const Level& level, const Problem& problem, Reasons& reasons) {
+    for (const auto& [name, value] : problem.choices) {
+        const Setting* const setting = problem.operation->setting(name);
+        if (setting != nullptr && setting->of_levels &&
+            std::ranges::find(level.needs.settings, name) == level.needs.settings.end())
+            reasons.push_back("it cannot do --" + name + " " + value);
+    }
+}
+
 /// Throws where the level cannot take operands that lie so.
 void require_operands(const Level& level, const Problem& problem, const Operands& operands,
                       const Device& device) {
@@ -100,6 +109,21 @@ Arithmetic plain_arithmetic(Type element) {
     return {.products = type, .sums = type};
 }
 
+Arithmetic plain_arithmetic(const Problem& problem) {
+    return plain_arithmetic(problem.type);
+}
+
+std::string_view name_of(Factors factors) {
+    return factors == Factors::own ? "own" : kComputeChoices.at(static_cast<std::size_t>(factors) - 1);
+}
+
+Factors factors_of(const Problem& problem) {
+    const auto asked = problem.choices.find("compute");
+    if (asked == problem.choices.end()) return Factors::own;
+    const auto* const found = std::ranges::find(kComputeChoices, asked->second);
+    return static_cast<Factors>(1 + (found - kComputeChoices.begin()));
+}
+
 Reasons unsupported_reasons(const Level& level, const Problem& problem, const Operands& operands,
                             const Device& device) {
     Reasons reasons;
@@ -109,6 +133,7 @@ Reasons unsupported_reasons(const Level& level, const Problem& problem, const Op
         reasons.push_back("it works on " + join(types) + ", not on " + std::string(name_of(problem.type)));
     }
     add_parameter_reasons(level, problem, reasons);
+    add_setting_reasons(level, problem, reasons);
     if (reasons.empty() && level.unsupported != nullptr)
         reasons = level.unsupported(problem, seen_by(level, operands), device);
     return reasons;

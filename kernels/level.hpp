@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -47,22 +48,36 @@ enum class Units {
     tensor,  ///< perhaps tensor cores, whose peak it does not know
 };
 
+/// What factors are rounded to before they are multiplied: nothing less than their own type, unless the
+/// setting `compute` of the problem says so.
+enum class Factors { own, tf32, bf16, f16 };
+
+std::string_view name_of(Factors factors);
+inline constexpr auto kComputeChoices = std::to_array<std::string_view>({"tf32", "bf16", "f16"});
+
+/// What the problem asks for.
+Factors factors_of(const Problem& problem);
+
 /// What a level computes in for elements of one type (its parts, where it is complex). The error bound and
 /// the roofline follow from it.
 struct Arithmetic {
     Type products;  ///< what products are rounded to, unless they are fused with the sum
     Type sums;      ///< what products are added up in
     Units units = Units::cores;
+    Factors factors = Factors::own;
 };
 
 /// In the element's own type, f16 and bf16 in f32.
 Arithmetic plain_arithmetic(Type element);
+Arithmetic plain_arithmetic(const Problem& problem);
 
 /// What a level asks of the device and the problem; what it cannot say here, `Level::unsupported` says.
 struct Requirements {
     int compute_capability = 0;        ///< 90 for 9.0; 0 for any
     std::span<const Type> types = {};  ///< empty: every type
     Storage storage = Storage::dense;  ///< of every operand
+    /// The settings that it can do, of those that only some levels can (Setting::of_levels).
+    std::span<const std::string_view> settings = {};
 };
 
 /// A prepared run of one level on fixed memory: everything that must stay out of timing is done.
@@ -99,8 +114,8 @@ struct Level {
     std::string_view removes;  ///< the bottleneck of the level before it that it removes
     Requirements needs = {};
     std::span<const Parameter> parameters = {};
-    /// For each type that it takes; null for a level that moves elements and computes nothing.
-    Arithmetic (*arithmetic)(Type element) = nullptr;
+    /// For each problem that it takes; null for a level that moves elements and computes nothing.
+    Arithmetic (*arithmetic)(const Problem& problem) = nullptr;
     /// Reasons beyond `needs`, or null where there can be none. Of the operands it looks at pitches and
     /// addresses; a null address is as well aligned as any.
     Reasons (*unsupported)(const Problem&, const Operands&, const Device&) = nullptr;

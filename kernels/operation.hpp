@@ -32,6 +32,7 @@ struct Setting {
     std::string_view fallback = {};                  ///< the value where it is not given, for the help
     bool benched = false;                            ///< `bench` takes it too, for levels, not for baselines
     bool stored = true;                              ///< it says what the result is, not how it is computed
+    bool of_levels = false;                          ///< only levels that say so can do it: Requirements
     /// Puts the value ("" of a flag) into a problem, whose type is set. Throws Error{usage}.
     void (*apply)(const std::string& value, Problem& problem) = nullptr;
 };

@@ -1,6 +1,12 @@
 #include "lib/batch_log.hpp"
 
+#include <sys/stat.h>
+
+#include <filesystem>
 #include <fstream>
+#include <optional>
+#include <system_error>
+#include <utility>
 
 #include "formats/registry.hpp"
 #include "lib/blocks.hpp"
@@ -13,8 +19,7 @@
 namespace gpumat {
 namespace {
 
-constexpr const char* kBeginSchema = "gpumat.batch-begin/1";
-constexpr int kSignalCodes = 128;
+constexpr const char* kOutputSchema = "gpumat.batch-output/1";
 constexpr std::uint64_t kHashedBlockBytes = std::uint64_t{16} << 20;
 
 /// "gpumat.run/2" is newer than what this version knows.
@@ -22,16 +27,42 @@ bool is_known_schema(const std::string& schema) {
     return schema.starts_with("gpumat.") && schema.ends_with("/1");
 }
 
-void note_record(nlohmann::json record, std::map<std::string, LoggedJob>& jobs) {
-    if (record["schema"] == kBeginSchema) {
-        for (const auto& job : record["jobs"]) jobs[job.get<std::string>()].in_flight = true;
-        return;
-    }
-    if (!record.contains("job")) return;  // of a run that is no job
-    LoggedJob& job = jobs[record["job"]["text"].get<std::string>()];
-    job.record = std::move(record);
-    // One that a signal ended may have given its output the name at that instant.
-    job.in_flight = job.in_flight && job.record.value("exit_code", 0) > kSignalCodes;
+/// A name as it comes back from JSON, which has no bytes that are not UTF-8.
+std::string through_json(const std::string& name) {
+    return nlohmann::json::parse(json_line(name));
+}
+
+/// Of a job that ended well, or is about to.
+bool has_output(const nlohmann::json& record) {
+    return record.value("output", nlohmann::json()).is_object() && record.value("exit_code", 0) == 0 &&
+           !record.value("dry_run", false);
+}
+
+void note_record(nlohmann::json record, const std::string& folder, LoggedOutputs& jobs) {
+    const bool comes_before = record["schema"] == kOutputSchema;
+    if (!comes_before && !record.contains("job")) return;  // of a run that is no job
+    const std::string text = comes_before ? record.at("text") : record["job"].at("text");
+    if (!has_output(record) || record.value("working_folder", nlohmann::json()) != folder) return;
+    jobs[text] = std::move(record);
+}
+
+/// The file of a record: of the job's, the one that JSON shows so.
+formats::Reference reference_of(const nlohmann::json& matrix, const formats::Reference* of_job) {
+    const auto& dataset = matrix.at("dataset");
+    formats::Reference reference = {matrix.at("path").get<std::string>(),
+                                    dataset.is_string() ? dataset.get<std::string>() : ""};
+    const auto take = [](std::string& recorded, const std::string& own) {
+        if (through_json(own) == recorded) recorded = own;
+    };
+    if (of_job == nullptr) return reference;
+    take(reference.path, of_job->path);
+    take(reference.dataset, of_job->dataset);
+    return reference;
+}
+
+bool is_regular(const std::string& path) {
+    struct stat status = {};
+    return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
 /// Empty where it is read as another type.
@@ -56,14 +87,13 @@ std::string hash_of_stored(const formats::Reference& reference, Type type, const
 
 /// Whether the matrix is stored with the content that the record tells: of its own type, or of that to which
 /// `read` converts it.
-bool is_unchanged(const nlohmann::json& matrix, formats::ReadOptions read) {
+bool is_unchanged(const nlohmann::json& matrix, const formats::Reference* of_job, formats::ReadOptions read) {
     if (!matrix.is_object() || !matrix.value("hash", nlohmann::json()).is_string()) return false;
     const std::optional<Type> type = type_from_name(matrix.at("type").get<std::string>());
     if (!type) return false;
     if (read.type != type) read.type.reset();
-    const auto& dataset = matrix.at("dataset");
-    const formats::Reference reference = {matrix.at("path").get<std::string>(),
-                                          dataset.is_string() ? dataset.get<std::string>() : ""};
+    const formats::Reference reference = reference_of(matrix, of_job);
+    if (!is_regular(reference.path)) return false;  // a pipe would not end
     try {
         return hash_of_stored(reference, *type, read) == matrix.at("hash").get<std::string>();
     } catch (const Error&) {
@@ -73,10 +103,14 @@ bool is_unchanged(const nlohmann::json& matrix, formats::ReadOptions read) {
 
 }  // namespace
 
-std::map<std::string, LoggedJob> read_batch_log(const std::string& path) {
-    std::map<std::string, LoggedJob> jobs;
+LoggedOutputs read_batch_log(const std::string& path) {
+    LoggedOutputs jobs;
+    if (std::error_code none; !std::filesystem::exists(path, none)) return jobs;  // nothing is done yet
+    if (!is_regular(path))
+        throw Error(ErrorCode::input, path + ": is no regular file; expected the log of a batch");
+    std::error_code no_folder;
+    const std::string folder = through_json(std::filesystem::current_path(no_folder).string());
     std::ifstream file(path);
-    if (!file) return jobs;  // nothing is done yet
     std::string line;
     const auto refuse = [&](std::size_t number, const std::string& what) {
         throw Error(ErrorCode::input, path + ":" + std::to_string(number) + ": " + what);
@@ -95,7 +129,7 @@ std::map<std::string, LoggedJob> read_batch_log(const std::string& path) {
         if (const std::string schema = record["schema"]; !is_known_schema(schema))
             refuse(number, "has the schema " + schema + ", which this version does not know");
         try {
-            note_record(std::move(record), jobs);
+            note_record(std::move(record), folder, jobs);
         } catch (const nlohmann::json::exception&) {
             refuse(number, "is no record of a job");
         }
@@ -103,22 +137,28 @@ std::map<std::string, LoggedJob> read_batch_log(const std::string& path) {
     return jobs;
 }
 
-std::string begin_line(const std::vector<std::string>& texts) {
-    const nlohmann::ordered_json line = {{"schema", kBeginSchema}, {"jobs", texts}};
+std::string output_line(const nlohmann::json& record) {
+    nlohmann::ordered_json line = {{"schema", kOutputSchema}};
+    line["working_folder"] = record.at("working_folder");
+    line["line"] = record.at("job").at("line");
+    line["text"] = record.at("job").at("text");
+    line["inputs"] = record.at("inputs");
+    line["output"] = record.at("output");
     return json_line(line);
 }
 
-bool is_done(const nlohmann::json& record, const formats::ReadOptions& read) {
+bool is_done(const nlohmann::json& logged, const JobFiles& files, const formats::ReadOptions& read) {
     try {
-        if (record.at("exit_code") != 0 || !record.at("output").is_object()) return false;
-        if (record.value("dry_run", false)) return false;
-        for (const auto& input : record.at("inputs")) {
-            if (!is_unchanged(input, read)) return false;
+        const auto& inputs = logged.at("inputs");
+        for (std::size_t i = 0; i < inputs.size(); ++i) {
+            if (!is_unchanged(inputs[i], i < files.inputs.size() ? &files.inputs[i] : nullptr, read))
+                return false;
         }
+        const auto& output = logged.at("output");
         formats::ReadOptions plain;
         plain.threads = read.threads;
-        plain.type = type_from_name(record.at("output").value("type", ""));
-        return is_unchanged(record.at("output"), plain);
+        plain.type = type_from_name(output.value("type", ""));
+        return is_unchanged(output, files.output ? &*files.output : nullptr, plain);
     } catch (const nlohmann::json::exception&) {  // a record that was changed by hand
         return false;
     }

@@ -97,6 +97,7 @@ class Bench {
         for (const Problem& problem : problems) {
             Standings standings;
             for (const Entrant& entrant : entrants) {
+                if (options_.deadline && std::chrono::steady_clock::now() >= *options_.deadline) break;
                 if (!entrant.yardstick) tell_yardsticks(standings);
                 tell_progress(entrant, problem, ++number, row_count);
                 const Problem variant = problem_of(entrant, problem);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -31,6 +32,7 @@ struct BenchOptions {
     std::map<std::string, std::string, std::less<>> settings;
     bool hot = false;         ///< one set of operands, which stays in the cache if it fits
     double time_limit_s = 2;  ///< for the samples of one row
+    std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< no row begins after it
     VerifyMode verify = VerifyMode::automatic;
     int threads = 1;
     std::uint64_t seed = 0;

@@ -6,11 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "formats/registry.hpp"
 #include "kernels/multiply/operation.hpp"
 #include "kernels/reduce/operation.hpp"
 #include "kernels/transpose/operation.hpp"
 #include "lib/core/parallel.hpp"
 #include "lib/side_by_side.hpp"
+#include "lib/verify_product_in_blocks.hpp"
 #include "lib/verify_reduce.hpp"
 
 namespace gpumat {
@@ -22,16 +24,22 @@ Verification verify_transposed(const Problem& problem, const Operands& operands,
         {problem.type, {problem.n, problem.m}, operands.c.pitch, operands.c.as<std::byte>()}, how);
 }
 
+bool keeps_nans(const formats::Header& header) {
+    return formats::format_named(header.format).keeps_nans;
+}
+
 Verification verify_stored_transpose(formats::Reader& input, formats::Reader& result,
-                                     const VerifyOptions& how, std::optional<std::uint64_t> memory_limit,
+                                     const VerifyOptions& asked, std::optional<std::uint64_t> memory_limit,
                                      Progress& progress) {
     Verification all;
-    read_side_by_side(
-        input, result, {.transposed = true, .memory_limit = memory_limit, .progress = &progress},
-        [&](const Block& block, const MatrixView& a, const MatrixView& at) {
-            merge_part(all, verify_transpose(a, at, {VerifyMode::full, {}, how.threads, how.seed}), block.col,
-                       block.row);
-        });
+    VerifyOptions how = asked;
+    how.mode = VerifyMode::full;
+    how.any_nan = !keeps_nans(input.header()) || !keeps_nans(result.header());
+    read_side_by_side(input, result,
+                      {.transposed = true, .memory_limit = memory_limit, .progress = &progress},
+                      [&](const Block& block, const MatrixView& a, const MatrixView& at) {
+                          merge_part(all, verify_transpose(a, at, how), block.col, block.row);
+                      });
     if (all.mode == "none") {  // a matrix without elements
         all.mode = "full";
         all.verdict = "passed";
@@ -81,8 +89,7 @@ Verification verify_read(const Problem& problem, const Operands& operands, const
 
 /// With the rounding that follows from the level's arithmetic.
 VerifyOptions as_level_rounds(const Level& level, const Problem& problem, VerifyOptions how) {
-    if (level.arithmetic != nullptr)
-        how.rounding = Rounding::of(problem.type, level.arithmetic(problem.type));
+    if (level.arithmetic != nullptr) how.rounding = Rounding::of(problem.type, level.arithmetic(problem));
     return how;
 }
 
@@ -128,8 +135,12 @@ Catalog Catalog::standard(Registry registry, std::map<const Operation*, Verifier
     constexpr auto no_bytes = [](const Problem&, VerifyMode) { return std::uint64_t{0}; };
     more.insert(
         {{&kTranspose, {verify_transposed, no_bytes, verify_stored_transpose, check_transpose_panels}},
-         {&kMultiply, {verify_multiply, gpumat::verification_bytes, nullptr, check_multiply_panels}},
-         {&kReduce, {verify_reduction, reduction_verification_bytes, nullptr, check_reduction_parts, true}}});
+         {&kMultiply,
+          {verify_multiply, gpumat::verification_bytes, nullptr, check_multiply_panels,
+           verify_product_in_blocks}},
+         {&kReduce,
+          {verify_reduction, reduction_verification_bytes, nullptr, check_reduction_parts, nullptr, true,
+           true}}});
     return {std::move(registry), std::move(more)};
 }
 

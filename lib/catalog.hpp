@@ -4,6 +4,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "formats/format.hpp"
 #include "kernels/registry.hpp"
@@ -12,6 +14,15 @@
 #include "lib/verify.hpp"
 
 namespace gpumat {
+
+/// Stored inputs and a stored result, which are checked.
+struct StoredMatrices {
+    std::vector<formats::Reader*> inputs;  ///< by role; null where one is not given
+    formats::Reader& result;
+    std::uint64_t beside = 0;          ///< bytes that the readers take
+    std::vector<std::string>& hashes;  ///< of the inputs, by role, and of the result: what was read
+    Progress& progress;
+};
 
 /// How the results of an operation are checked.
 struct Verifier {
@@ -26,8 +37,15 @@ struct Verifier {
     /// A check that takes the result in panels; null where there is none, or none for this problem and mode.
     std::unique_ptr<ResultCheck> (*panels)(const Problem& problem, const Operands& inputs,
                                            const VerifyOptions& how) = nullptr;
+    /// Checks a stored result within `room` bytes, without having any matrix in memory as a whole; nothing
+    /// where this problem and mode need another check. Throws Error{memory} where there is not enough. May be
+    /// null.
+    std::optional<Verification> (*in_blocks)(const Problem& problem, const StoredMatrices& stored,
+                                             const VerifyOptions& how, std::uint64_t room) = nullptr;
     /// Of a result in parts, nothing is kept but what `bytes` says of the parts in work.
     bool bytes_by_part = false;
+    /// Results of our levels keep a narrower bound than those of others need to.
+    bool narrows = false;
 };
 
 /// What the tool knows: the operations with their ladders, and how the results of each are verified. To add

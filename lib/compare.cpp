@@ -5,7 +5,6 @@
 #include "lib/core/error.hpp"
 #include "lib/core/parallel.hpp"
 #include "lib/core/transpose.hpp"
-#include "lib/file_versions.hpp"
 #include "lib/side_by_side.hpp"
 
 namespace gpumat {
@@ -99,13 +98,12 @@ Comparison compare(formats::Reader& x, formats::Reader& y, const CompareOptions&
         if (mismatch->order() == formats::BlockOrder::row_panels) how.grain = {1, shape.cols};
         if (mismatch->order() == formats::BlockOrder::column_panels) how.grain = {shape.rows, 1};
     }
-    FileVersions versions(x);
-    versions.add(y);
     BlockComparison blocks(x.header().type, y.header().type, options, mismatch);
     read_side_by_side(x, y, how, [&](const Block& block, const MatrixView& x_view, const MatrixView& y_view) {
         blocks.take(block, x_view, y_view);
     });
-    versions.require_unchanged();
+    x.require_unchanged();
+    y.require_unchanged();
     return {shape, blocks.found()};
 }
 

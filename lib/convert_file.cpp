@@ -1,6 +1,5 @@
 #include "lib/convert_file.hpp"
 
-#include "lib/file_versions.hpp"
 #include "lib/stopwatch.hpp"
 #include "lib/stored_copy.hpp"
 #include "lib/version.hpp"
@@ -16,7 +15,8 @@ BlockSource source_of(formats::Reader& reader) {
             .rereads = header.rereads,
             .in_order = header.in_order,
             .bytes = reader.open_bytes() + reader.working_bytes(),
-            .fill = [&reader](const Block& block, const MutableMatrixView& out) { reader.read(block, out); }};
+            .fill = [&reader](const Block& block, const MutableMatrixView& out) { reader.read(block, out); },
+            .set_spare = [&reader](std::uint64_t bytes) { reader.set_spare(bytes); }};
 }
 
 }  // namespace
@@ -39,15 +39,17 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
                           {"gpumat_input_a", to_string(header.source)}};
     }
     const std::vector<std::string> files = reader->files();
-    const FileVersions versions(*reader);
     log.require_apart(files);
     destination.open(files, header.shape, header.type, how, OutputPurpose::write, say);
     BlockSource source = source_of(*reader);
-    source.after_all = [&] { versions.require_unchanged(); };
-    const StoredCopy copy = write_blocks(source, destination, how, progress, say);
-    // Block by block, what was read is what was written; its hash is that of both where no type was asked
-    // for.
-    record.inputs.front().hash = copy.output.hash;
+    source.after_all = [&] { reader->require_unchanged(); };
+    const StoredCopy copy = write_blocks(source, destination, how, progress, say,
+                                         [&](const RecordedMatrix& output, const std::string& given_hash) {
+                                             record.inputs.front().hash = given_hash;
+                                             FileRecord named = record;
+                                             named.output = output;
+                                             if (options.before_naming) options.before_naming(named);
+                                         });
     record.output = copy.output;
     record.read_ms = copy.fill_ms;
     record.write_ms = copy.write_ms;

@@ -11,7 +11,8 @@ struct ConvertOptions {
     formats::Reference input;
     formats::ReadOptions read;  ///< with the type to convert to, threads and memory limit
     DestinationRequest destination;
-    formats::WriteOptions write;  ///< with the threads
+    formats::WriteOptions write;         ///< with the threads
+    FileRecordListener before_naming{};  ///< may be empty
 };
 
 /// Reads a stored matrix and writes it in another format, type or layout, block by block. The elements keep

@@ -35,9 +35,17 @@ double thread_flops(VectorWidth vectors, Type type) {
                                                       : 8 * kGb;
     switch (type) {
         case Type::f32:
+        case Type::c64:
+        case Type::f16:
+        case Type::bf16:
+        case Type::i32:
+        case Type::i8:  // at least
             return f32;
         case Type::f64:
+        case Type::c128:
             return f32 / 2;
+        case Type::i64:
+            return vectors == VectorWidth::avx512 ? f32 / 2 : f32 / 8;
         default:
             return f32 / 10;
     }

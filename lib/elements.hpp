@@ -69,6 +69,16 @@ Strided<T> operand_b(const Problem& p, const Operands& operands) {
     return {operands.b.as<T>(), p.transpose_b ? 1 : pitch, p.transpose_b ? pitch : 1};
 }
 
+/// Calls `function` with the TypeTag of what a product of elements of type T is stored in: T, but i32 where
+/// the problem says so of i8.
+template <class T, class Function>
+void visit_result(const Problem& p, Function&& function) {
+    if constexpr (std::is_same_v<T, std::int8_t>) {
+        if (result_type(p) == Type::i32) return function(TypeTag<std::int32_t>{});
+    }
+    function(TypeTag<T>{});
+}
+
 /// D(i, j), or 0 where there is no D.
 template <class T>
 T element_of_d(const Operands& operands, std::int64_t i, std::int64_t j) {

@@ -74,8 +74,8 @@ double ErrorBound::noise(const ReferencePart& part) const {
     return u * part.walk + operands + cut_ * part.walk + scaled + underflow_ + output_tiny_;
 }
 
-bool ErrorBound::may_overflow(double reach, int exponent) const {
-    return !(reach * (1 + sum_) * kInflate < std::ldexp(largest_, -exponent));
+bool ErrorBound::may_overflow(double reach) const {
+    return !(reach * (1 + sum_) * kInflate < largest_);
 }
 
 }  // namespace gpumat

@@ -39,9 +39,8 @@ class ErrorBound {
     /// The expected root mean square error of a part, from above.
     [[nodiscard]] double noise(const ReferencePart& part) const;
 
-    /// Whether partial sums that reach so far may overflow, so that C may be infinite or NaN. The reach is
-    /// given divided by 2^exponent.
-    [[nodiscard]] bool may_overflow(double reach, int exponent) const;
+    /// Whether partial sums that reach so far may overflow, so that C may be infinite or NaN.
+    [[nodiscard]] bool may_overflow(double reach) const;
 
     /// The modulus from which a sum rounds to an infinity of the output type.
     [[nodiscard]] double overflows_from() const { return overflows_from_; }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -24,6 +25,9 @@ struct FileRecord {
     std::string error;
     int exit_code = 0;
 };
+
+/// Hears the record with its output before that gets its name.
+using FileRecordListener = std::function<void(const FileRecord&)>;
 
 /// A record of now and here.
 FileRecord start_file_record(const std::string& op, const std::string& command_line);

@@ -13,6 +13,7 @@
 #include "lib/core/helpers.hpp"
 #include "lib/core/parallel.hpp"
 #include "lib/hash.hpp"
+#include "lib/plain_nan.hpp"
 #include "lib/progress.hpp"
 #include "lib/stage.hpp"
 #include "lib/stopwatch.hpp"
@@ -81,7 +82,7 @@ struct Read {
 struct Panel {
     JobPointer job;
     std::int64_t first = 0;
-    MatrixView rows;
+    MutableMatrixView rows;
     std::shared_ptr<void> memory;  ///< what keeps the rows
     bool is_news = false;
 };
@@ -240,9 +241,9 @@ class Flow {
             (!outlet_.open || (outlet_.hidden && outlet_.order == formats::BlockOrder::any)) && !overwrites();
         if (in_turn_ || !may_be_cut || !check_of(part, Operands{})->takes_panels()) return all;
         const std::size_t row_bytes = bytes_of_result(part) / static_cast<std::size_t>(all);
+        if (row_bytes == 0) return all;  // of no elements
         const std::int64_t wanted = std::min<std::int64_t>(
-            kPanelRows, static_cast<std::int64_t>((plan_.gpu ? kPanelBytes : kHostPanelBytes) /
-                                                  std::max<std::size_t>(1, row_bytes)));
+            kPanelRows, static_cast<std::int64_t>((plan_.gpu ? kPanelBytes : kHostPanelBytes) / row_bytes));
         const std::int64_t step = outlet_.open ? std::max<std::int64_t>(1, outlet_.chunk_rows) : 1;
         return std::min(all, std::max<std::int64_t>(1, wanted / step) * step);
     }
@@ -324,7 +325,7 @@ class Flow {
             read_.push({.job = std::move(job)});
         }
         last_.clear();
-        plan_.versions.require_unchanged();
+        for (const PlannedInput& input : plan_.inputs) input.reader->require_unchanged();
         read_.close();
     }
 
@@ -349,7 +350,7 @@ class Flow {
         const std::int64_t grain = std::max<std::int64_t>(1, header.grain.rows);
         const auto wanted =
             static_cast<std::int64_t>(kPanelBytes / std::max<std::size_t>(1, row_bytes)) / grain * grain;
-        const bool whole = header.rereads || header.in_order;
+        const bool whole = header.rereads || header.in_order || row_bytes == 0;
         const std::int64_t step =
             whole ? std::max<std::int64_t>(1, held.block.rows) : std::max(grain, wanted);
         // At least once, for what may be wrong with the file of a matrix without elements.
@@ -552,10 +553,11 @@ class Flow {
                     (*job)->device_result->data(), bytes_of_result((*job)->part),
                     static_cast<std::size_t>(panel_rows_) * row_bytes,
                     [&](std::size_t first, std::size_t bytes, std::shared_ptr<PinnedMemory> piece) {
-                        const MatrixView rows{plan_.result_type,
-                                              {static_cast<std::int64_t>(bytes / row_bytes), block.cols},
-                                              block.cols,
-                                              static_cast<const std::byte*>(piece->data())};
+                        const MutableMatrixView rows{
+                            plan_.result_type,
+                            {static_cast<std::int64_t>(bytes / row_bytes), block.cols},
+                            block.cols,
+                            static_cast<std::byte*>(piece->data())};
                         progress_.timeline.device_to_host.pause([&] {
                             panels_.push(
                                 {*job, static_cast<std::int64_t>(first / row_bytes), rows, std::move(piece)});
@@ -686,6 +688,7 @@ class Flow {
         progress_.bytes_checked +=
             static_cast<std::uint64_t>(block.rows * block.cols) * size_of(plan_.result_type);
         if (!outlet_.open || (result_.wrong() && !options_.keep_failed)) return;
+        if (!plan_.output->format().keeps_nans) make_nans_plain(panel.rows, options_.threads);
         hash_later({&*output_hash_, block, panel.rows, panel.memory});
         verified_.push({block, panel.rows, panel.memory});
     }

@@ -39,7 +39,12 @@ void generate_file(const GenerateOptions& options, FileRecord& record, Progress&
                                 .fill = [&](const Block& block, const MutableMatrixView& out) {
                                     generator.fill(block, out, how.threads);
                                 }};
-    const StoredCopy copy = write_blocks(source, destination, how, progress, say);
+    const StoredCopy copy = write_blocks(source, destination, how, progress, say,
+                                         [&](const RecordedMatrix& output, const std::string&) {
+                                             FileRecord named = record;
+                                             named.output = output;
+                                             if (options.before_naming) options.before_naming(named);
+                                         });
     record.output = copy.output;
     record.read_ms = copy.fill_ms;
     record.write_ms = copy.write_ms;

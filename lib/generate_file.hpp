@@ -12,6 +12,7 @@ struct GenerateOptions {
     DestinationRequest destination;
     formats::WriteOptions write;  ///< with the threads
     std::optional<std::uint64_t> memory_limit{};
+    FileRecordListener before_naming{};  ///< may be empty
 };
 
 /// Generates a matrix into a file or standard output, block by block: it may be larger than memory. `record`

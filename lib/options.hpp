@@ -47,6 +47,8 @@ struct RunOptions {
     std::string command_line;                       ///< as a shell takes it back, for the record
     Progress* progress = nullptr;                   ///< where to tell how far the run has come; may be null
     std::function<void(const RunRecord&)> publish;  ///< hears the record when more is known; may be empty
+    /// Hears the record with its output before that gets its name; may be empty.
+    std::function<void(const RunRecord&)> before_naming;
     RunLog* log = nullptr;  ///< where the record will be appended; must be none of the matrices' files
 };
 

@@ -164,7 +164,8 @@ void plan_parts(const RunOptions& options, const Catalog& catalog, Plan& plan) {
                 words + (words.empty() ? "" : ")");
     plan.working_bytes = working_bytes(options, plan);
     if (plan.working_bytes > 0)
-        what += " with " + format_bytes(plan.working_bytes) + " for chunks that are read and written";
+        what +=
+            " with " + format_bytes(plan.working_bytes) + " for chunks and text that are read and written";
     add_bytes(fixed_bytes, open_bytes);
     add_bytes(fixed_bytes, plan.working_bytes);
 
@@ -317,7 +318,6 @@ Plan make_plan(const RunOptions& options, const Catalog& catalog, Timeline& time
     Plan plan;
     if (options.level != "auto") find_level(registry, *options.operation, DeviceKind::gpu, options.level);
     timeline.open([&] { plan.inputs = open_inputs(*options.operation, options.inputs, options.read); });
-    for (const PlannedInput& input : plan.inputs) plan.versions.add(*input.reader);
     const StageClock::Work deciding(timeline.prepare);
     plan.problem =
         problem_of_inputs(*options.operation, plan.inputs, options.inputs.size(), options.settings);

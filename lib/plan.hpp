@@ -7,7 +7,6 @@
 #include "formats/registry.hpp"
 #include "lib/catalog.hpp"
 #include "lib/destination.hpp"
-#include "lib/file_versions.hpp"
 #include "lib/messages.hpp"
 #include "lib/options.hpp"
 #include "lib/parts.hpp"
@@ -27,7 +26,6 @@ struct PlannedInput {
 /// Everything decided before a byte of a matrix is read.
 struct Plan {
     std::vector<PlannedInput> inputs;  ///< those given, in the order of their roles
-    FileVersions versions;             ///< of the files behind the inputs, when they were opened
     Problem problem;
     std::unique_ptr<Gpu> gpu;  ///< set where the device is a GPU
     Device device;

@@ -62,6 +62,15 @@ std::string printable(std::string_view text) {
     return shown;
 }
 
+bool is_utf8(std::string_view text) {
+    while (!text.empty()) {
+        const std::size_t bytes = first_character(text).bytes;
+        if (bytes == 0) return false;
+        text.remove_prefix(bytes);
+    }
+    return true;
+}
+
 std::string printable_json(std::string_view json) {
     std::string shown;
     while (!json.empty()) {

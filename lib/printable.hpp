@@ -10,6 +10,9 @@ namespace gpumat {
 /// terminal or turn the direction of text "\u{202e}".
 std::string printable(std::string_view text);
 
+/// Whether all of a text is UTF-8.
+bool is_utf8(std::string_view text);
+
 /// A text of JSON that means the same and that a terminal shows as it is: those characters, of which JSON
 /// escapes only the first 32, become "\u202e".
 std::string printable_json(std::string_view json);

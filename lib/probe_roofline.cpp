@@ -120,7 +120,8 @@ double work_of(const Problem& problem) {
 bool uses_tensor_cores(const ProbeContext& context, const BenchRow& row) {
     for (const Level& level : context.catalog.registry().levels()) {
         if (level.operation == row.operation && level.device == context.device.kind && level.name == row.ran)
-            return level.arithmetic != nullptr && level.arithmetic(row.type).units == Units::tensor;
+            return level.arithmetic != nullptr &&
+                   level.arithmetic({.operation = row.operation, .type = row.type}).units == Units::tensor;
     }
     return false;
 }

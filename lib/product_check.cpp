@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "lib/elements.hpp"
@@ -27,9 +28,15 @@ constexpr std::size_t kAlwaysRecomputed = 2;
 /// Of the parts of a result at least so many get a sample.
 constexpr std::int64_t kSampledParts = 16;
 
-/// A part gets one as well where the median of its residuals is so many times that of a part found right: of
-/// hundreds of rows it hardly varies, and its histogram rounds by a factor of 1.19.
-constexpr double kPartStandsOut = 1.4;
+/// A part is suspected where the median of its residuals is surely larger than that of a part found right,
+/// beyond the factor of 1.19 by which its histogram rounds.
+constexpr double kPartStandsOut = 1.2;
+
+/// Four times the relative standard deviation of the median of so many residuals, each of 16 squares:
+/// 0.44/√n.
+double spread_of_median(std::int64_t rows) {
+    return std::min(0.9, 1.77 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, rows))));
+}
 
 /// A row stands out where the energy of its residual, relative to what is expected, is more than so many
 /// times the median of all rows. For 16 normal numbers the probability is 3e−7.
@@ -106,6 +113,7 @@ class ProductCheck::Rows {
         : problem_(problem),
           inputs_(inputs),
           threads_(options.threads),
+          options_(options),
           check_(problem_, inputs, options),
           sample_(sample(problem_, options.seed)),
           parts_(options.parts),
@@ -115,9 +123,34 @@ class ProductCheck::Rows {
     Rows& operator=(const Rows&) = delete;
     virtual ~Rows() = default;
 
+    using Factor = BlockProductCheck::Factor;
+
     virtual void expect(std::int64_t first, std::int64_t count) = 0;
     virtual void take(std::int64_t first, const Operand& panel) = 0;
     virtual Verification finish() = 0;
+
+    // Where the matrices come in blocks.
+    virtual void take_block(Factor factor, const Block& block, const RowsOf& elements) = 0;
+    virtual std::vector<std::int64_t> rows_to_compare() = 0;
+    virtual Verification finish_compared() = 0;
+
+    void compare_columns(std::span<const std::int64_t> numbers, std::int64_t col, const Problem& part,
+                         const Operands& operands, const Operand& c) {
+        const RowCheck check(part, operands, options_);
+        const std::vector<ResultRow> list = result_rows(result_type(part), c, 0);
+        std::vector<char> wrong(list.size());
+        Findings found = check.check(list, wrong);
+        too_coarse_ = check.too_coarse(list, found, note_) || too_coarse_;
+        if (found.worst) {
+            found.worst->row = numbers[static_cast<std::size_t>(found.worst->row)];
+            found.worst->col += col;
+        }
+        found_.merge(found);
+        for (std::size_t i = 0; i < wrong.size(); ++i)
+            if (wrong[i] != 0) wrong_numbers_.insert(numbers[i]);
+        wrong_rows_ = std::ssize(wrong_numbers_);
+        if (col == 0) recomputed_ += std::ssize(numbers);
+    }
 
   protected:
     [[nodiscard]] const Problem& problem() const { return problem_; }
@@ -146,18 +179,30 @@ class ProductCheck::Rows {
     void check_now(const std::vector<std::int64_t>& numbers, std::int64_t first, const Operand& panel) {
         std::vector<ResultRow> list;
         for (const std::int64_t row : numbers)
-            list.push_back({row, row_of(problem_.type, panel, row - first)});
+            list.push_back({row, row_of(result_type(problem_), panel, row - first)});
         compare(list);
     }
 
-    /// Compares so many of the rows that stand out; and the sample, and those that stand out the most, of a
-    /// part now and then, and where all of a part stands out from those before it.
+    /// So many of the rows that stand out, those that stand out the most, the sample, and others: in order.
+    [[nodiscard]] std::vector<std::int64_t> with_sample(std::size_t standing_out,
+                                                        std::vector<std::int64_t> others) const {
+        others.insert(others.end(), sample_.begin(), sample_.end());
+        const std::size_t count = std::min(std::max(standing_out, kAlwaysRecomputed), top_.size());
+        for (std::size_t i = 0; i < count; ++i) others.push_back(top_[i].row);
+        std::ranges::sort(others);
+        others.erase(std::unique(others.begin(), others.end()), others.end());
+        return others;
+    }
+
+    /// Compares so many of the rows that stand out. Of a part now and then also the sample, and those that
+    /// stand out the most; these two also where all of a part stands out from those before it.
     void check_kept(std::size_t standing_out, std::optional<double> median) {
-        const bool with_sample =
-            is_chosen(done_->count++) || !median || *median > kPartStandsOut * done_->median;
+        const double spread = spread_of_median(problem_.m);
+        const bool with_sample = is_chosen(done_->count++) || !median;
+        const bool suspected = median && *median / (1 + spread) > kPartStandsOut * done_->median;
         std::vector<ResultRow> list;
+        if (with_sample || suspected) standing_out = std::max(standing_out, kAlwaysRecomputed);
         if (with_sample) {
-            standing_out = std::max(standing_out, kAlwaysRecomputed);
             for (const KeptRow& row : kept_) list.push_back({row.row, row.elements.data()});
         }
         for (std::size_t i = 0; i < std::min(standing_out, top_.size()); ++i) {
@@ -167,8 +212,8 @@ class ProductCheck::Rows {
         }
         compare(list);
         too_coarse_ = check_.too_coarse(list, found_, note_);
-        if (with_sample && wrong_rows_ == 0 && !too_coarse_)
-            done_->median = std::min(done_->median, median.value_or(kInfinity));
+        if ((with_sample || suspected) && wrong_rows_ == 0 && !too_coarse_)
+            done_->median = std::min(done_->median, median.value_or(kInfinity) / (1 - spread));
     }
 
     [[nodiscard]] const Findings& found() const { return found_; }
@@ -188,7 +233,7 @@ class ProductCheck::Rows {
     /// The parts that are done.
     struct Done {
         std::int64_t count = 0;
-        double median = kInfinity;  ///< the least of their residuals' medians where a sample was found right
+        double median = kInfinity;  ///< at most, and the least, of the residuals of those found right
     };
 
     /// The first part, the last, and one in each stretch of some, at random: parts lie in a grid.
@@ -201,8 +246,10 @@ class ProductCheck::Rows {
 
     [[nodiscard]] KeptRow copy(std::int64_t row, double ratio, std::int64_t first,
                                const Operand& panel) const {
-        const std::byte* from = row_of(problem_.type, panel, row - first);
-        return {row, ratio, {from, from + static_cast<std::size_t>(problem_.n) * size_of(problem_.type)}};
+        if (panel.data == nullptr) return {row, ratio, {}};  // it is read again
+        const Type type = result_type(problem_);
+        const std::byte* from = row_of(type, panel, row - first);
+        return {row, ratio, {from, from + static_cast<std::size_t>(problem_.n) * size_of(type)}};
     }
 
     void compare(std::span<const ResultRow> rows) {
@@ -215,6 +262,7 @@ class ProductCheck::Rows {
     const Problem& problem_;
     Operands inputs_;
     int threads_;
+    VerifyOptions options_;
     RowCheck check_;
     std::vector<std::int64_t> sample_;
     std::int64_t parts_;
@@ -224,12 +272,21 @@ class ProductCheck::Rows {
     std::vector<KeptRow> top_;  // by falling ratio
     Findings found_;
     std::int64_t wrong_rows_ = 0;
+    std::set<std::int64_t> wrong_numbers_;  // where columns are compared one after the other
     std::int64_t recomputed_ = 0;
     bool too_coarse_ = false;
     std::string note_;
 };
 
 namespace {
+
+/// X, B·X and the two sides of the residuals where the matrices come in blocks.
+template <class Products>
+struct BlockProducts {
+    Products b_x;
+    Products right;
+    Products left;
+};
 
 /// Floating-point and complex types.
 class FloatRows final : public ProductCheck::Rows {
@@ -243,13 +300,55 @@ class FloatRows final : public ProductCheck::Rows {
                       : std::make_shared<const SignProducts>(
                             times(rows_of_b(p, inputs), x_, Squares::plain, options.threads))) {}
 
+    /// Of blocks.
+    FloatRows(const Problem& p, const VerifyOptions& options)
+        : Rows(p, {}, options, nullptr), scalars_(p), x_(random_signs(p.n, options.seed)) {
+        const bool complex = is_complex(p.type);
+        blocks_ = {SignProducts(p.k, complex), SignProducts(p.m, complex), SignProducts(p.m, complex)};
+        blocks_.b_x.squares.resize(static_cast<std::size_t>(p.k));
+        blocks_.right.squares.resize(static_cast<std::size_t>(p.m));
+    }
+
+    void take_block(Factor factor, const Block& block, const RowsOf& elements) override {
+        const SignProducts& x = factor == Factor::a ? blocks_.b_x : x_;
+        const Squares squares = factor == Factor::a   ? Squares::weighted
+                                : factor == Factor::b ? Squares::plain
+                                                      : Squares::none;
+        const SignProducts part = times(elements, rows_of(x, block.col, block.cols), squares, threads());
+        const std::complex<double> scale = factor == Factor::a   ? scalars_.alpha
+                                           : factor == Factor::d ? scalars_.beta
+                                                                 : 1.0;
+        SignProducts& to = factor == Factor::b   ? blocks_.b_x
+                           : factor == Factor::c ? blocks_.left
+                                                 : blocks_.right;
+        const auto first = static_cast<std::size_t>(block.row);
+        for (std::size_t at = 0; at < part.re.size(); ++at) {
+            const auto value = scale * at_of(part, at);
+            to.re[first * kRounds + at] += value.real();
+            if (!to.im.empty()) to.im[first * kRounds + at] += value.imag();
+        }
+        for (std::size_t i = 0; i < part.squares.size(); ++i) to.squares[first + i] += part.squares[i];
+    }
+
+    std::vector<std::int64_t> rows_to_compare() override {
+        std::vector<std::int64_t> unjudged;
+        for (std::int64_t row = 0; row < problem().m; ++row) {
+            if (!judge(blocks_.left, blocks_.right, row, 0, {})) unjudged.push_back(row);
+        }
+        unjudged_ = std::ssize(unjudged);
+        return with_sample(count_standing(), std::move(unjudged));
+    }
+
+    Verification finish_compared() override { return judged(); }
+
     void expect(std::int64_t first, std::int64_t count) override {
         const Problem& p = problem();
         SignProducts right = times(rows_of_a(p, inputs(), first, count), *b_x_, Squares::weighted, threads());
         const SignProducts added =
-            p.beta.is_zero(p.type) ? SignProducts(count, is_complex(p.type))
-                                   : times(rows_of_panel(p.type, rows_of(p.type, inputs().d, first, count)),
-                                           x_, Squares::none, threads());
+            p.beta.is_zero(p.type)
+                ? SignProducts(count, is_complex(p.type))
+                : times(rows_of_panel(p.type, gpumat::rows_of(p.type, inputs().d, first, count)), x_,
+                        Squares::none, threads());
         for (std::size_t at = 0; at < right.re.size(); ++at) {
             const auto value = scalars_.alpha * at_of(right, at) + scalars_.beta * at_of(added, at);
             right.re[at] = value.real();
@@ -275,14 +374,22 @@ class FloatRows final : public ProductCheck::Rows {
     }
 
     Verification finish() override {
-        const double median = ratios_.median();
-        const auto& rows = standing_out();
-        const auto standing = static_cast<std::size_t>(std::count_if(
-            rows.begin(), rows.end(), [&](const KeptRow& row) { return row.ratio > kStandsOut * median; }));
-        check_kept(standing, median);
+        check_kept(count_standing(), ratios_.median());
+        return judged();
+    }
+
+  private:
+    /// Of the rows that are kept.
+    [[nodiscard]] std::size_t count_standing() const {
+        const double limit = kStandsOut * ratios_.median();
+        return static_cast<std::size_t>(
+            std::ranges::count_if(standing_out(), [&](const KeptRow& row) { return row.ratio > limit; }));
+    }
+
+    [[nodiscard]] Verification judged() const {
         // Where more rows stand out than are kept, only one that stands out more than these was noticed.
-        const double limit =
-            standing == kKeptRows ? std::max(kStandsOut * median, rows.back().ratio) : kStandsOut * median;
+        double limit = kStandsOut * ratios_.median();
+        if (count_standing() == kKeptRows) limit = std::max(limit, standing_out().back().ratio);
         Verification result = report(surely_wrong_);
         note_measures(result, limit);
         if (unjudged_ > 0 && result.note.empty()) {
@@ -293,7 +400,22 @@ class FloatRows final : public ProductCheck::Rows {
         return result;
     }
 
-  private:
+    /// Rows [first, first + count) of X or B·X.
+    static SignProducts rows_of(const SignProducts& x, std::int64_t first, std::int64_t count) {
+        const auto part = [&](const std::vector<double>& all, std::size_t each) {
+            if (all.empty()) return std::vector<double>();
+            const auto begin =
+                all.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(first) * each);
+            return std::vector<double>(
+                begin, begin + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(count) * each));
+        };
+        SignProducts found;
+        found.re = part(x.re, kRounds);
+        found.im = part(x.im, kRounds);
+        found.squares = part(x.squares, 1);
+        return found;
+    }
+
     static std::complex<double> at_of(const SignProducts& products, std::size_t at) {
         return {products.re[at], products.im.empty() ? 0.0 : products.im[at]};
     }
@@ -360,6 +482,7 @@ class FloatRows final : public ProductCheck::Rows {
     SignProducts x_;
     std::shared_ptr<const SignProducts> b_x_;
     std::map<std::int64_t, SignProducts> expected_;  // by first row
+    BlockProducts<SignProducts> blocks_;
     Histogram ratios_;
     double all_values_ = 0;
     double largest_expected_ = 0;
@@ -378,6 +501,37 @@ class IntegerRows final : public ProductCheck::Rows {
                       : std::make_shared<const IntegerProducts>(
                             times(rows_of_b(p, inputs), x_, options.threads))) {}
 
+    /// Of blocks.
+    IntegerRows(const Problem& p, const VerifyOptions& options)
+        : Rows(p, {}, options, nullptr), x_(random_integers(p.n, options.seed)) {
+        const auto products = [](std::int64_t rows) {
+            return IntegerProducts(static_cast<std::size_t>(rows) * kRounds);
+        };
+        blocks_ = {products(p.k), products(p.m), products(p.m)};
+    }
+
+    void take_block(Factor factor, const Block& block, const RowsOf& elements) override {
+        const IntegerProducts& x = factor == Factor::a ? blocks_.b_x : x_;
+        const auto begin = x.begin() + block.col * kFreivaldsRounds;
+        const IntegerProducts part =
+            times(elements, IntegerProducts(begin, begin + block.cols * kFreivaldsRounds), threads());
+        const std::uint64_t scale = factor == Factor::a ? static_cast<std::uint64_t>(problem().alpha.integer)
+                                    : factor == Factor::d ? static_cast<std::uint64_t>(problem().beta.integer)
+                                                          : 1;
+        IntegerProducts& to = factor == Factor::b   ? blocks_.b_x
+                              : factor == Factor::c ? blocks_.left
+                                                    : blocks_.right;
+        for (std::size_t at = 0; at < part.size(); ++at)
+            to[static_cast<std::size_t>(block.row) * kRounds + at] += scale * part[at];
+    }
+
+    std::vector<std::int64_t> rows_to_compare() override {
+        find_wrong(blocks_.left, blocks_.right, 0, {.rows = problem().m});
+        return with_sample(kKeptRows, {});
+    }
+
+    Verification finish_compared() override { return report(wrong_); }
+
     void expect(std::int64_t first, std::int64_t count) override {
         const Problem& p = problem();
         IntegerProducts right = times(rows_of_a(p, inputs(), first, count), *b_x_, threads());
@@ -385,8 +539,8 @@ class IntegerRows final : public ProductCheck::Rows {
         const auto beta = static_cast<std::uint64_t>(p.beta.integer);
         for (std::uint64_t& value : right) value *= alpha;
         if (!p.beta.is_zero(p.type)) {
-            const IntegerProducts added =
-                times(rows_of_panel(p.type, rows_of(p.type, inputs().d, first, count)), x_, threads());
+            const IntegerProducts added = times(
+                rows_of_panel(p.type, gpumat::rows_of(p.type, inputs().d, first, count)), x_, threads());
             for (std::size_t at = 0; at < right.size(); ++at) right[at] += beta * added[at];
         }
         expected_[first] = std::move(right);
@@ -399,9 +553,22 @@ class IntegerRows final : public ProductCheck::Rows {
             expect(first, count);
         const IntegerProducts right = std::move(expected_[first]);
         expected_.erase(first);
-        const IntegerProducts left = times(rows_of_panel(problem().type, panel), x_, threads());
-        const int unused_bits = 64 - 8 * static_cast<int>(size_of(problem().type));
-        for (std::int64_t i = 0; i < count; ++i) {
+        const IntegerProducts left = times(rows_of_panel(result_type(problem()), panel), x_, threads());
+        find_wrong(left, right, first, panel);
+        keep_sample(first, panel);
+    }
+
+    Verification finish() override {
+        check_kept(kKeptRows, {});  // a sample of every part tells what does not fit into the type
+        return report(wrong_);
+    }
+
+  private:
+    /// Rows of a panel whose residuals are not zero.
+    void find_wrong(const IntegerProducts& left, const IntegerProducts& right, std::int64_t first,
+                    const Operand& panel) {
+        const int unused_bits = 64 - 8 * static_cast<int>(size_of(result_type(problem())));
+        for (std::int64_t i = 0; i < panel.rows; ++i) {
             const auto begin = static_cast<std::size_t>(i) * kRounds;
             const bool differs =
                 std::mismatch(left.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -413,18 +580,12 @@ class IntegerRows final : public ProductCheck::Rows {
             ++wrong_;
             keep_if_standing_out(first + i, kInfinity, first, panel);
         }
-        keep_sample(first, panel);
     }
 
-    Verification finish() override {
-        check_kept(kKeptRows, {});  // a sample of every part tells what does not fit into the type
-        return report(wrong_);
-    }
-
-  private:
     IntegerProducts x_;
     std::shared_ptr<const IntegerProducts> b_x_;
     std::map<std::int64_t, IntegerProducts> expected_;
+    BlockProducts<IntegerProducts> blocks_;
     std::int64_t wrong_ = 0;
 };
 
@@ -458,6 +619,53 @@ Verification ProductCheck::finish() {
     return rows_->finish();
 }
 
+BlockProductCheck::BlockProductCheck(const Problem& problem, const VerifyOptions& options)
+    : problem_(as_read(problem)) {
+    if (is_integer(problem_.type)) {
+        rows_ = std::make_unique<IntegerRows>(problem_, options);
+    } else {
+        rows_ = std::make_unique<FloatRows>(problem_, options);
+    }
+}
+
+BlockProductCheck::~BlockProductCheck() = default;
+
+void BlockProductCheck::take(Factor factor, const Block& block, const MatrixView& elements) {
+    if (block.rows == 0 || block.cols == 0) return;
+    const bool transposed = factor == Factor::a   ? problem_.transpose_a
+                            : factor == Factor::b ? problem_.transpose_b
+                                                  : false;
+    const Block used = transposed ? Block{block.col, block.row, block.cols, block.rows} : block;
+    rows_->take_block(factor, used,
+                      {elements.type, elements.data, used.rows, used.cols, transposed ? 1 : elements.ld,
+                       transposed ? elements.ld : 1});
+}
+
+std::vector<std::int64_t> BlockProductCheck::rows_to_compare() {
+    return rows_->rows_to_compare();
+}
+
+void BlockProductCheck::compare(std::span<const std::int64_t> rows, std::int64_t col, const Problem& part,
+                                const Operands& operands, const Operand& c) {
+    rows_->compare_columns(rows, col, part, operands, c);
+}
+
+Verification BlockProductCheck::finish() {
+    return rows_->finish_compared();
+}
+
+std::uint64_t block_product_check_bytes(const Problem& asked) {
+    const Problem problem = as_read(asked);
+    // In double, as product_check_bytes; and what a block of each matrix gives.
+    constexpr double kX = kFreivaldsRounds * sizeof(double);
+    const double product = (is_complex(problem.type) ? 2 : 1) * kX + 2 * sizeof(double);
+    const double longest = static_cast<double>(std::max({problem.m, problem.n, problem.k}));
+    const double bytes =
+        static_cast<double>(problem.n) * kX +
+        (static_cast<double>(problem.k) + 2 * static_cast<double>(problem.m) + 2 * longest) * product;
+    return static_cast<std::uint64_t>(std::min(bytes, 0x1p62));
+}
+
 std::uint64_t product_check_bytes(const Problem& problem, std::int64_t rows) {
     // In double, and not beyond what sums can take, for the extents may be anything. X has real numbers, the
     // other products two a round for complex elements, and a sum of squares.
@@ -467,7 +675,7 @@ std::uint64_t product_check_bytes(const Problem& problem, std::int64_t rows) {
     const double products =
         n * kX +
         (static_cast<double>(problem.k) + 3 * static_cast<double>(std::min(problem.m, rows))) * kProduct;
-    const double kept = (kMostSample + kKeptRows) * n * static_cast<double>(size_of(problem.type));
+    const double kept = (kMostSample + kKeptRows) * n * static_cast<double>(size_of(result_type(problem)));
     return static_cast<std::uint64_t>(std::min(products + kept, 0x1p62));
 }
 

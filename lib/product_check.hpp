@@ -2,8 +2,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "kernels/problem.hpp"
+#include "lib/core/matrix.hpp"
 #include "lib/verify.hpp"
 
 namespace gpumat {
@@ -57,6 +60,43 @@ class ProductCheck {
     Problem problem_;  // before rows_, which refers to it
     std::unique_ptr<Rows> rows_;
 };
+
+/// The same check where no matrix is in memory as a whole. Each comes in blocks, in the order of this list;
+/// then some rows of C are compared, a range of columns after the other:
+///
+///     check.take(Factor::b, block, view);   // as often as there are blocks of B, then of A, D and C
+///     check.compare(rows, col, part, operands, c);   // for rows of check.rows_to_compare()
+///     const Verification result = check.finish();
+class BlockProductCheck {
+  public:
+    enum class Factor { b, a, d, c };
+
+    BlockProductCheck(const Problem& problem, const VerifyOptions& options);
+    BlockProductCheck(const BlockProductCheck&) = delete;
+    BlockProductCheck& operator=(const BlockProductCheck&) = delete;
+    ~BlockProductCheck();
+
+    /// A block of a matrix as it is stored. Not needed afterwards.
+    void take(Factor factor, const Block& block, const MatrixView& elements);
+
+    /// After all blocks: those in the sample, those that stand out, and those that residuals cannot judge, in
+    /// order.
+    [[nodiscard]] std::vector<std::int64_t> rows_to_compare();
+
+    /// Compares elements of these rows with the reference, from column `col` on: `part` is the product of the
+    /// rows of A alone and of these columns of B, with operands of its own; `c` has the same elements of C.
+    void compare(std::span<const std::int64_t> rows, std::int64_t col, const Problem& part,
+                 const Operands& operands, const Operand& c);
+
+    [[nodiscard]] Verification finish();
+
+  private:
+    Problem problem_;  // before rows_, which refers to it
+    std::unique_ptr<ProductCheck::Rows> rows_;
+};
+
+/// The work space in bytes of that, beside the blocks and the operands of rows that are compared.
+std::uint64_t block_product_check_bytes(const Problem& problem);
 
 /// The work space in bytes of a check that takes `rows` rows of C at a time.
 std::uint64_t product_check_bytes(const Problem& problem, std::int64_t rows);

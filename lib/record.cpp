@@ -1,5 +1,7 @@
 #include "lib/record.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -183,11 +185,27 @@ std::vector<std::pair<std::string, Json>> csv_columns(const RunRecord& record) {
     return columns;
 }
 
+/// Within $'…', where bytes that are no printable ASCII are numbers: JSON has none that are not UTF-8.
+std::string quote_bytes_for_shell(const std::string& word) {
+    std::string quoted = "$'";
+    for (const char c : word) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte >= 0x7f || byte < ' ') {
+            quoted += fmt::format("\\{:03o}", byte);
+        } else {
+            if (c == '\'' || c == '\\') quoted += '\\';
+            quoted += c;
+        }
+    }
+    return quoted + "'";
+}
+
 /// The word as a POSIX shell takes it back.
 std::string quote_for_shell(const std::string& word) {
     constexpr std::string_view kPlain =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
     if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+    if (!is_utf8(word)) return quote_bytes_for_shell(word);
     std::string quoted = "'";
     for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
     return quoted + "'";
@@ -205,7 +223,9 @@ RecordedMatrix recorded_matrix(const formats::Header& header) {
             .bytes = dense_bytes(header.shape, header.type, to_string(header.source)),
             .hash = "",
             .file_bytes =
-                formats::is_stream(header.source.path) ? std::nullopt : std::optional(header.file_bytes)};
+                formats::is_stream(header.source.path) ? std::nullopt : std::optional(header.file_bytes),
+            .packing = header.packing,
+            .unpacked = header.unpacked};
 }
 
 RecordedMatrix named_matrix(const formats::Reference& reference) {
@@ -248,7 +268,9 @@ nlohmann::ordered_json to_json(const RecordedMatrix& matrix) {
             {"type", text(matrix.type)},
             {"bytes", opened ? Json(matrix.bytes) : Json()},
             {"file_bytes", matrix.file_bytes ? Json(*matrix.file_bytes) : Json()},
-            {"hash", text(matrix.hash)}};
+            {"hash", text(matrix.hash)},
+            {"packing", text(matrix.packing)},
+            {"unpacked", matrix.unpacked}};
 }
 
 nlohmann::ordered_json to_json(const Verification& verification) {

@@ -52,6 +52,8 @@ struct RecordedMatrix {
     std::uint64_t bytes = 0;                    ///< of the elements in memory
     std::string hash;                           ///< content_hash; empty where it was not computed
     std::optional<std::uint64_t> file_bytes{};  ///< of the file; absent for a pipe
+    std::string packing{};                      ///< see formats::Header
+    bool unpacked = false;
 };
 
 /// Milliseconds that each stage worked, on the wall clock; a stage that did not run is absent. Stages may
@@ -152,7 +154,7 @@ std::string json_text(const nlohmann::ordered_json& json, int indent);
 /// The same in one line.
 std::string json_line(const nlohmann::ordered_json& json);
 
-/// The words of a command line as a POSIX shell takes them back.
+/// The words of a command line as a POSIX shell takes them back, in UTF-8 whatever bytes they hold.
 std::string shell_line(const std::vector<std::string>& words);
 
 /// The first line and a row of a CSV file of records (RFC 4180, but lines end with LF). The columns are

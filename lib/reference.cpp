@@ -149,24 +149,18 @@ T rounded(const ReferenceElement& element) {
     }
 }
 
-std::complex<double> scaled_by(std::complex<double> value, int exponent) {
-    return {std::ldexp(value.real(), exponent), std::ldexp(value.imag(), exponent)};
-}
+/// value · 2^exponent, with a value of about 1, or one that is 0 or not finite.
+struct ScaledReal {
+    double value = 0;
+    int exponent = 0;
 
-/// The largest part in modulus.
-double largest_part(std::complex<double> value) {
-    return std::max(std::abs(value.real()), std::abs(value.imag()));
-}
-
-/// Scales a value to parts of about 1 and returns the exponent that was taken out; 0 for zero and for what is
-/// not finite.
-int normalize(std::complex<double>& value) {
-    const double largest = largest_part(value);
-    if (!(largest > 0) || !is_finite(value)) return 0;
-    const int exponent = std::ilogb(largest);
-    value = scaled_by(value, -exponent);
-    return exponent;
-}
+    ScaledReal() = default;
+    ScaledReal(double number) : value(number) {  // NOLINT: it is one
+        if (number == 0 || !std::isfinite(number)) return;
+        exponent = std::ilogb(number);
+        value = std::ldexp(number, -exponent);
+    }
+};
 
 /// The sums of the terms above 0, and of the moduli of those below.
 struct SignedTerms {
@@ -182,71 +176,72 @@ struct SignedTerms {
     }
 };
 
-/// One element of op(A)·op(B).
-struct Dot {
-    Twofold re;
-    Twofold im;
-    SignedTerms re_terms;
-    SignedTerms im_terms;
+/// One part of an element of op(A)·op(B), divided by 2^exponent.
+struct PartDot {
+    Twofold sum;
+    SignedTerms terms;
+    int exponent = 0;
 
-    [[nodiscard]] double terms() const { return std::max(re_terms.all(), im_terms.all()); }
-    [[nodiscard]] bool sums_are_finite() const { return std::isfinite(re.high) && std::isfinite(im.high); }
+    [[nodiscard]] bool sum_is_finite() const { return std::isfinite(sum.high); }
 
-    /// As `normalize` above. The terms are finite and bound the sums.
-    int normalize() {
-        if (terms() == 0) return 0;
-        const int exponent = std::ilogb(terms());
-        for (double* value : {&re.high, &re.low, &im.high, &im.low, &re_terms.above, &re_terms.below,
-                              &im_terms.above, &im_terms.below})
-            *value = std::ldexp(*value, -exponent);
-        return exponent;
+    /// Brings the terms to about 1. They are finite and bound the sum.
+    void normalize() {
+        if (terms.all() == 0) return;
+        const int more = std::ilogb(terms.all());
+        for (double* value : {&sum.high, &sum.low, &terms.above, &terms.below})
+            *value = std::ldexp(*value, -more);
+        exponent += more;
     }
 
-    [[nodiscard]] FloatTile tile(bool complex) const {
-        FloatTile tile;
-        // The squares are not known: 0 stands for it.
-        tile.re = {{re.high}, {re.low}, {re_terms.all()}, {0.0}};
-        if (complex) tile.im = {{im.high}, {im.low}, {im_terms.all()}, {0.0}};
-        return tile;
+    /// As a tile of one element. The squares are not known: 0 stands for it.
+    [[nodiscard]] RealSums sums(bool with_value) const {
+        return {{with_value ? sum.high : 0}, {with_value ? sum.low : 0}, {terms.all()}, {0.0}};
     }
 };
 
-/// An element with both factors of every product scaled by 2^exponent. The terms count every product where
-/// the exponent is 0, else only those of finite factors.
-Dot scaled_dot(const Problem& p, const Operands& operands, std::int64_t row, std::int64_t col, int exponent) {
-    Dot dot;
+/// With both factors of every product divided by 2^down. The terms count every product where that is 1, else
+/// only those of finite factors.
+PartDot part_dot(const Problem& p, const Operands& operands, std::int64_t row, std::int64_t col, Part part,
+                 int down) {
+    PartDot dot;
+    dot.exponent = 2 * down;
     visit_type(p.type, [&]<class T>(TypeTag<T>) {
         const auto a = operand_a<T>(p, operands);
         const auto b = operand_b<T>(p, operands);
         for (std::int64_t k = 0; k < p.k; ++k) {
-            std::complex<double> x = as_complex(a(row, k));
-            std::complex<double> y = as_complex(b(k, col));
+            const std::complex<double> x = as_complex(a(row, k));
+            const std::complex<double> y = as_complex(b(k, col));
             const bool finite = is_finite(x) && is_finite(y);
-            if (finite) {  // else 0·∞ might come of it
-                x = scaled_by(x, exponent);
-                y = scaled_by(y, exponent);
-            }
-            dot.re.add_product(x.real(), y.real());
-            if constexpr (kIsComplex<T>) {
-                dot.re.add_product(-x.imag(), y.imag());
-                dot.im.add_product(x.real(), y.imag());
-                dot.im.add_product(x.imag(), y.real());
-            }
-            if (exponent != 0 && !finite) continue;
-            dot.re_terms.add(x.real() * y.real());
-            if constexpr (kIsComplex<T>) {
-                dot.re_terms.add(-x.imag() * y.imag());
-                dot.im_terms.add(x.real() * y.imag());
-                dot.im_terms.add(x.imag() * y.real());
-            }
+            const int by = finite ? -down : 0;  // else 0·∞ might come of it
+            const auto add = [&](double from_a, double from_b) {
+                from_a = std::ldexp(from_a, by);
+                from_b = std::ldexp(from_b, by);
+                dot.sum.add_product(from_a, from_b);
+                if (finite || down == 0) dot.terms.add(from_a * from_b);
+            };
+            add(x.real(), part == Part::re ? y.real() : y.imag());
+            if constexpr (kIsComplex<T>)
+                part == Part::re ? add(-x.imag(), y.imag()) : add(x.imag(), y.real());
         }
     });
     return dot;
 }
 
+/// On a scale where its terms are finite, and about 1.
+PartDot part_dot(const Problem& p, const Operands& operands, std::int64_t row, std::int64_t col, Part part) {
+    PartDot dot = part_dot(p, operands, row, col, part, 0);
+    if (!std::isfinite(dot.terms.all())) {
+        // Factors of less than 2^492 make products and sums of less than 2^1024, for any K.
+        constexpr int kDown = 532;
+        dot = part_dot(p, operands, row, col, part, kDown);
+    }
+    dot.normalize();
+    return dot;
+}
+
 /// Computes a tile and stores its elements of C, each rounded once.
-template <class T>
-void store_tile(const Problem& p, const Operands& operands, const TilePlace& place, T* c) {
+template <class T, class C>
+void store_tile(const Problem& p, const Operands& operands, const TilePlace& place, C* c) {
     const bool add = !p.beta.is_zero(p.type);
     const ReferenceScalars scalars(p);
     std::conditional_t<std::is_integral_v<T>, IntegerTile, FloatTile> tile;
@@ -261,7 +256,7 @@ void store_tile(const Problem& p, const Operands& operands, const TilePlace& pla
             const std::int64_t at = place.rows[i] * p.n + place.col + j;
             const T added = add ? element_of_d<T>(operands, place.rows[i], place.col + j) : T{};
             if constexpr (std::is_integral_v<T>) {
-                c[at] = static_cast<T>(residue(p.alpha.integer) * tile.sum[index] +
+                c[at] = static_cast<C>(residue(p.alpha.integer) * tile.sum[index] +
                                        residue(p.beta.integer) * residue(added));
             } else {
                 c[at] = rounded<T>(finish(scalars, tile, index, as_complex(added)));
@@ -413,84 +408,122 @@ ReferenceElement finish(const ReferenceScalars& scalars, const FloatTile& tile, 
 
 namespace {
 
-/// Of x·p + y·q + two more terms: x and y are on the element's scale, p and q `shift` powers of two from it.
-Reach reach_of(double x, const SignedTerms& p, double y, const SignedTerms& q,
-               const std::array<double, 2>& added, int shift) {
-    const SignedTerms first = p.with_sign_of(x);
-    const SignedTerms second = q.with_sign_of(y);
+/// The bound of underflow must stay finite on the scale of a part.
+constexpr int kSmallestScale = -1000;
+
+/// A part of an element as a sum of real terms, x·p + y·q + z·d + w·e, with p and q parts of op(A)·op(B).
+struct RealTerms {
+    ScaledReal x;
+    const PartDot& p;
+    ScaledReal y;
+    const PartDot& q;
+    ScaledReal z;
+    ScaledReal d;
+    ScaledReal w;
+    ScaledReal e;
+};
+
+/// The exponent of the largest term, and x, y, z and w on that scale: 0 of a term that is none.
+struct ScaledFactors {
+    int exponent = 0;
+    std::array<double, 4> factors{};
+
+    explicit ScaledFactors(const RealTerms& t) {
+        const auto terms_of = [](const PartDot& dot) {
+            ScaledReal size = dot.terms.all();
+            size.exponent += dot.exponent;
+            return size;
+        };
+        const std::array terms = {std::pair(t.x, terms_of(t.p)), std::pair(t.y, terms_of(t.q)),
+                                  std::pair(t.z, t.d), std::pair(t.w, t.e)};
+        const auto is_there = [](const auto& term) {
+            return term.first.value != 0 && term.second.value != 0;
+        };
+        const auto exponent_of = [](const auto& term) { return term.first.exponent + term.second.exponent; };
+        if (std::ranges::none_of(terms, is_there)) return;
+        exponent = kSmallestScale;
+        for (const auto& term : terms)
+            if (is_there(term)) exponent = std::max(exponent, exponent_of(term));
+        for (std::size_t i = 0; i < terms.size(); ++i)
+            if (is_there(terms[i]))
+                factors[i] = std::ldexp(terms[i].first.value, exponent_of(terms[i]) - exponent);
+    }
+};
+
+/// How far x·p + y·q + the added terms reach, where p and q are 2^exponent times what is given.
+Reach reach_of(const RealTerms& t, double x, double y, const std::array<double, 2>& added, int exponent) {
+    const SignedTerms first = t.p.terms.with_sign_of(t.x.value);
+    const SignedTerms second = t.q.terms.with_sign_of(t.y.value);
     SignedTerms after;
     for (const double term : added) after.add(term);
     after.above += std::abs(x) * first.above + std::abs(y) * second.above;
     after.below += std::abs(x) * first.below + std::abs(y) * second.below;
-    return {std::max(after.above, std::ldexp(std::max(first.above, second.above), shift)),
-            std::max(after.below, std::ldexp(std::max(first.below, second.below), shift))};
+    const auto furthest = [&](double sum, double left, double right) {
+        return std::max(
+            {std::ldexp(sum, exponent), std::ldexp(left, t.p.exponent), std::ldexp(right, t.q.exponent)});
+    };
+    return {furthest(after.above, first.above, second.above),
+            furthest(after.below, first.below, second.below)};
+}
+
+/// What the bounds need comes from finite terms.
+ScaledPart scaled_part(RealTerms t, double steps, bool finite_dots, bool finite_d) {
+    const auto [d, e] = std::pair(t.d.value, t.e.value);
+    if (!finite_d) t.d = t.e = {};
+    const ScaledFactors scale(t);
+    const auto [x, y, z, w] = scale.factors;
+    const auto sum_of = [&](const PartDot& dot, bool with_value) {
+        return Sum(dot.sums(with_value), 0, steps);
+    };
+    ScaledPart scaled;
+    scaled.exponent = scale.exponent;
+    scaled.part =
+        combined(x, sum_of(t.p, finite_dots), y, sum_of(t.q, finite_dots), z, t.d.value, w, t.e.value);
+    scaled.reach = reach_of(t, x, y, {z * t.d.value, w * t.e.value}, scale.exponent);
+    if (finite_dots && finite_d) return scaled;
+    // An infinity stays one only beside a scalar that has not been scaled to 0.
+    scaled.part.value = combined(finite_dots ? x : t.x.value, sum_of(t.p, true), finite_dots ? y : t.y.value,
+                                 sum_of(t.q, true), finite_d ? z : t.z.value, d, finite_d ? w : t.w.value, e)
+                            .value;
+    return scaled;
 }
 
 }  // namespace
 
-/// The bound of underflow must stay finite on the scale of an element.
-constexpr int kSmallestScale = -1000;
-
 ScaledElement scaled_element(const Problem& problem, const Operands& operands, std::int64_t row,
                              std::int64_t col) {
-    int dot_exponent = 0;
-    Dot dot = scaled_dot(problem, operands, row, col, 0);
-    if (!std::isfinite(dot.terms())) {
-        // Factors of less than 2^492 make products and sums of less than 2^1024, for any K.
-        constexpr int kDown = 532;
-        dot = scaled_dot(problem, operands, row, col, -kDown);
-        dot_exponent = 2 * kDown;
-    }
+    const ReferenceScalars scalars(problem);
+    const auto [alpha, beta] = std::pair(scalars.alpha, scalars.beta);
     std::complex<double> d = 0;
     if (!problem.beta.is_zero(problem.type)) {
         visit_type(problem.type,
                    [&]<class T>(TypeTag<T>) { d = as_complex(element_of_d<T>(operands, row, col)); });
     }
-    ReferenceScalars scalars(problem);
-    dot_exponent += dot.normalize();
-    const int left = normalize(scalars.alpha) + dot_exponent;
-    const int right = normalize(scalars.beta) + normalize(d);
-    const bool has_left = scalars.alpha != 0.0 && dot.terms() > 0;
-    const bool finite_d = is_finite(d);
-    const bool has_right = scalars.beta != 0.0 && d != 0.0 && finite_d;
-    ScaledElement scaled;
-    scaled.exponent = has_left && has_right ? std::max(left, right) : has_left ? left : has_right ? right : 0;
-    scaled.exponent = std::max(scaled.exponent, kSmallestScale);
-    // What the bounds need comes from finite terms, on the element's scale.
-    ReferenceScalars bounding = scalars;
-    bounding.alpha = scaled_by(scalars.alpha, left - scaled.exponent);
-    bounding.beta = scaled_by(scalars.beta, right - scaled.exponent);
-    Dot finite = dot;
-    if (!dot.sums_are_finite()) finite.re = finite.im = {};
-    scaled.element = finish(bounding, finite.tile(bounding.complex), 0, finite_d ? d : 0.0);
-    const auto [alpha, beta] = std::pair(bounding.alpha, bounding.beta);
-    const std::complex<double> added = finite_d ? d : 0.0;
-    scaled.re =
-        reach_of(alpha.real(), dot.re_terms, -alpha.imag(), dot.im_terms,
-                 {beta.real() * added.real(), -beta.imag() * added.imag()}, dot_exponent - scaled.exponent);
-    scaled.im =
-        reach_of(alpha.real(), dot.im_terms, alpha.imag(), dot.re_terms,
-                 {beta.real() * added.imag(), beta.imag() * added.real()}, dot_exponent - scaled.exponent);
-    // An infinity stays one only beside a scalar that has not been scaled to 0.
-    if (dot.sums_are_finite() && finite_d) return scaled;
-    if (dot.sums_are_finite()) scalars.alpha = bounding.alpha;
-    if (finite_d) scalars.beta = bounding.beta;
-    const ReferenceElement special = finish(scalars, dot.tile(scalars.complex), 0, d);
-    scaled.element.re.value = special.re.value;
-    scaled.element.im.value = special.im.value;
-    return scaled;
+    const PartDot re = part_dot(problem, operands, row, col, Part::re);
+    const PartDot im = scalars.complex ? part_dot(problem, operands, row, col, Part::im) : PartDot{};
+    const auto scaled = [&](const RealTerms& terms) {
+        return scaled_part(terms, scalars.steps, re.sum_is_finite() && im.sum_is_finite(), is_finite(d));
+    };
+    ScaledElement element;
+    element.re = scaled({alpha.real(), re, -alpha.imag(), im, beta.real(), d.real(), -beta.imag(), d.imag()});
+    if (scalars.complex)
+        element.im =
+            scaled({alpha.real(), im, alpha.imag(), re, beta.real(), d.imag(), beta.imag(), d.real()});
+    return element;
 }
 
 Matrix reference_multiply(const Problem& asked, const Operands& operands, int threads) {
     const Problem problem = as_read(asked);
-    Matrix result({problem.m, problem.n}, problem.type, "reference");
+    Matrix result({problem.m, problem.n}, result_type(problem), "reference");
     visit_type(problem.type, [&]<class T>(TypeTag<T>) {
         parallel_for(problem.m, kTileRows, threads, [&](std::int64_t begin, std::int64_t end) {
             std::vector<std::int64_t> rows(static_cast<std::size_t>(end - begin));
             std::iota(rows.begin(), rows.end(), begin);
             for (std::int64_t col = 0; col < problem.n; col += kTileCols) {
-                store_tile(problem, operands, {rows, col, std::min(kTileCols, problem.n - col)},
-                           result.as<T>());
+                const TilePlace place{rows, col, std::min(kTileCols, problem.n - col)};
+                visit_result<T>(problem, [&]<class C>(TypeTag<C>) {
+                    store_tile<T>(problem, operands, place, result.as<C>());
+                });
             }
         });
     });

@@ -92,23 +92,31 @@ ReferenceElement finish(const ReferenceScalars& scalars, const FloatTile& tile, 
                         std::complex<double> d);
 
 /// How far the partial sums of a part can get in either direction, before α and after it, in whatever order
-/// the terms are added.
+/// the terms are added. Infinite where that passes the range of double.
 struct Reach {
     double up = 0;
     double down = 0;
 };
 
-/// An element whose terms may pass the range of double: its value is element · 2^exponent, and so are the
-/// reaches.
-struct ScaledElement {
-    ReferenceElement element;
-    Reach re;
-    Reach im;
+/// A part of an element whose terms may pass the range of double: its value is part · 2^exponent.
+struct ScaledPart {
+    ReferencePart part;
+    Reach reach;
     int exponent = 0;
 };
 
-/// One element on a scale of its own, where its terms are about 1: finite wherever the inputs are, and an
-/// infinity or NaN as the inputs' own ones make it. Only finite terms count in what the bounds need.
+/// `im` is zero for real types.
+struct ScaledElement {
+    ScaledPart re;
+    ScaledPart im;
+
+    [[nodiscard]] std::complex<double> scaled_value() const {
+        return {re.part.value.value(), im.part.value.value()};
+    }
+};
+
+/// One element, each part on a scale of its own, where its terms are about 1: finite wherever the inputs are,
+/// and an infinity or NaN as the inputs' own ones make it. Only finite terms count in what the bounds need.
 /// Slow: a dot product in scalar arithmetic.
 ScaledElement scaled_element(const Problem& problem, const Operands& operands, std::int64_t row,
                              std::int64_t col);

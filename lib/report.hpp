@@ -31,7 +31,7 @@ struct Report {
     Report& operator=(const Report&) = delete;
     ~Report() = default;
 
-    [[nodiscard]] bool has_slower() const { return comparison && comparison->count(Change::slower) > 0; }
+    [[nodiscard]] bool has(Change change) const { return comparison && comparison->count(change) > 0; }
 };
 
 /// Reads the logs into a report; compares them with `against` where there are any. Throws what read_log,

@@ -37,10 +37,10 @@ ComparedKey key_of(const Measured& one, bool with_device) {
 }
 
 Change change_of(const Measured& now, const Measured& before, double ratio, double threshold) {
-    if (!now.settled() || !before.settled()) return Change::unknown;
+    if (!now.interval_ms || !before.interval_ms) return Change::unknown;
     if (now.interval_ms->low > before.interval_ms->high && ratio > 1 + threshold) return Change::slower;
     if (now.interval_ms->high < before.interval_ms->low && ratio < 1 / (1 + threshold)) return Change::faster;
-    return Change::same;
+    return now.settled() && before.settled() ? Change::same : Change::unknown;
 }
 
 }  // namespace

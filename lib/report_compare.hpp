@@ -30,8 +30,9 @@ struct LogComparison {
 };
 
 /// Slower or faster is what has intervals that are apart and medians that are further apart than the
-/// threshold (0.05: 5 %). Unknown is what did not settle, on either side. Device and threads must be the same
-/// where there are several on one side. Throws Error{input} where the logs have nothing in common.
+/// threshold (0.05: 5 %), however wide the intervals are. Of the rest, unknown is what did not settle, on
+/// either side. Device and threads must be the same where there are several on one side. Throws Error{input}
+/// where the logs have nothing in common.
 LogComparison compare_logs(const LogData& now, const LogData& before, double threshold);
 
 }  // namespace gpumat

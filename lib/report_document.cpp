@@ -153,10 +153,10 @@ ReportSection comparison_section(const Report& report, const LevelColours& colou
                                comparison.count(Change::slower), comparison.count(Change::faster),
                                comparison.count(Change::same), comparison.count(Change::unknown),
                                fmt::join(report.names_before, ", ")),
-                   report.has_slower() ? Mark::bad : Mark::none});
+                   report.has(Change::slower) ? Mark::bad : Mark::none});
     section.blocks.emplace_back(
         ReportText{fmt::format("SLOWER and FASTER: the 95 % intervals are apart, and the medians by more "
-                               "than {:.4g} %. UNKNOWN: on one "
+                               "than {:.4g} %. UNKNOWN: neither, and on one "
                                "side the interval is wider than 1 %, or there are too few samples for one.",
                                comparison.threshold * 100)});
     ReportTable table = {

@@ -145,8 +145,7 @@ std::string to_string(const Roofline& bound) {
 }
 
 Roofline roofline(const Level& level, const Problem& problem, const Ceilings& ceilings) {
-    const bool known_peak =
-        level.arithmetic != nullptr && level.arithmetic(problem.type).units == Units::cores;
+    const bool known_peak = level.arithmetic != nullptr && level.arithmetic(problem).units == Units::cores;
     Roofline bound;
     if (ceilings.bytes_per_s) {
         const double uncached = std::max(0.0, problem.bytes() - ceilings.cache_bytes);

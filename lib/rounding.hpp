@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/level.hpp"
 
 namespace gpumat {
@@ -17,7 +19,7 @@ struct Rounding {
     /// Of a level that computes so for elements of a floating-point or complex type. Products in a coarser
     /// type than the sums' count as factors of that type. Tensor cores cut sums in f32.
     static Rounding of(Type element, const Arithmetic& arithmetic) {
-        const double product = roundoff(arithmetic.products);
+        const double product = std::max(roundoff(arithmetic.products), roundoff(arithmetic.factors));
         const double sum = roundoff(arithmetic.sums);
         const double stored = roundoff(element);
         return {.operand_roundoff = product > sum ? product : 0,
@@ -26,12 +28,29 @@ struct Rounding {
                 .output_roundoff = stored > sum ? stored : 0};
     }
 
+    /// Of factors. Those of tf32 may be cut: what the tensor cores read of f32 as it lies.
+    static constexpr double roundoff(Factors factors) {
+        switch (factors) {
+            case Factors::own:
+                return 0;
+            case Factors::tf32:
+                return 0x1p-10;
+            case Factors::bf16:
+                return 0x1p-8;
+            case Factors::f16:
+                return 0x1p-11;
+        }
+        __builtin_unreachable();
+    }
+
     /// Where the level is not known: plain arithmetic, but f16 and bf16 may be summed by tensor cores, and
     /// each product may be added to β·D by itself.
-    static Rounding of(Type element) {
-        Arithmetic arithmetic = plain_arithmetic(element);
-        if (roundoff(element) > roundoff(arithmetic.sums)) arithmetic.units = Units::tensor;
-        Rounding rounding = of(element, arithmetic);
+    static Rounding of(const Problem& problem) {
+        Arithmetic arithmetic = plain_arithmetic(problem);
+        arithmetic.factors = factors_of(problem);
+        if (roundoff(problem.type) > roundoff(arithmetic.sums) || arithmetic.factors != Factors::own)
+            arithmetic.units = Units::tensor;
+        Rounding rounding = of(problem.type, arithmetic);
         rounding.summed_at_once = 1;
         return rounding;
     }

@@ -48,18 +48,31 @@ class ElementCheck {
     [[nodiscard]] Outcome operator()(const ReferenceElement& reference, std::complex<double> computed,
                                      std::int64_t row, std::int64_t col, double replayed_re = 0,
                                      double replayed_im = 0) const {
-        const std::complex<double> expected = reference.value();
-        if (!is_finite(expected) || !is_finite(computed) || !std::isfinite(bound_.worst(reference.re)) ||
-            !std::isfinite(bound_.worst(reference.im))) {
-            return beyond_range(reference, computed, row, col);
-        }
-        Outcome outcome = judged(reference.re, computed.real(), replayed_re, 0);
-        if (complex_) outcome = worse(outcome, judged(reference.im, computed.imag(), replayed_im, 0));
-        outcome.expected = expected;
+        const ComparedPart re = {reference.re, computed.real(), replayed_re};
+        const ComparedPart im = {reference.im, computed.imag(), replayed_im};
+        if (!is_within_range(re) || !is_within_range(im)) return beyond_range(re, im, row, col);
+        Outcome outcome = judged(re);
+        if (complex_) outcome = worse(outcome, judged(im));
+        outcome.expected = reference.value();
         return outcome;
     }
 
   private:
+    struct ComparedPart {
+        const ReferencePart& reference;
+        double computed;
+        double replayed;
+    };
+
+    [[nodiscard]] bool is_within_range(const ComparedPart& part) const {
+        return std::isfinite(part.computed) && std::isfinite(part.reference.value.value()) &&
+               std::isfinite(bound_.worst(part.reference));
+    }
+
+    [[nodiscard]] Outcome judged(const ComparedPart& part) const {
+        return judged(part.reference, part.computed, part.replayed, 0);
+    }
+
     [[nodiscard]] Outcome judged(const ReferencePart& part, double computed, double replayed,
                                  int exponent) const {
         const double error = distance(computed, part.value);
@@ -86,72 +99,70 @@ class ElementCheck {
 
     /// A part of an element whose inputs are finite. Its partial sums may overflow in the direction in which
     /// they reach so far, and become NaN where both are infinite, or a factor of 0 meets an infinity.
-    [[nodiscard]] Outcome part_beyond_range(const ReferencePart& part, const Reach& reach, double computed,
-                                            const ScaledElement& scaled) const {
-        const int exponent = scaled.exponent;
+    [[nodiscard]] Outcome part_beyond_range(const ComparedPart& compared, const ScaledPart& scaled,
+                                            const ScaledElement& element) const {
+        if (is_within_range(compared)) return judged(compared);
+        const auto& [part, reach, exponent] = scaled;
+        const double computed = compared.computed;
         if (std::isfinite(computed)) {
             Outcome outcome = judged(part, std::ldexp(computed, -exponent), 0, exponent);
             outcome.error = std::ldexp(outcome.error, exponent);
             outcome.tolerance = std::ldexp(outcome.tolerance, exponent);
             return outcome;
         }
-        const auto overflows = [&](double way) { return bound_.may_overflow(way, exponent); };
         if (!std::isnan(computed)) {
-            const bool right =
-                overflows(computed > 0 ? reach.up : reach.down) || reaches_infinity(part, computed, exponent);
+            const bool right = bound_.may_overflow(computed > 0 ? reach.up : reach.down) ||
+                               reaches_infinity(part, computed, exponent);
             return right_or_wrong(right, {});
         }
-        const bool right = complex_ ? overflows_anywhere(scaled) : overflows(std::min(reach.up, reach.down));
+        const bool right =
+            complex_ ? overflows_anywhere(element) : bound_.may_overflow(std::min(reach.up, reach.down));
         return right_or_wrong(right, {});
     }
 
     [[nodiscard]] bool overflows_anywhere(const ScaledElement& scaled) const {
-        return bound_.may_overflow(std::max({scaled.re.up, scaled.re.down, scaled.im.up, scaled.im.down}),
-                                   scaled.exponent);
+        return bound_.may_overflow(
+            std::max({scaled.re.reach.up, scaled.re.reach.down, scaled.im.reach.up, scaled.im.reach.down}));
     }
 
-    /// Something is not finite, or the terms pass the range of double: a second look, on a scale where finite
-    /// inputs stay finite.
-    [[nodiscard]] Outcome beyond_range(const ReferenceElement& reference, std::complex<double> computed,
-                                       std::int64_t row, std::int64_t col) const {
-        const std::complex<double> expected = reference.value();
-        if (!complex_ && !is_finite(expected) && same_special(expected.real(), computed.real()))
+    /// Something is not finite, or the terms pass the range of double: a second look, on scales where finite
+    /// inputs stay finite. Each part has its own, or the larger one would leave the other without digits.
+    [[nodiscard]] Outcome beyond_range(const ComparedPart& re, const ComparedPart& im, std::int64_t row,
+                                       std::int64_t col) const {
+        const std::complex<double> expected = {re.reference.value.value(), im.reference.value.value()};
+        if (!complex_ && !is_finite(expected) && same_special(expected.real(), re.computed))
             return right_or_wrong(true, expected);
         const ScaledElement scaled = scaled_element(problem_, operands_, row, col);
-        const auto up = [&](double value) { return std::ldexp(value, scaled.exponent); };
-        const std::complex<double> special = scaled.element.value();
+        const std::complex<double> special = scaled.scaled_value();
+        const std::complex<double> value = {std::ldexp(special.real(), scaled.re.exponent),
+                                            std::ldexp(special.imag(), scaled.im.exponent)};
         if (is_finite(special)) {
-            Outcome outcome = part_beyond_range(scaled.element.re, scaled.re, computed.real(), scaled);
-            if (complex_) {
-                outcome =
-                    worse(outcome, part_beyond_range(scaled.element.im, scaled.im, computed.imag(), scaled));
-            }
-            outcome.expected = {up(special.real()), up(special.imag())};
+            Outcome outcome = part_beyond_range(re, scaled.re, scaled);
+            if (complex_) outcome = worse(outcome, part_beyond_range(im, scaled.im, scaled));
+            outcome.expected = value;
             return outcome;
         }
         if (complex_) {
-            Outcome outcome = part_beside_special(reference.re, special.real(), computed.real(), scaled);
-            outcome =
-                worse(outcome, part_beside_special(reference.im, special.imag(), computed.imag(), scaled));
+            Outcome outcome = worse(part_beside_special(re, special.real(), scaled),
+                                    part_beside_special(im, special.imag(), scaled));
             outcome.expected = expected;
             return outcome;
         }
         // An infinity of the inputs must show, unless the finite terms can overflow to the opposite one.
-        const bool agrees = same_special(special.real(), computed.real()) ||
-                            (std::isnan(computed.real()) && overflows_anywhere(scaled));
-        return right_or_wrong(agrees, {up(special.real()), up(special.imag())});
+        const bool agrees = same_special(special.real(), re.computed) ||
+                            (std::isnan(re.computed) && overflows_anywhere(scaled));
+        return right_or_wrong(agrees, value);
     }
 
     /// A part of a complex element whose inputs hold infinities or NaN. It may become NaN, where an infinity
     /// meets the 0 of a scalar's other part, and an infinity where plain arithmetic has NaN, as C's products
     /// of complex numbers do.
-    [[nodiscard]] Outcome part_beside_special(const ReferencePart& part, double special, double computed,
+    [[nodiscard]] Outcome part_beside_special(const ComparedPart& part, double special,
                                               const ScaledElement& scaled) const {
-        const double expected = part.value.value();
-        if (std::isfinite(expected) && std::isfinite(bound_.worst(part))) {
-            if (std::isfinite(computed)) return judged(part, computed, 0, 0);
+        if (is_within_range(part)) return judged(part);
+        const double computed = part.computed;
+        if (std::isfinite(part.reference.value.value()) && std::isfinite(bound_.worst(part.reference)))
             return right_or_wrong(std::isnan(computed) || overflows_anywhere(scaled), {});
-        }
         if (std::isfinite(special)) return right_or_wrong(true, {});  // it overflows beside an infinity
         const bool right =
             std::isnan(computed) || computed == special || (std::isnan(special) && !std::isfinite(computed));
@@ -348,12 +359,13 @@ class FloatTileCheck {
     FloatTile sums_;
 };
 
-template <class T>
+/// `T` is the type of A and B, `C` that of the result.
+template <class T, class C>
 void check_integer_tile(const Problem& p, const Operands& operands, bool may_wrap, const ResultTile& tile,
                         Findings& found, std::span<char> wrong) {
     const auto alpha = static_cast<std::uint64_t>(p.alpha.integer);
     const auto beta = static_cast<std::uint64_t>(p.beta.integer);
-    const double half_range = std::ldexp(0.5, std::numeric_limits<std::make_unsigned_t<T>>::digits);
+    const double half_range = std::ldexp(0.5, std::numeric_limits<std::make_unsigned_t<C>>::digits);
     const auto numbers = tile.numbers();
     IntegerTile sums;
     reference_tile(p, operands, {numbers, tile.col, tile.cols}, may_wrap, sums);
@@ -363,8 +375,8 @@ void check_integer_tile(const Problem& p, const Operands& operands, bool may_wra
             const std::int64_t col = tile.col + j;
             const T d = beta != 0 ? element_of_d<T>(operands, numbers[i], col) : T{};
             const std::size_t index = index_in_tile(i, j);
-            const T expected = static_cast<T>(alpha * sums.sum[index] + beta * static_cast<std::uint64_t>(d));
-            const T computed = reinterpret_cast<const T*>(tile.rows[i].elements)[col];
+            const C expected = static_cast<C>(alpha * sums.sum[index] + beta * static_cast<std::uint64_t>(d));
+            const C computed = reinterpret_cast<const C*>(tile.rows[i].elements)[col];
             if (may_wrap) {
                 // The exact value differs from `expected` by a multiple of the range.
                 const double exact = static_cast<double>(p.alpha.integer) * sums.estimate[index] +
@@ -411,9 +423,10 @@ bool may_wrap(const Problem& p, const Operands& operands, int threads) {
     const double d = p.beta.integer == 0 ? 0 : largest_modulus(p.type, operands.d, threads);
     const double most = std::abs(static_cast<double>(p.alpha.integer)) * a * b * static_cast<double>(p.k) +
                         std::abs(static_cast<double>(p.beta.integer)) * d;
-    const bool is_signed = p.type <= Type::i64;
+    const Type type = result_type(p);
+    const bool is_signed = type <= Type::i64;
     const bool negative = p.alpha.integer < 0 || p.beta.integer < 0;  // wraps an unsigned type at once
-    const auto bits = static_cast<int>(size_of(p.type) * 8) - (is_signed ? 1 : 0);
+    const auto bits = static_cast<int>(size_of(type) * 8) - (is_signed ? 1 : 0);
     return (!is_signed && negative) || !(most < std::ldexp(1 - 0x1p-40, bits));
 }
 
@@ -434,7 +447,7 @@ constexpr double kCoarserThanReplayed = 2;
 RowCheck::RowCheck(const Problem& problem, const Operands& operands, const VerifyOptions& options)
     : problem_(problem),
       operands_(operands),
-      bound_(problem, options.rounding.value_or(Rounding::of(problem.type)), options.tolerance),
+      bound_(problem, options.rounding.value_or(Rounding::of(problem)), options.tolerance),
       may_wrap_(is_integer(problem.type) && may_wrap(problem, operands, options.threads)),
       judges_precision_(!is_integer(problem.type) && !options.tolerance),
       threads_(options.threads) {}
@@ -454,7 +467,9 @@ Findings RowCheck::check(std::span<const ResultRow> rows, std::span<char> wrong)
         std::array<char, kTileRows> wrong_here{};
         visit_type(problem_.type, [&]<class T>(TypeTag<T>) {
             if constexpr (std::is_integral_v<T>) {
-                check_integer_tile<T>(problem_, operands_, may_wrap_, tile, found, wrong_here);
+                visit_result<T>(problem_, [&]<class C>(TypeTag<C>) {
+                    check_integer_tile<T, C>(problem_, operands_, may_wrap_, tile, found, wrong_here);
+                });
             } else {
                 FloatTileCheck<T>(problem_, operands_, bound_, tile).compare(found, wrong_here);
             }

@@ -187,17 +187,21 @@ Outlet outlet_of(const RunOptions& options, const Plan& plan, const Tell& say) {
 }
 
 /// Gives the output its name.
-void commit_output(Plan& plan, const FlowResult& done, RunRecord& record) {
+void commit_output(const RunOptions& options, Plan& plan, const FlowResult& done, RunRecord& record) {
+    RunRecord named = record;
+    named.output = RecordedMatrix{.path = plan.output->reference().path,
+                                  .dataset = plan.output->reference().dataset,
+                                  .format = std::string(plan.output->format().name),
+                                  .rows = plan.result.rows,
+                                  .cols = plan.result.cols,
+                                  .type = std::string(name_of(plan.result_type)),
+                                  .bytes = dense_bytes(plan.result, plan.result_type, "the result"),
+                                  .hash = done.output_hash,
+                                  .file_bytes = plan.output->file_bytes()};
+    named.exit_code = record.verification.failed() ? static_cast<int>(ErrorCode::differs) : 0;
+    if (options.before_naming) options.before_naming(named);
     plan.output->commit();
-    record.output = RecordedMatrix{.path = plan.output->reference().path,
-                                   .dataset = plan.output->reference().dataset,
-                                   .format = std::string(plan.output->format().name),
-                                   .rows = plan.result.rows,
-                                   .cols = plan.result.cols,
-                                   .type = std::string(name_of(plan.result_type)),
-                                   .bytes = dense_bytes(plan.result, plan.result_type, "the result"),
-                                   .hash = done.output_hash,
-                                   .file_bytes = plan.output->file_bytes()};
+    record.output = std::move(named.output);
 }
 
 void explain_plan(const Plan& plan, const Tell& say, Severity severity) {
@@ -249,7 +253,7 @@ void carry_out(const RunOptions& options, const Catalog& catalog, Plan& plan, Pr
     tell_verification(plan, record, say);
     if (!record.verification.failed() && options.operation->answers)
         record.answer = answer_of(done.only_element);
-    if (done.written) timeline.write([&] { commit_output(plan, done, record); });
+    if (done.written) timeline.write([&] { commit_output(options, plan, done, record); });
     const std::string unwatched = watch ? watch->finish() : "";
     if (!unwatched.empty()) tell(say, Severity::detail, "clocks and power are not recorded: " + unwatched);
 }

@@ -45,6 +45,11 @@ class BlockChoice {
         most_ = all - std::min(all, beside_);
     }
 
+    /// What blocks of this shape leave of the limit.
+    [[nodiscard]] std::uint64_t spare(const Shape& block) const {
+        return most_ - std::min(most_, block_bytes(block, element_bytes_));
+    }
+
     [[nodiscard]] Shape block() const {
         const Shape largest{std::max(x_.grain.rows, y_.grain.rows), std::max(x_.grain.cols, y_.grain.cols)};
         const Shape aligned = common_grain(x_.grain, y_.grain, whole_);
@@ -103,6 +108,17 @@ class BlockChoice {
     std::uint64_t most_ = 0;
 };
 
+/// The blocks of X in which both are read; shares what they leave of the limit.
+Shape block_shape(formats::Reader& x, formats::Reader& y, const SideBySideOptions& options) {
+    const BlockChoice choice(x, y, options);
+    const Shape block = choice.block();
+    if (options.memory_limit) {  // they take turns, and one may keep what it took
+        x.set_spare(choice.spare(block) / 2);
+        y.set_spare(choice.spare(block) / 2);
+    }
+    return block;
+}
+
 /// One side's buffer, and the block that was read into it.
 class BlockBuffer {
   public:
@@ -122,11 +138,6 @@ class BlockBuffer {
 };
 
 }  // namespace
-
-Shape block_shape(const formats::Reader& x, const formats::Reader& y, const SideBySideOptions& options) {
-    const BlockChoice choice(x, y, options);
-    return choice.block();
-}
 
 void read_side_by_side(formats::Reader& x, formats::Reader& y, const SideBySideOptions& options,
                        const TakeBlocks& take) {

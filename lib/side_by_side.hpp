@@ -22,14 +22,11 @@ struct SideBySideOptions {
 /// Some elements of both: `block` of X, and the same elements of Y as they lie there.
 using TakeBlocks = std::function<void(const Block& block, const MatrixView& x, const MatrixView& y)>;
 
-/// The blocks of X in which both matrices are read: whole multiples of what either reads best, as far as the
-/// memory goes. Without a limit they take some 10 MB, or half of the memory that is available where a
-/// file is read anew for each block. Throws Error{memory} with the least that would do.
-Shape block_shape(const formats::Reader& x, const formats::Reader& y, const SideBySideOptions& options);
-
 /// Reads both matrices block by block, from the top down and from left to right, and gives each block to
-/// `take`. Views have no gaps between rows and live until `take` returns. The shapes must fit. Throws as the
-/// readers do and as block_shape.
+/// `take`: whole multiples of what either reads best, as far as the memory goes. Without a limit they take
+/// some 10 MB, or half of the memory that is available where a file is read anew for each block. Views have
+/// no gaps between rows and live until `take` returns. The shapes must fit. Throws as the readers do, and
+/// Error{memory} with the least that would do.
 void read_side_by_side(formats::Reader& x, formats::Reader& y, const SideBySideOptions& options,
                        const TakeBlocks& take);
 

@@ -1,6 +1,7 @@
 #include "lib/signal_cleanup.hpp"
 
 #include <fcntl.h>
+#include <semaphore.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -38,6 +39,7 @@ std::atomic<pid_t> notice_owner{0};  ///< the process that has a SignalNotice; 0
 std::atomic<int> notice_signal{0};   ///< the signal that it was told of
 std::atomic<int> notice_event{-1};   ///< eventfd of `event_owner`; stays open: a handler may use it any time
 pid_t event_owner = 0;
+sem_t notice_count;  ///< signals and cancellations: who waits for them needs no descriptor, which may fail
 
 std::mutex naming_mutex;  ///< held while files get names, and from the first signal on
 
@@ -53,7 +55,8 @@ void add_to_event() {
     if (write(notice_event, &one, sizeof one) < 0) return;  // it is readable already
 }
 
-// The handlers are async-signal-safe: nothing but alarm, getpid, raise, sigaction, unlinkat and write.
+// The handlers are async-signal-safe: nothing but alarm, getpid, raise, sem_post, sigaction, unlinkat and
+// write.
 
 extern "C" void remove_files_and_die(int signal_number) {
     remove_files();
@@ -70,6 +73,7 @@ extern "C" void answer_signal(int signal_number) {
     if (notice_owner == getpid() && notice_signal.compare_exchange_strong(none, signal_number) &&
         notice_owner == getpid()) {
         alarm(kPatienceSeconds);
+        sem_post(&notice_count);
         add_to_event();
         errno = error_number;
         return;
@@ -108,6 +112,7 @@ SignalNotice::SignalNotice() {
         notice_event = made;
         event_owner = getpid();
     }
+    sem_init(&notice_count, 0, 0);
     notice_owner = getpid();
 }
 
@@ -125,14 +130,13 @@ int SignalNotice::signal_number() {
 }
 
 int SignalNotice::wait() const {
-    std::uint64_t count = 0;
-    while (read(notice_event, &count, sizeof count) < 0 && errno == EINTR) {
+    while (sem_wait(&notice_count) != 0 && errno == EINTR) {
     }
     return notice_signal;
 }
 
 void SignalNotice::cancel() const {
-    add_to_event();
+    sem_post(&notice_count);
 }
 
 NamingFiles::NamingFiles() {

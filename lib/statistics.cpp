@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <complex>
 #include <concepts>
 #include <limits>
 #include <mutex>
 #include <type_traits>
+#include <vector>
 
 #include "lib/core/parallel.hpp"
 
@@ -179,9 +179,10 @@ std::int64_t row_grain(std::int64_t rows, int threads) {
     return std::max<std::int64_t>(1, rows / (4 * std::max(1, threads)));
 }
 
-/// Everything but the sums of columns and what compares elements with each other.
+/// Everything but the sums of columns and what compares elements with each other. The sums of rows go to
+/// `row_sums`, or, where that is null, are those of whole rows.
 template <class T>
-Partial<T> summarise_rows(const MatrixView& matrix, int threads) {
+Partial<T> summarise_rows(const MatrixView& matrix, int threads, double* row_sums) {
     Partial<T> total;
     std::mutex mutex;
     const std::int64_t grain = row_grain(matrix.shape.rows, threads);
@@ -191,7 +192,11 @@ Partial<T> summarise_rows(const MatrixView& matrix, int threads) {
             const T* row = matrix.row<T>(i);
             double sum = 0;
             for (std::int64_t j = 0; j < matrix.shape.cols; ++j) sum += partial.add(row[j]);
-            partial.infinity_norm = std::max(partial.infinity_norm, sum);
+            if (row_sums != nullptr) {
+                row_sums[i] += sum;
+            } else {
+                partial.infinity_norm = std::max(partial.infinity_norm, sum);
+            }
         }
         const std::lock_guard lock(mutex);
         total.add(partial);
@@ -212,10 +217,9 @@ void add_columns(const MatrixView& matrix, std::int64_t begin, std::int64_t end,
     }
 }
 
-/// The largest sum of a panel.
+/// The sums of a panel.
 template <class T>
-double largest_column_sum(const MatrixView& matrix, std::int64_t first, int threads) {
-    const std::int64_t count = std::min(kPanel, matrix.shape.cols - first);
+PanelSums sums_of_panel(const MatrixView& matrix, std::int64_t first, std::int64_t count, int threads) {
     PanelSums total{};
     std::mutex mutex;
     const std::int64_t grain = row_grain(matrix.shape.rows, threads);
@@ -225,43 +229,28 @@ double largest_column_sum(const MatrixView& matrix, std::int64_t first, int thre
         const std::lock_guard lock(mutex);
         for (std::size_t j = 0; j < sums.size(); ++j) total[j] += sums[j];
     });
-    return *std::max_element(total.begin(), total.end());
+    return total;
 }
 
-/// The largest sum of magnitudes of a column, where no element is NaN. The threads share the panels of
-/// columns where there are enough, else the rows of each.
+/// Sums of magnitudes of columns, where no element is NaN: they go to `column_sums`, or, where that is null,
+/// are those of whole columns, of which the largest is returned. The threads share the panels of columns
+/// where there are enough, else the rows of each.
 template <class T>
-double one_norm(const MatrixView& matrix, int threads) {
+double sum_columns(const MatrixView& matrix, int threads, double* column_sums) {
     const std::int64_t panels = (matrix.shape.cols - 1) / kPanel + 1;
     const bool wide = panels >= threads;
     double largest = 0;
     std::mutex mutex;
     parallel_for(panels, 1, wide ? threads : 1, [&](std::int64_t panel, std::int64_t) {
-        const double sum = largest_column_sum<T>(matrix, panel * kPanel, wide ? 1 : threads);
+        const std::int64_t first = panel * kPanel;
+        const std::int64_t count = std::min(kPanel, matrix.shape.cols - first);
+        const PanelSums sums = sums_of_panel<T>(matrix, first, count, wide ? 1 : threads);
         const std::lock_guard lock(mutex);
-        largest = std::max(largest, sum);
+        if (column_sums == nullptr) largest = std::max(largest, *std::max_element(sums.begin(), sums.end()));
+        for (std::int64_t j = 0; column_sums != nullptr && j < count; ++j)
+            column_sums[first + j] += sums[static_cast<std::size_t>(j)];
     });
     return largest;
-}
-
-template <class T>
-Statistics summarise(const MatrixView& matrix, int threads) {
-    Statistics found;
-    if (matrix.shape.rows == 0 || matrix.shape.cols == 0) return found;
-    const Partial<T> total = summarise_rows<T>(matrix, threads);
-    found.nonzeros = total.nonzeros;
-    found.nans = total.nans;
-    found.infinities = total.infinities;
-    total.extremes.put_into(found);
-    if (found.nans > 0) {
-        found.one_norm = found.infinity_norm = found.frobenius_norm =
-            std::numeric_limits<double>::quiet_NaN();
-        return found;
-    }
-    found.one_norm = one_norm<T>(matrix, threads);
-    found.infinity_norm = total.infinity_norm;
-    found.frobenius_norm = total.squares.norm();
-    return found;
 }
 
 struct Symmetry {
@@ -287,43 +276,120 @@ void compare(T here, T there, Symmetry& symmetry) {
     }
 }
 
-/// Compares A with Aᵀ block by block, so that both sides stay in the cache.
+/// Compares a block on or below the diagonal with that across, tile by tile, so that both sides stay in the
+/// cache.
 template <class T>
-Symmetry find_symmetry(const MatrixView& matrix, int threads) {
-    const std::int64_t n = matrix.shape.rows;
-    std::atomic<bool> symmetric{true};
-    std::atomic<bool> skew{true};
-    std::atomic<bool> hermitian{true};
-    parallel_for(n, kTile, threads, [&](std::int64_t begin, std::int64_t end) {
-        Symmetry found = {symmetric, skew, hermitian};
-        for (std::int64_t left = 0; left < end && found.any(); left += kTile) {
+void compare_across(const Block& block, const MatrixView& here, const MatrixView& there, int threads,
+                    Symmetry& symmetry) {
+    std::mutex mutex;
+    parallel_for(block.rows, kTile, threads, [&](std::int64_t begin, std::int64_t end) {
+        Symmetry found;
+        {
+            const std::lock_guard lock(mutex);
+            found = symmetry;
+        }
+        for (std::int64_t left = 0; left < block.cols && found.any(); left += kTile) {
             for (std::int64_t i = begin; i < end; ++i) {
-                for (std::int64_t j = left; j < std::min(left + kTile, i + 1); ++j) {
-                    compare(matrix.row<T>(i)[j], matrix.row<T>(j)[i], found);
-                }
+                const std::int64_t diagonal = block.row + i - block.col;
+                const std::int64_t last = std::min({left + kTile, block.cols, diagonal + 1});
+                for (std::int64_t j = left; j < last; ++j)
+                    compare(here.row<T>(i)[j], there.row<T>(j)[i], found);
             }
         }
-        if (!found.symmetric) symmetric = false;
-        if (!found.skew) skew = false;
-        if (!found.hermitian) hermitian = false;
+        const std::lock_guard lock(mutex);
+        symmetry.symmetric &= found.symmetric;
+        symmetry.skew &= found.skew;
+        symmetry.hermitian &= found.hermitian;
     });
-    return {symmetric, skew, kIsComplex<T> ? hermitian.load() : symmetric.load()};
 }
+
+template <class T>
+class StatisticsOf final : public BlockStatistics {
+  public:
+    StatisticsOf(const Shape& whole, int threads) : whole_(whole), threads_(threads) {
+        if (whole.rows != whole.cols) symmetry_ = {false, false, false};
+    }
+
+    void take(const Block& block, const MatrixView& elements) override {
+        if (block.rows == 0 || block.cols == 0) return;
+        total_.add(summarise_rows<T>(
+            elements, threads_, sums_from(block.row, row_sums_, whole_.rows, block.cols == whole_.cols)));
+        if (total_.nans > 0) return;
+        largest_column_ = std::max(
+            largest_column_,
+            sum_columns<T>(elements, threads_,
+                           sums_from(block.col, column_sums_, whole_.cols, block.rows == whole_.rows)));
+    }
+
+    [[nodiscard]] bool may_be_symmetric() const override { return symmetry_.any(); }
+
+    void compare(const Block& block, const MatrixView& elements, const MatrixView& across) override {
+        compare_across<T>(block, elements, across, threads_, symmetry_);
+    }
+
+    [[nodiscard]] Statistics finish() const override {
+        Statistics found;
+        found.square = whole_.rows == whole_.cols;
+        found.symmetric = symmetry_.symmetric;
+        found.skew_symmetric = symmetry_.skew;
+        found.hermitian = kIsComplex<T> ? symmetry_.hermitian : symmetry_.symmetric;
+        found.nonzeros = total_.nonzeros;
+        found.nans = total_.nans;
+        found.infinities = total_.infinities;
+        total_.extremes.put_into(found);
+        if (found.nans > 0) {
+            found.one_norm = found.infinity_norm = found.frobenius_norm =
+                std::numeric_limits<double>::quiet_NaN();
+            return found;
+        }
+        found.one_norm = largest_of(column_sums_, largest_column_);
+        found.infinity_norm = largest_of(row_sums_, total_.infinity_norm);
+        found.frobenius_norm = total_.squares.norm();
+        return found;
+    }
+
+  private:
+    /// Where sums from `first` on are added up; null where they come as a whole.
+    static double* sums_from(std::int64_t first, std::vector<double>& sums, std::int64_t count, bool whole) {
+        if (whole) return nullptr;
+        sums.resize(static_cast<std::size_t>(count));
+        return sums.data() + first;
+    }
+
+    static double largest_of(const std::vector<double>& sums, double others) {
+        return sums.empty() ? others : std::max(others, *std::ranges::max_element(sums));
+    }
+
+    Shape whole_;
+    int threads_;
+    Partial<T> total_;
+    std::vector<double> row_sums_;
+    std::vector<double> column_sums_;
+    double largest_column_ = 0;
+    Symmetry symmetry_;
+};
 
 }  // namespace
 
-Statistics statistics(const MatrixView& matrix, int threads) {
-    return visit_type(matrix.type, [&]<class T>(TypeTag<T>) {
-        Statistics found = summarise<T>(matrix, threads);
-        found.square = matrix.shape.rows == matrix.shape.cols;
-        if (found.square) {
-            const Symmetry symmetry = find_symmetry<T>(matrix, threads);
-            found.symmetric = symmetry.symmetric;
-            found.skew_symmetric = symmetry.skew;
-            found.hermitian = symmetry.hermitian;
-        }
-        return found;
+std::unique_ptr<BlockStatistics> BlockStatistics::of(const Shape& whole, Type type, int threads) {
+    return visit_type(type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<BlockStatistics> {
+        return std::make_unique<StatisticsOf<T>>(whole, threads);
     });
+}
+
+std::uint64_t statistics_bytes(const Shape& whole) {
+    const auto sums = [](std::int64_t count, std::int64_t across) {
+        return across > 1 ? static_cast<std::uint64_t>(count) * sizeof(double) : 0;
+    };
+    return sums(whole.rows, whole.cols) + sums(whole.cols, whole.rows);
+}
+
+Statistics statistics(const MatrixView& matrix, int threads) {
+    const Block whole = Block::whole(matrix.shape);
+    const auto found = BlockStatistics::of(matrix.shape, matrix.type, threads);
+    found->take(whole, matrix);
+    if (found->may_be_symmetric()) found->compare(whole, matrix, matrix);
+    return found->finish();
 }
 
 }  // namespace gpumat

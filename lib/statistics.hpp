@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <variant>
 
@@ -34,8 +35,33 @@ struct Statistics {
     bool hermitian = false;       ///< A = Aᴴ, exactly; for real types the same as symmetric
 };
 
-/// Every statistic in a few passes over the matrix, on `threads` threads, each with less than 64 KiB of work
-/// space whatever the shape.
+/// Finds the statistics of a matrix that comes in blocks, on some threads, each with less than 64 KiB of work
+/// space. Where blocks are no whole rows or columns, their sums are kept.
+class BlockStatistics {
+  public:
+    static std::unique_ptr<BlockStatistics> of(const Shape& whole, Type type, int threads);
+
+    virtual ~BlockStatistics() = default;
+    BlockStatistics() = default;
+    BlockStatistics(const BlockStatistics&) = delete;
+    BlockStatistics& operator=(const BlockStatistics&) = delete;
+
+    /// Each element once.
+    virtual void take(const Block& block, const MatrixView& elements) = 0;
+
+    /// Whether the matrix may still be symmetric, skew-symmetric or Hermitian.
+    [[nodiscard]] virtual bool may_be_symmetric() const = 0;
+
+    /// After that, where it may be: the blocks on and below the diagonal, each with that across the diagonal.
+    virtual void compare(const Block& block, const MatrixView& elements, const MatrixView& across) = 0;
+
+    [[nodiscard]] virtual Statistics finish() const = 0;
+};
+
+/// Bytes that may be kept for sums of rows and columns.
+std::uint64_t statistics_bytes(const Shape& whole);
+
+/// Of a matrix in memory.
 Statistics statistics(const MatrixView& matrix, int threads);
 
 }  // namespace gpumat

@@ -98,9 +98,12 @@ class Tuner {
     void tune(Type type, Tuning& tuning) {
         const auto sizes = sizes_for(options_, type, device_);
         Names close = close_levels(type);
-        if (close.empty()) return;
+        if (is_late() && listener_.late) listener_.late(sizes.size());
+        if ((is_late() || close.empty()) && listener_.ended) listener_.ended(sizes.size());
+        if (is_late() || close.empty()) return;
         for (const auto& [size_class, size] : sizes) {
             const auto winner = fastest_that_fits(type, size_class, size, close);
+            if (listener_.ended) listener_.ended(1);
             if (!winner) continue;
             TunedLevel entry = {.element = tunable(*options_.operation).element_kind(type),
                                 .size_class = size_class,
@@ -117,9 +120,15 @@ class Tuner {
     [[nodiscard]] bool any_failed() const { return any_failed_; }
 
   private:
+    /// Then levels may be missing from what was measured last.
+    [[nodiscard]] bool is_late() const {
+        return options_.deadline && std::chrono::steady_clock::now() >= *options_.deadline;
+    }
+
     /// The rows that ran and were right.
     std::vector<BenchRow> measure(Type type, const Extents& size, const Names& levels,
                                   const Choices& parameters, double time_limit_s) {
+        if (is_late()) return {};
         const BenchOptions asked = {.operation = options_.operation,
                                     .sizes = {size},
                                     .types = {type},
@@ -128,6 +137,7 @@ class Tuner {
                                     .device = device_text_,
                                     .parameters = parameters,
                                     .time_limit_s = time_limit_s,
+                                    .deadline = options_.deadline,
                                     .verify = VerifyMode::freivalds,
                                     .threads = options_.threads,
                                     .seed = options_.seed,
@@ -184,7 +194,8 @@ class Tuner {
                                               Names& levels) {
         try {
             const auto rows = measure(type, size, levels, {}, options_.time_limit_s);
-            if (rows.empty()) return std::nullopt;
+            if (is_late() && listener_.late) listener_.late(1);
+            if (is_late() || rows.empty()) return std::nullopt;
             if (size_class == SizeClass::medium || size_class == SizeClass::large)
                 drop_hopeless(rows, levels);
             return with_best_parameters(type, size, rows);
@@ -202,7 +213,7 @@ class Tuner {
         const Choices parameters = tunable_parameters(level);
         if (parameters.empty()) return best;
         rows = measure(type, size, {best.level}, parameters, options_.time_limit_s);
-        if (rows.empty()) return best;
+        if (is_late() || rows.empty()) return best;
         return *std::ranges::min_element(rows, {}, by_time);
     }
 
@@ -227,6 +238,11 @@ std::string require_folder(const std::optional<std::string>& path) {
                 "XDG_CACHE_HOME nor HOME names one");
 }
 
+std::vector<Type> types_of(const TuneOptions& options) {
+    const auto all = tunable(*options.operation).types;
+    return options.types.empty() ? std::vector<Type>(all.begin(), all.end()) : options.types;
+}
+
 TuningFile open_tuning(const Operation& operation, const Device& device) {
     TuningFile file;
     const std::string device_id = tuned_device_id(device);
@@ -242,6 +258,18 @@ TuningFile open_tuning(const Operation& operation, const Device& device) {
 }
 
 }  // namespace
+
+TuneCount count_of(const TuneOptions& options, const Registry& registry) {
+    const DeviceKind device = device_for(options, registry).device.kind;
+    const std::size_t levels = entrants(*options.operation, device, registry).size();
+    TuneCount count;
+    for (const Type type : types_of(options)) {
+        const std::size_t classes = sizes_for(options, type, device).size();
+        count.classes += classes;
+        count.rows += (classes + 1) * levels;  // and those that find the levels that are far behind
+    }
+    return count;
+}
 
 TuningFile open_tuning(const TuneOptions& options, const Registry& registry) {
     return open_tuning(*options.operation, device_for(options, registry).device);
@@ -260,6 +288,7 @@ void tune_overhead(const TuneOptions& options, const Registry& registry) {
     const DeviceChoice choice = device_for(options, registry);
     const double found_ms = watch.elapsed_ms();
     const std::string path = require_folder(overhead_path(tuned_device_id(choice.device)));
+    require_savable(path);
     DeviceOverhead overhead = measure_overhead(choice.device, options.threads,
                                                options.memory_limit.value_or(available_memory_bytes()) / 4);
     overhead.start_ms += found_ms;
@@ -272,9 +301,7 @@ int run_tune(const TuneOptions& options, const Catalog& catalog, const TuneListe
     TuningFile file = open_tuning(*options.operation, choice.device);
     save_tuning(file.path, file.tuning);  // a folder that cannot be written to costs no measurement
     Tuner tuner(options, catalog, listener, bench, choice.device);
-    const auto types = tunable(*options.operation).types;
-    for (const Type type :
-         options.types.empty() ? std::vector<Type>(types.begin(), types.end()) : options.types) {
+    for (const Type type : types_of(options)) {
         tuner.tune(type, file.tuning);
         save_tuning(file.path, file.tuning);
     }

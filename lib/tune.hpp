@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -26,8 +28,17 @@ struct TuneOptions {
     double time_limit_s = 0.1;    ///< for the samples of one level
     int threads = 1;
     std::uint64_t seed = 0;
-    std::optional<std::uint64_t> memory_limit;  ///< of host memory
+    std::optional<std::uint64_t> memory_limit;                        ///< of host memory
+    std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< no level is run after it
 };
+
+/// What is to be measured.
+struct TuneCount {
+    std::size_t classes = 0;  ///< of all element kinds
+    std::size_t rows = 0;     ///< levels, at most, on their problems
+};
+/// Throws what run_tune does before it measures.
+TuneCount count_of(const TuneOptions& options, const Registry& registry);
 
 /// Called while the measurements go on; each may be empty.
 struct TuneListener {
@@ -36,6 +47,10 @@ struct TuneListener {
     std::function<void(const BenchProgress&)> progress;
     /// A class that is left as it was, because its problem does not fit in memory.
     std::function<void(SizeClass, const Extents&, const std::string& reason)> skipped;
+    /// Classes that are left as they were, because the time is over.
+    std::function<void(std::size_t count)> late;
+    /// Classes of which no more is measured, whatever became of them.
+    std::function<void(std::size_t count)> ended;
     /// A level that failed verification, which is never taken.
     std::function<void(const BenchRow&)> failed;
     Tell say;
@@ -68,7 +83,8 @@ void tune_overhead(const TuneOptions& options, const Registry& registry);
 /// Measures the levels on every class with the bench's machinery and puts the fastest of each into the
 /// cache file, which is replaced after each element kind; entries of other kinds and classes stay. Levels
 /// run with their default parameters first; the fastest then with every choice of its tunable parameters.
-/// `vendor` is never taken, as it never is by the shipped tables.
+/// `vendor` is never taken, as it never is by the shipped tables. A class whose levels were not all measured
+/// when the time is over stays as it was.
 ///
 /// `bench` measures: run_bench, or what stands in for it.
 ///

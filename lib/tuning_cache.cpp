@@ -160,6 +160,7 @@ auto load_file(const std::string& path, std::string& why_not, const Parse& parse
 }
 
 void save_file(const std::string& path, const Json& json) {
+    require_savable(path);
     const fs::path folder = fs::path(path).parent_path();
     std::error_code error;
     fs::create_directories(folder, error);
@@ -229,6 +230,12 @@ std::optional<Tuning> load_tuning(const std::string& path, const Operation& oper
 std::optional<DeviceOverhead> load_overhead(const std::string& path, const Device& device,
                                             std::string& why_not) {
     return load_file(path, why_not, [&](const Json& json) { return overhead_of(json, device); });
+}
+
+void require_savable(const std::string& path) {
+    std::error_code error;
+    if (fs::exists(path, error) && !fs::is_regular_file(path, error))
+        throw Error(ErrorCode::output, "cannot write " + path + ": it is no regular file");
 }
 
 void save_tuning(const std::string& path, const Tuning& tuning) {

@@ -64,6 +64,10 @@ std::optional<Tuning> load_tuning(const std::string& path, const Operation& oper
 std::optional<DeviceOverhead> load_overhead(const std::string& path, const Device& device,
                                             std::string& why_not);
 
+/// Throws Error{output} where there is something else than a file in the place: a pipe would wait for a
+/// reader.
+void require_savable(const std::string& path);
+
 /// Replaces the file as a whole and makes its folder. Throws Error{output}.
 void save_tuning(const std::string& path, const Tuning& tuning);
 void save_overhead(const std::string& path, const Device& device, const DeviceOverhead& overhead);

@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kRowsAtOnce = 1 << 15;  // of C: their products with X are at most 25 MB
 
 Operand panel_of_c(const Problem& p, const Operands& operands, std::int64_t first) {
-    return rows_of(p.type, operands.c, first, std::min(kRowsAtOnce, p.m - first));
+    return rows_of(result_type(p), operands.c, first, std::min(kRowsAtOnce, p.m - first));
 }
 
 Verification check_in_full(const Problem& p, const Operands& operands, const VerifyOptions& options) {
@@ -23,7 +23,7 @@ Verification check_in_full(const Problem& p, const Operands& operands, const Ver
     std::string note;
     bool coarse = false;
     for (std::int64_t first = 0; first < p.m; first += kRowsAtOnce) {
-        const auto rows = result_rows(p.type, panel_of_c(p, operands, first), first);
+        const auto rows = result_rows(result_type(p), panel_of_c(p, operands, first), first);
         std::vector<char> wrong(rows.size());
         const Findings part = check.check(rows, wrong);
         coarse = coarse || check.too_coarse(rows, part, note);

@@ -55,6 +55,8 @@ struct VerifyOptions {
     int threads = 1;
     std::uint64_t seed = 0;  ///< of Freivalds' random vectors
     std::int64_t parts = 1;  ///< of the result; each has a check of its own
+    bool any_order = false;  ///< a reduction may be a plain sum in any order, not as precise as our levels'
+    bool any_nan = false;    ///< of transposes: NaN equals NaN, where a format does not keep its bits
     /// How the level rounds; where that is not known, as `Rounding::of` the type says.
     std::optional<Rounding> rounding = std::nullopt;
 };

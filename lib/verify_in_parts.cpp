@@ -15,10 +15,14 @@ StoredAs stored_as(const formats::Header& header) {
 }
 
 Parts parts_of(const std::vector<PlannedInput>& inputs, const formats::Reader& result,
-               const StoredVerification& record, std::uint64_t fixed_bytes, std::uint64_t room) {
+               const Verifier& verifier, VerifyMode mode, const StoredVerification& record,
+               std::uint64_t fixed_bytes, std::uint64_t room) {
     std::vector<std::optional<StoredAs>> stored(record.problem.operation->roles.size());
     for (const PlannedInput& input : inputs) stored[input.role] = stored_as(input.header());
+    if (verifier.bytes_by_part) fixed_bytes -= verifier.bytes(record.problem, mode);
     CutLimits limits{.host_bytes = room - std::min(room, fixed_bytes)};
+    if (verifier.bytes_by_part)
+        limits.verification_bytes = [&](const Problem& part) { return verifier.bytes(part, mode); };
     if (result.header().in_order) limits.order = formats::BlockOrder::column_panels;  // as text is stored
     return {record.problem, stored, stored_as(result.header()),   limits,
             fixed_bytes,    room,   "verifying this " + record.op};
@@ -54,8 +58,15 @@ class PartsCheck {
     PartsCheck(const Verifier& verifier, VerifyOptions how) : verifier_(verifier), how_(how) {}
 
     void take(const ProblemPart& part, const std::vector<const void*>& inputs, const Matrix& stored) {
-        merge_part(found_, check(part, inputs, stored), part.result.row, part.result.col);
-        blocks_before_ = part.inputs;
+        if (!part.shares_result()) {
+            merge_part(found_, check(part, inputs, stored), part.result.row, part.result.col);
+            blocks_before_ = part.inputs;
+            return;
+        }
+        const Operands operands = operands_at(part.problem, inputs, nullptr);
+        if (part.is_first) check_ = verifier_.panels(part.problem, operands, how_);
+        check_->add_part(part.problem, operands);
+        if (part.is_last) merge_part(found_, finish(stored), part.result.row, part.result.col);
     }
 
     [[nodiscard]] Verification found() && { return std::move(found_); }
@@ -76,6 +87,10 @@ class PartsCheck {
                 same.push_back(part.inputs[role] == blocks_before_[role]);
             check_->follow(*before, same);
         }
+        return finish(stored);
+    }
+
+    Verification finish(const Matrix& stored) {
         check_->take(0, operand_of(stored.view()));
         return check_->finish();
     }
@@ -92,7 +107,7 @@ class PartsCheck {
 Verification verify_in_parts(std::vector<PlannedInput>& inputs, formats::Reader& result,
                              const StoredResult& asked, const Verifier& verifier, std::uint64_t fixed_bytes,
                              std::uint64_t room, StoredVerification& record, Progress& progress) {
-    const Parts parts = parts_of(inputs, result, record, fixed_bytes, room);
+    const Parts parts = parts_of(inputs, result, verifier, asked.how.mode, record, fixed_bytes, room);
     VerifyOptions how = asked.how;
     how.parts = parts.count();
     if (how.mode == VerifyMode::automatic && record.problem.flops() > kFullCheckFlops)
@@ -100,6 +115,9 @@ Verification verify_in_parts(std::vector<PlannedInput>& inputs, formats::Reader&
     std::vector<BlocksOf> stored_inputs;
     for (const PlannedInput& input : inputs) stored_inputs.emplace_back(*input.reader, how.threads);
     BlocksOf stored_result(result, how.threads);
+    const std::uint64_t taken = fixed_bytes + parts.host_bytes();
+    for (const PlannedInput& input : inputs) input.reader->set_spare(room - std::min(room, taken));
+    result.set_spare(room - std::min(room, taken));
     PartsCheck check(verifier, how);
     double reading_ms = 0;
     double checking_ms = 0;

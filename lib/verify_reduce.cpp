@@ -20,6 +20,7 @@ namespace {
 constexpr double kRoundoff = 0x1p-53;
 constexpr double kTiniest = std::numeric_limits<double>::denorm_min();
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr double kLargest = std::numeric_limits<double>::max();
 // What is scaled by these is far from both ends of the range of double, and so are its squares.
 constexpr double kUp = 0x1p600;
 constexpr double kDown = 0x1p-600;
@@ -69,7 +70,7 @@ struct Twice {
 
 // ---- What is kept of each result's elements; `scale` is a power of two ----
 
-/// Σx of a part, and Σ|x|, which is not finite where an element is not.
+/// Σx of a part, and Σ|x|, which is not finite where an element is not; where scaled, of finite elements.
 template <class T>
 struct SumState {
     Twice re;
@@ -78,12 +79,8 @@ struct SumState {
     double im_size = 0;
 
     void add(T value, double scale) {
-        re.add(real_of(value) * scale);
-        re_size += std::fabs(real_of(value)) * scale;
-        if constexpr (kIsComplex<T>) {
-            im.add(imag_of(value) * scale);
-            im_size += std::fabs(imag_of(value)) * scale;
-        }
+        add_part(real_of(value), scale, re, re_size);
+        if constexpr (kIsComplex<T>) add_part(imag_of(value), scale, im, im_size);
     }
     [[nodiscard]] SumState scaled_down() const {
         return {re.times(kDown), im.times(kDown), re_size * kDown, im_size * kDown};
@@ -94,6 +91,13 @@ struct SumState {
         im.add(other.im);
         re_size += other.re_size;
         im_size += other.im_size;
+    }
+
+  private:
+    static void add_part(double x, double scale, Twice& sum, double& size) {
+        if (scale != 1 && !std::isfinite(x)) return;
+        sum.add(x * scale);
+        size += std::fabs(x) * scale;
     }
 };
 
@@ -116,9 +120,17 @@ struct SpecialState {
 template <class T>
 struct WholeSumState {
     Int128 sum = 0;
+    Int128 below = 0;  ///< of those below 0
 
-    void add(T value, double) { sum += value; }
-    void merge(const WholeSumState& other) { sum += other.sum; }
+    void add(T value, double) {
+        sum += value;
+        if (value < T{}) below += value;
+    }
+    void merge(const WholeSumState& other) {
+        sum += other.sum;
+        below += other.below;
+    }
+    [[nodiscard]] Int128 size() const { return sum - 2 * below; }  ///< Σ|x|
 };
 
 /// Σx² of all parts.
@@ -381,6 +393,7 @@ class ReductionCheck final : public ResultCheck {
           type_(result_type(problem)),
           mode_(options.mode),
           tolerance_(options.tolerance),
+          any_order_(options.any_order),
           threads_(options.threads) {}
 
     [[nodiscard]] bool takes_panels() const override { return false; }
@@ -402,6 +415,9 @@ class ReductionCheck final : public ResultCheck {
     void take(std::int64_t, const Operand& result) override {
         const double depth = kReducedInAChain + elements_ / 1024 + parts_;
         chain_ = narrow() ? (kReducedInAChain + 1) * kRoundoff : 0;
+        if constexpr (std::is_integral_v<T>) chain_ = 0;
+        const double roundings = elements_ * (kIsComplex<T> && op_ == "norm" ? 2 : 1);
+        any_chain_ = any_order_ ? roundings * kRoundoff : 0;
         rest_ = depth * kRoundoff * depth * kRoundoff;
         result_ = result;
         if (adds()) {
@@ -519,28 +535,32 @@ class ReductionCheck final : public ResultCheck {
         double size;  ///< Σ|x|
     };
 
-    /// Whether additions of finite elements passed the range.
+    /// Whether the result is infinite or NaN, and not by the elements alone.
     static bool passes_range(double computed, double size, double special) {
-        return !std::isfinite(computed) && !std::isfinite(size) && std::isfinite(special);
+        if (std::isfinite(computed) || std::isfinite(size) || std::isnan(special)) return false;
+        return computed != special;
     }
 
-    /// `small` is the same sum scaled by kDown where its size is not finite, `special` the sum of the
-    /// elements that are not.
+    /// `small` is the sum of the finite elements scaled by kDown, where `sum.size` is not finite, and
+    /// `special` the sum of the others.
     [[nodiscard]] Outcome compare_part(double computed, const Sum& sum, const Sum& small,
                                        double special) const {
         if (std::isfinite(sum.size)) return compare_sum(computed, sum.value, sum.size, 0);
+        if (passes_range(computed, sum.size, special) && may_overflow_to(computed, small, special))
+            return kRight;
         if (!std::isfinite(special)) return outcome_of(computed, special, 0, 0);
-        if (passes_range(computed, sum.size, special))
-            return may_overflow_to(computed, small) ? kRight : kWrong;
+        if (!std::isfinite(computed)) return kWrong;
         return compare_sum(computed * kDown, small.value, small.size, kTiniest);
     }
 
-    /// Whether additions in some order pass the range in that direction; for NaN, in both.
-    static bool may_overflow_to(double computed, const Sum& small) {
-        constexpr double kLimit = std::numeric_limits<double>::max() * kDown * (1 - 0x1p-20);
-        const bool up = (small.size + small.value.high) / 2 >= kLimit;
-        const bool down = (small.size - small.value.high) / 2 >= kLimit;
-        return std::isnan(computed) ? up && down : computed > 0 ? up : down;
+    /// Whether additions in some order make that of finite elements and of the infinity `special`, if it is
+    /// one: they pass the range in that direction, or for NaN in both, of which the infinity may be one.
+    static bool may_overflow_to(double computed, const Sum& small, double special) {
+        constexpr double kLimit = kLargest * kDown * (1 - 0x1p-20);
+        const bool up = (small.size + small.value.high) / 2 >= kLimit || special > kLargest;
+        const bool down = (small.size - small.value.high) / 2 >= kLimit || special < -kLargest;
+        if (std::isnan(computed)) return up && down;
+        return !std::isinf(special) && (computed > 0 ? up : down);
     }
 
     [[nodiscard]] Outcome compare_sum(double computed, const Twice& sum, double size, double more) const {
@@ -548,7 +568,8 @@ class ReductionCheck final : public ResultCheck {
         const double mean = sum.high / count;
         // What the division of the reference leaves, to twice the precision as well.
         const double left = (__builtin_fma(-mean, count, sum.high) + sum.low) / count;
-        double tolerance = (chain_ + rest_) * size / count + 3 * kRoundoff * std::fabs(mean);
+        double tolerance =
+            std::max(chain_ + rest_, any_chain_) * size / count + 3 * kRoundoff * std::fabs(mean);
         if (tolerance_) tolerance = *tolerance_ * size / count;
         if (count != 1) tolerance += kTiniest;
         return outcome_of(computed, mean, left, tolerance + more);
@@ -566,7 +587,8 @@ class ReductionCheck final : public ResultCheck {
                     if (static_cast<Int128>(expected) != sum) ++found_.wrapped;
                     note_whole(computed, expected, row, col);
                 } else if constexpr (std::is_same_v<Result, double>) {
-                    const Outcome outcome = compare_sum(computed, twice_of(sum), 0, 0);
+                    const Outcome outcome =
+                        compare_sum(computed, twice_of(sum), static_cast<double>(whole_sums_[i].size()), 0);
                     note(outcome, row, col, computed, outcome.expected);
                 }
             });
@@ -601,11 +623,12 @@ class ReductionCheck final : public ResultCheck {
         const double rest = root > 0 && std::isfinite(root)
                                 ? (__builtin_fma(-root, root, squares.high) + squares.low) / (2 * root)
                                 : 0;
-        const double bound = tolerance_.value_or((kReducedInAChain / 2 + 8) * kRoundoff + rest_);
+        const double ours = (kReducedInAChain / 2 + 8) * kRoundoff + rest_;
+        const double bound =
+            tolerance_.value_or(std::max(ours, any_chain_ / 2 * (1 + any_chain_) + 8 * kRoundoff));
         // Scaled back, the result may be beyond the range, or among the numbers of few digits.
         const Outcome outcome = outcome_of(computed * scale, root, rest, bound * root + kTiniest * scale);
-        const bool beyond =
-            !std::isfinite(computed) && root / scale * (1 + bound) > std::numeric_limits<double>::max();
+        const bool beyond = !std::isfinite(computed) && root / scale * (1 + bound) > kLargest;
         note(beyond && std::isinf(computed) ? kRight : outcome, row, col, computed, root / scale);
     }
 
@@ -696,6 +719,7 @@ class ReductionCheck final : public ResultCheck {
     Type type_;
     VerifyMode mode_;
     std::optional<double> tolerance_;
+    bool any_order_;
     int threads_;
     double elements_ = 0;  ///< of each result
     double parts_ = 0;
@@ -713,8 +737,9 @@ class ReductionCheck final : public ResultCheck {
     std::vector<OrderState<T>> orders_;
 
     Operand result_;
-    double chain_ = 0;  ///< error of chains of additions in f64, relative to Σ|x|
-    double rest_ = 0;   ///< of what keeps its roundings
+    double chain_ = 0;      ///< error of chains of additions in f64, relative to Σ|x|
+    double rest_ = 0;       ///< of what keeps its roundings
+    double any_chain_ = 0;  ///< of one chain of all elements, where that is allowed
     Findings found_;
 };
 

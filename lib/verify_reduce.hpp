@@ -16,8 +16,11 @@ inline constexpr double kReducedInAChain = 4096;
 ///  - Integers, min, max, counts and the largest magnitudes of real numbers are exact, sums of integers
 ///  modulo
 ///    2^64; NaN meets NaN and 0 meets −0.
-///  - Other results are within the derived bound, or `tolerance` times the sum of the magnitudes (the norm).
-///  - Where the sum of the magnitudes passes the range of f64, a sum may be infinite or NaN.
+///  - Other results are within the derived bound, or that of sums in any order where `any_order` says so, or
+///    `tolerance` times the sum of the magnitudes (the norm).
+///  - Where the sum of the magnitudes passes the range of f64, a sum may be infinite or NaN; beside an
+///  infinity
+///    among the elements NaN, where the others may add up to the opposite one.
 Verification verify_reduction(const Problem& problem, const Operands& operands, const VerifyOptions& options);
 
 /// The same of a result that is combined of parts, of which this is the first; null where it is not. No

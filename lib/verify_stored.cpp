@@ -35,8 +35,8 @@ struct Need {
     }
 };
 
-Need need_of(const std::vector<PlannedInput>& inputs, const formats::Reader& result, std::uint64_t of_check) {
-    Need need{.beside = of_check};
+Need need_of(const std::vector<PlannedInput>& inputs, const formats::Reader& result) {
+    Need need;
     std::uint64_t working = 0;
     const auto add = [](std::uint64_t& sum, std::uint64_t more) {
         sum = more > ~sum ? ~std::uint64_t{0} : sum + more;
@@ -78,7 +78,26 @@ Verification verify_whole(std::vector<PlannedInput>& inputs, formats::Reader& re
     return found;
 }
 
-/// With all matrices in memory where they fit, else in parts where the check can.
+/// Block by block; nothing where the check cannot.
+std::optional<Verification> verify_in_blocks(std::vector<PlannedInput>& inputs, formats::Reader& result,
+                                             const StoredResult& asked, const Verifier& verifier,
+                                             std::uint64_t beside, std::uint64_t room,
+                                             StoredVerification& record, Progress& progress) {
+    if (verifier.in_blocks == nullptr) return {};
+    const Stopwatch watch;
+    std::vector<std::string> hashes(asked.inputs.size() + 1);
+    StoredMatrices stored{std::vector<formats::Reader*>(asked.inputs.size()), result, beside, hashes,
+                          progress};
+    for (const PlannedInput& input : inputs) stored.inputs[input.role] = input.reader.get();
+    const auto found = verifier.in_blocks(record.problem, stored, asked.how, room);
+    if (!found) return {};
+    for (std::size_t i = 0; i < inputs.size(); ++i) record.inputs[i].hash = hashes[inputs[i].role];
+    record.result->hash = hashes.back();
+    record.stages_ms.verify = watch.elapsed_ms();  // it reads as it goes
+    return found;
+}
+
+/// With all matrices in memory where they fit, else block by block or in parts where the check can.
 Verification verify_opened(std::vector<PlannedInput>& inputs, formats::Reader& result,
                            const StoredResult& asked, const Verifier& verifier, StoredVerification& record,
                            Progress& progress) {
@@ -86,8 +105,15 @@ Verification verify_opened(std::vector<PlannedInput>& inputs, formats::Reader& r
     progress.bytes_to_check = record.result->bytes;
     progress.bytes_to_read = record.result->bytes;
     for (const RecordedMatrix& input : record.inputs) progress.bytes_to_read += input.bytes;
-    const Need need = need_of(inputs, result, verifier.bytes(problem, asked.how.mode));
+    const Need files = need_of(inputs, result);
+    Need need = files;
+    const std::uint64_t of_check = verifier.bytes(problem, asked.how.mode);
+    need.beside = of_check > ~need.beside ? ~std::uint64_t{0} : need.beside + of_check;
     const std::uint64_t room = asked.read.memory_limit ? *asked.read.memory_limit : available_memory_bytes();
+    if (need.all() > room) {
+        auto found = verify_in_blocks(inputs, result, asked, verifier, files.beside, room, record, progress);
+        if (found) return *std::move(found);
+    }
     const bool in_parts = need.all() > room && problem.operation->part != nullptr &&
                           verifier.panels != nullptr && problem.operation->result(problem).elements() > 0 &&
                           !(result.header().in_order && result.header().rereads);
@@ -96,6 +122,9 @@ Verification verify_opened(std::vector<PlannedInput>& inputs, formats::Reader& r
     require_memory(need.all(), asked.read.memory_limit,
                    "verifying a " + std::string(problem.operation->name) + " of " +
                        to_string(problem.extents()) + " " + std::string(name_of(problem.type)));
+    const std::uint64_t spare = room - std::min(room, need.all());
+    for (const PlannedInput& input : inputs) input.reader->set_spare(spare);
+    result.set_spare(spare);
     return verify_whole(inputs, result, asked, verifier, record, progress);
 }
 
@@ -120,14 +149,13 @@ int verify_stored(const StoredResult& asked, const Catalog& catalog, StoredVerif
     require_result(result->header(), asked.operation->result(record.problem), stored_type);
     // What no level computes has no result.
     (void)catalog.registry().choose(record.problem, {DeviceKind::cpu, asked.how.threads, nullptr});
-    FileVersions versions(*result);
-    for (const PlannedInput& input : inputs) versions.add(*input.reader);
     const Verifier& verifier = catalog.verifier(*asked.operation);
     record.verification = verifier.blockwise != nullptr
                               ? verifier.blockwise(*inputs.front().reader, *result, asked.how,
                                                    asked.read.memory_limit, progress)
                               : verify_opened(inputs, *result, asked, verifier, record, progress);
-    versions.require_unchanged();
+    for (const PlannedInput& input : inputs) input.reader->require_unchanged();
+    result->require_unchanged();
     record.stages_ms.total = total.elapsed_ms();
     return record.verification.failed() ? static_cast<int>(ErrorCode::differs) : 0;
 }

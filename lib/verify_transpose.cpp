@@ -1,4 +1,5 @@
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -24,13 +25,26 @@ const std::byte* bytes_of(const T& element) {
     return reinterpret_cast<const std::byte*>(&element);
 }
 
+/// Whether the parts of two elements are equal bit for bit, or NaN both.
+template <class T>
+bool same_but_for_nans(const T& x, const T& y) {
+    const auto same = [](double a, double b) {
+        return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
+    };
+    return same(as_complex(x).real(), as_complex(y).real()) &&
+           same(as_complex(x).imag(), as_complex(y).imag());
+}
+
 /// The row of `block` with number `i` in `out` differs from `expected`.
 template <class T>
-void note_row(const MatrixView& out, const T* expected, std::int64_t i, const Block& block, Findings& found) {
+void note_row(const MatrixView& out, const T* expected, std::int64_t i, const Block& block, bool any_nan,
+              Findings& found) {
     const T* row = out.row<T>(i);
     for (std::int64_t j = block.col; j < block.col + block.cols; ++j) {
         const T& right = expected[j - block.col];
         if (std::memcmp(bytes_of(row[j]), bytes_of(right), sizeof(T)) == 0) continue;
+        if constexpr (!std::is_integral_v<T>)
+            if (any_nan && same_but_for_nans(row[j], right)) continue;
         found.note(kDiffers, i, j,
                    [&] { return std::pair(element_text(row[j], out.type), element_text(right, out.type)); });
     }
@@ -38,7 +52,8 @@ void note_row(const MatrixView& out, const T* expected, std::int64_t i, const Bl
 
 /// Transposes the block's source in memory that stays in the first cache, and compares whole rows.
 template <class T>
-void compare_block(const MatrixView& in, const MatrixView& out, const Block& block, Findings& found) {
+void compare_block(const MatrixView& in, const MatrixView& out, const Block& block, bool any_nan,
+                   Findings& found) {
     constexpr std::int64_t kStep =
         kBlock + 64 / sizeof(T);  // a line more, so that columns share no cache set
     alignas(64) std::array<std::byte, kBlock * kStep * sizeof(T)> memory;
@@ -56,16 +71,17 @@ void compare_block(const MatrixView& in, const MatrixView& out, const Block& blo
         const T* row = out.row<T>(block.row + i) + block.col;
         // As bytes: a NaN equals itself, and the zeros differ.
         if (std::memcmp(row, expected + i * kStep, static_cast<std::size_t>(block.cols) * sizeof(T)) != 0)
-            note_row(out, expected + i * kStep, block.row + i, block, found);
+            note_row(out, expected + i * kStep, block.row + i, block, any_nan, found);
     }
 }
 
 /// A strip of a transpose of at most kBlock rows.
 template <class T>
-void compare_strip(const MatrixView& in, const MatrixView& out, const Block& strip, Findings& found) {
+void compare_strip(const MatrixView& in, const MatrixView& out, const Block& strip, bool any_nan,
+                   Findings& found) {
     const std::int64_t end = strip.col + strip.cols;
     for (std::int64_t col = strip.col; col < end; col += kBlock)
-        compare_block<T>(in, out, {strip.row, col, strip.rows, std::min(kBlock, end - col)}, found);
+        compare_block<T>(in, out, {strip.row, col, strip.rows, std::min(kBlock, end - col)}, any_nan, found);
 }
 
 void require_transposed(const MatrixView& in, const MatrixView& out) {
@@ -97,7 +113,8 @@ Verification verify_transpose(const MatrixView& in, const MatrixView& out, const
         const Block strip{row, col, std::min(kBlock, out.shape.rows - row),
                           std::min(width, out.shape.cols - col)};
         Findings found;
-        visit_type(in.type, [&]<class T>(TypeTag<T>) { compare_strip<T>(in, out, strip, found); });
+        visit_type(in.type,
+                   [&]<class T>(TypeTag<T>) { compare_strip<T>(in, out, strip, options.any_nan, found); });
         const std::lock_guard lock(mutex);
         all.merge(found);
     });

@@ -136,7 +136,7 @@ OPERATIONS = {
     "multiply": Operation("f", "multiply-add", multiply_mix, ["shared", "global", "integer", "control"], {
         "tiled": r"\dtiledIfLi32EE",
         "pipelined": r"\dpackedIfNS1_8TileTypeIJLi256ELi96E",
-    }, {"pipelined"}, {"tensor"}),
+    }, {"pipelined"}, {"tensor", "wgmma"}),
     "reduce": Operation("f", "number", reduce_mix, ["addition", "conversion", "global", "shared", "integer", "control"], {
         "interleaved": r"interleaved_kernel.*ReductionE0EfEEfEE",
         "sequential": r"sequential_kernel.*ReductionE0EfEEfEE",

@@ -384,6 +384,19 @@ def multiply_gpu():
             "8 groups of banks",
         ),
     )
+    ask = lambda stage: (str(stage), "other", 2)
+    multiply = lambda stage: (f"stage {stage}", "now", 3)
+    roles = [
+        ("4 warps that bring", [ask(1), ask(2), ask(3), *[("", "none", 1), ask(1)], *[("", "none", 1), ask(2)]]),
+        ("4 warps, rows 0-63", [("", "none", 2), multiply(1), multiply(2), multiply(3), multiply(1)]),
+        ("4 warps, rows 64-127", [("", "none", 2), multiply(1), multiply(2), multiply(3), multiply(1)]),
+    ]
+    halves = marked("own", [(row, col) for row in range(N) for col in range(N // 2)])
+    others = marked("other", [(row, col) for row in range(N) for col in range(N // 2, N)])
+    yield "wgmma", apart(
+        strips("the warps of a block", roles, "a stage is brought again when both groups are done with it"),
+        grid("B's tile, for two blocks", halves | others, "each brings one half,", "and both get all of it", rows=4),
+    )
 
 
 def multiply_cpu():

@@ -20,6 +20,9 @@ class AttributeSource {
     [[nodiscard]] virtual hid_t attributed() const = 0;
     [[nodiscard]] virtual const std::string& name() const = 0;
 
+    /// Whether the attribute is as true of the elements that are read as of those that are stored.
+    [[nodiscard]] virtual bool keeps(const std::string& attribute) const = 0;
+
     /// The type in which elements that only move are to be stored where that is not the one of their matrix
     /// type: of booleans. Else invalid.
     [[nodiscard]] virtual hid_t kept_type() const = 0;

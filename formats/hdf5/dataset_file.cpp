@@ -284,11 +284,12 @@ class LocalDatasetFile final : public DatasetFile {
     /// Attributes given by name go before those of the source.
     void keep_attributes(const AttributeSource& source, const WriteOptions& options) {
         if (source.attributed() < 0) return;
-        const auto given = [&](const std::string& name) {
-            return std::ranges::any_of(options.attributes,
-                                       [&](const auto& attribute) { return attribute.first == name; });
+        const auto skipped = [&](const std::string& name) {
+            return !source.keeps(name) || std::ranges::any_of(options.attributes, [&](const auto& attribute) {
+                return attribute.first == name;
+            });
         };
-        left_out_ = copy_attributes(source.attributed(), dataset_.id(), given, source.name());
+        left_out_ = copy_attributes(source.attributed(), dataset_.id(), skipped, source.name());
     }
 
     void write_attribute(const std::string& name, const std::string& value) const {

@@ -51,7 +51,11 @@ std::uint64_t DenseReader::working_bytes() const {
     const auto elements = static_cast<std::uint64_t>(std::min(tile.rows, source_.stored.rows) *
                                                      std::min(tile.cols, source_.stored.cols));
     const bool twice = source_.reversed && converts() && !source_.element.wide;
-    return storage_->working_bytes() + elements * source_.element.memory_bytes * (twice ? 2 : 1);
+    const std::uint64_t unpacked = source_.packing ? sizeof(double) : 0;
+    const std::uint64_t transposed = !twice            ? 0
+                                     : source_.packing ? sizeof(double)
+                                                       : source_.element.memory_bytes;
+    return storage_->working_bytes() + elements * (source_.element.memory_bytes + unpacked + transposed);
 }
 
 /// The pieces in which a rectangle is converted or transposed: whole chunks, or full-width panels
@@ -60,7 +64,8 @@ Shape DenseReader::tile_for(const Shape& rect) const {
     const auto* dense = std::get_if<Dense>(&source_.where);
     const bool chunked = dense != nullptr && dense->layout == H5D_CHUNKED;
     const Shape grain = chunked ? dense->chunk : Shape{1, 1};
-    const auto element = static_cast<std::int64_t>(source_.element.memory_bytes);
+    const auto element =
+        static_cast<std::int64_t>(source_.packing ? sizeof(double) : source_.element.memory_bytes);
     const auto multiple = [](std::int64_t wanted, std::int64_t step) {
         return std::max<std::int64_t>(1, wanted / step) * step;
     };
@@ -68,6 +73,14 @@ Shape DenseReader::tile_for(const Shape& rect) const {
     const std::int64_t cols = multiple(std::min(rect.cols, most / std::min(grain.rows, most)), grain.cols);
     const std::int64_t rows = multiple(std::max<std::int64_t>(1, most / std::min(cols, most)), grain.rows);
     return {rows, cols};
+}
+
+MatrixView DenseReader::unpacked(const MatrixView& stored) {
+    const std::int64_t count = stored.shape.elements();
+    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(double);
+    if (unpacked_.size() < bytes) unpacked_ = Buffer(bytes);
+    unpack(*source_.packing, stored.data, count, reinterpret_cast<double*>(unpacked_.data()), threads_);
+    return {Type::f64, stored.shape, stored.ld, unpacked_.data()};
 }
 
 /// Reads `tile`, a part of `rect`, and delivers it where it belongs in `out`, which `rect` fills.
@@ -87,13 +100,15 @@ void DenseReader::read_tile(const Block& tile, const Block& rect, const MutableM
         narrow(source_.element, scratch_.data(), source_.reversed, part, shown, source_.name, threads_);
         return;
     }
-    const MatrixView stored{source_.element.type, tile.shape(), tile.cols, scratch_.data()};
+    MatrixView stored{source_.element.type, tile.shape(), tile.cols, scratch_.data()};
+    if (source_.packing) stored = unpacked(stored);
     if (!source_.reversed) {
         convert(stored, part, source_.name, threads_, shown);
     } else if (!converts()) {
         transpose_into(stored, part, threads_);
     } else {
-        if (transposed_.size() < bytes) transposed_ = Buffer(bytes);
+        const std::size_t needed = static_cast<std::size_t>(tile.rows * tile.cols) * size_of(stored.type);
+        if (transposed_.size() < needed) transposed_ = Buffer(needed);
         const MutableMatrixView transposed{stored.type, part.shape, part.shape.cols, transposed_.data()};
         transpose_into(stored, transposed, threads_);
         convert(transposed, part, source_.name, threads_, shown);

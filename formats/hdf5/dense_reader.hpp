@@ -31,9 +31,11 @@ class DenseReader {
     /// Whether elements are delivered as they are stored.
     [[nodiscard]] bool only_copies() const { return !source_.reversed && !converts(); }
     [[nodiscard]] bool converts() const {
-        return source_.element.wide.has_value() || type_ != source_.element.type;
+        return source_.element.wide || source_.packing || type_ != source_.element.type;
     }
     [[nodiscard]] Shape tile_for(const Shape& rect) const;
+    /// A tile as stored, without gaps between its rows, unpacked.
+    MatrixView unpacked(const MatrixView& stored);
     void read_tile(const Block& tile, const Block& rect, const MutableMatrixView& out);
 
     const Source& source_;
@@ -41,6 +43,7 @@ class DenseReader {
     int threads_;
     std::unique_ptr<Storage> storage_;
     Buffer scratch_;     ///< a tile as stored
+    Buffer unpacked_;    ///< what its numbers stand for
     Buffer transposed_;  ///< the same tile transposed
 };
 

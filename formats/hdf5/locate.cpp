@@ -266,19 +266,24 @@ std::string text_dataset(hid_t group, const char* name, const std::string& what)
 }
 
 std::int64_t number_attribute(hid_t object, const char* name, std::int64_t missing, const std::string& what) {
-    if (!has_attribute(object, name, what)) return missing;
+    std::int64_t value = missing;
+    if (has_attribute(object, name, what)) number_attributes(object, name, {&value, 1}, what);
+    return value;
+}
+
+void number_attributes(hid_t object, const char* name, std::span<std::int64_t> to, const std::string& what) {
     const std::string shown = attribute_of(what, name);
     const Handle attribute = take(H5Aopen(object, name, H5P_DEFAULT), ErrorCode::input, shown);
     const Handle type = take(H5Aget_type(attribute.id()), ErrorCode::input, shown);
     const Handle space = take(H5Aget_space(attribute.id()), ErrorCode::input, shown);
-    if (H5Tget_class(type.id()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.id()) != 1)
-        throw Error(ErrorCode::input, shown + ": expected one integer");
-    std::int64_t value = missing;
-    if (!read_whole_numbers(type.id(), {&value, 1},
-                            [&](hid_t memory, void* to) { return H5Aread(attribute.id(), memory, to); })) {
+    if (H5Tget_class(type.id()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.id()) != std::ssize(to))
+        throw Error(ErrorCode::input,
+                    shown + ": expected " +
+                        (to.size() == 1 ? "one integer" : std::to_string(to.size()) + " integers"));
+    if (!read_whole_numbers(type.id(), to,
+                            [&](hid_t memory, void* at) { return H5Aread(attribute.id(), memory, at); })) {
         throw Error(ErrorCode::input, shown + ": cannot be read, or passes 64 bits with a sign");
     }
-    return value;
 }
 
 }  // namespace gpumat::formats::hdf5

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,10 @@ std::string text_dataset(hid_t group, const char* name, const std::string& what)
 /// The value of an integer attribute of one element; `missing` where there is none. Throws Error{input} with
 /// `what` where it cannot be read, or is another one.
 std::int64_t number_attribute(hid_t object, const char* name, std::int64_t missing, const std::string& what);
+
+/// Those of an attribute of `to.size()` integers. Throws Error{input} with `what` where there is none, or it
+/// cannot be read or is another one.
+void number_attributes(hid_t object, const char* name, std::span<std::int64_t> to, const std::string& what);
 
 /// Throws Error{input} with `what` where HDF5 cannot tell.
 bool has_attribute(hid_t object, const char* name, const std::string& what);

@@ -1,6 +1,7 @@
 #include "formats/hdf5/probe.hpp"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -161,6 +162,20 @@ std::string how_it_ended(int status, const rusage& used, const Note& note) {
                 shown + ": no process can be started to try the file in: " + std::strerror(errno));
 }
 
+/// The stack of a thread that starts a child is the child's.
+void require_stack(const std::string& shown) {
+    constexpr std::size_t kLeastBytes = std::size_t{256} << 10;  // HDF5 takes 64 KiB to open a dataset
+    pthread_attr_t attributes;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
+    std::size_t bytes = kLeastBytes;
+    pthread_attr_getstacksize(&attributes, &bytes);
+    pthread_attr_destroy(&attributes);
+    if (bytes >= kLeastBytes) return;
+    throw Error(ErrorCode::memory, shown + ": the stack may take " + format_bytes(bytes) +
+                                       ", and the process in which the file is tried needs " +
+                                       format_bytes(kLeastBytes) + " (ulimit -s)");
+}
+
 }  // namespace
 
 bool Conversation::send(std::span<const std::byte> bytes) {
@@ -187,6 +202,7 @@ Child::Child(const std::string& path, std::string shown, ErrorCode code,
              const std::function<std::string(Conversation&)>& task, std::uint64_t result_bytes,
              double more_seconds)
     : shown_(std::move(shown)), code_(code), note_(sizeof(Note)) {
+    require_stack(shown_);
     const Bounds bounds = bounds_for(bytes_of_file(path), result_bytes, more_seconds);
     Note& note = *new (note_.data()) Note{bounds.seconds};
     std::array<int, 2> pipe{};

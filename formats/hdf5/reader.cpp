@@ -1,8 +1,13 @@
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 
+#include "formats/file_versions.hpp"
 #include "formats/hdf5/ahead.hpp"
 #include "formats/hdf5/attributes.hpp"
 #include "formats/hdf5/dense_reader.hpp"
@@ -51,15 +56,28 @@ std::int64_t elements_of(const Shape& shape) {
     return passes ? std::numeric_limits<std::int64_t>::max() : count;
 }
 
+/// Why it cannot be read yet; empty where it can.
+std::string why_unread(const Source& source) {
+    const auto* unread = std::get_if<Unread>(&source.where);
+    if (unread == nullptr) return {};
+    return "a " + unread->kind + " matrix of " + std::to_string(source.stored.rows) + " × " +
+           std::to_string(source.stored.cols) + ", " + std::to_string(source.entries) +
+           " entries, which cannot be read yet";
+}
+
 Header header_of(const Source& source, const std::string& path) {
     Header header;
     header.format = "hdf5";
     header.source = {path, source.dataset};
     header.shape = source.shape();
-    header.type = source.element.type;
+    header.type = source.type();
     header.storage = source.storage;
-    header.stored_entries =
-        std::holds_alternative<Sparse>(source.where) ? source.entries : elements_of(source.stored);
+    const bool sparse =
+        std::holds_alternative<Sparse>(source.where) || std::holds_alternative<Unread>(source.where);
+    header.stored_entries = sparse ? source.entries : elements_of(source.stored);
+    header.unread = why_unread(source);
+    header.packing = source.packed_by;
+    header.unpacked = source.packing.has_value();
     header.file_bytes = bytes_of_file(path);
     header.grain = grain_of(source);
     return header;
@@ -74,8 +92,8 @@ struct Listed {
 /// Everything in a file that could be asked for: matrices, and what else it holds, with why it is none.
 struct Contents {
     std::vector<Listed> matrices;
-    std::vector<std::string> others;  ///< "/v: holds text, expected numbers"
-    Failures failures;                ///< what may be matrices too, and could not be opened
+    std::vector<OtherContent> others;
+    Failures failures;  ///< what may be matrices too, and could not be opened
 };
 
 bool internal(const std::string& name) {  // MATLAB keeps what cells and objects refer to there
@@ -88,17 +106,15 @@ Contents contents_of(hid_t file, const std::string& path, const ReadOptions& opt
     Contents contents;
     const auto visit = [&](const Handle& object, const std::string& name) {
         if (internal(name)) return false;
-        const bool group = H5Iget_type(object.id()) == H5I_GROUP;
         Handle own(H5Oopen(object.id(), ".", H5P_DEFAULT));
         auto found = describe(std::move(own), path, name, options, julia);
         if (auto* source = std::get_if<Source>(&found)) {
             contents.matrices.push_back({header_of(*source, path), source->element.name});
             return false;
         }
-        const std::string& why = std::get<std::string>(found);
-        const bool plain_group = group && why.starts_with("is a group");
-        if (!plain_group) contents.others.push_back(name + " " + why);
-        return plain_group;
+        auto& none = std::get<NoMatrix>(found);
+        if (!none.may_hold_some) contents.others.push_back({{path, name}, std::move(none.why)});
+        return none.may_hold_some;
     };
     walk(file, path, visit, known);
     contents.failures = std::move(known);
@@ -143,8 +159,17 @@ std::string listed(const std::vector<std::string>& lines) {
 std::string listed(const std::vector<Listed>& matrices) {
     std::vector<std::string> lines;
     lines.reserve(matrices.size());
-    for (const auto& [header, element] : matrices)
-        lines.push_back(header.source.dataset + " " + to_string(header.shape) + " " + element);
+    for (const auto& [header, element] : matrices) {
+        const std::string storage = header.unread.empty() ? "" : " " + header.storage;
+        lines.push_back(header.source.dataset + " " + to_string(header.shape) + " " + element + storage);
+    }
+    return listed(lines);
+}
+
+std::string listed(const std::vector<OtherContent>& others) {
+    std::vector<std::string> lines;
+    lines.reserve(others.size());
+    for (const OtherContent& other : others) lines.push_back(other.source.dataset + " " + other.what);
     return listed(lines);
 }
 
@@ -152,8 +177,10 @@ std::string listed(const std::vector<Listed>& matrices) {
 Source matrix_in(Handle object, const std::string& path, const std::string& dataset,
                  const ReadOptions& options, bool julia) {
     auto found = describe(std::move(object), path, dataset, options, julia);
-    if (auto* source = std::get_if<Source>(&found)) return std::move(*source);
-    throw Error(ErrorCode::input, path + ":" + dataset + ": " + std::get<std::string>(found));
+    auto* source = std::get_if<Source>(&found);
+    const std::string why = source == nullptr ? std::get<NoMatrix>(found).why : why_unread(*source);
+    if (!why.empty()) throw Error(ErrorCode::input, path + ":" + dataset + ": " + why);
+    return std::move(*source);
 }
 
 /// The only matrix of a file in which none was named.
@@ -228,6 +255,7 @@ class Hdf5Reader final : public Reader, public AttributeSource {
         // Reads its parts, on threads that each want a session: this one must hold none.
         if (std::holds_alternative<Sparse>(source_.where)) sparse_.emplace(source_, header_.type, options);
         other_files_.assign(others.paths().begin(), others.paths().end());
+        for (const std::string& piece : other_files_) versions_.add_piece(piece);
     }
 
     [[nodiscard]] const Header& header() const override { return header_; }
@@ -248,6 +276,8 @@ class Hdf5Reader final : public Reader, public AttributeSource {
 
     [[nodiscard]] std::vector<std::string> other_files() const override { return other_files_; }
 
+    void require_unchanged() const override { versions_.require_unchanged(); }
+
     [[nodiscard]] hid_t attributed() const override {
         const auto* dense = std::get_if<Dense>(&source_.where);
         return dense == nullptr ? H5I_INVALID_HID : dense->dataset.id();
@@ -255,10 +285,14 @@ class Hdf5Reader final : public Reader, public AttributeSource {
 
     [[nodiscard]] const std::string& name() const override { return source_.name; }
 
+    [[nodiscard]] bool keeps(const std::string& attribute) const override {
+        return !source_.packing || !is_of_packing(attribute);
+    }
+
     [[nodiscard]] hid_t kept_type() const override {
         const hid_t memory = source_.element.memory.id();
         const bool boolean = source_.element.memory.valid() && H5Tget_class(memory) == H5T_ENUM;
-        return boolean && !options_.type ? memory : H5I_INVALID_HID;
+        return boolean && !options_.type && !source_.packing ? memory : H5I_INVALID_HID;
     }
 
     void read(const Block& block, const MutableMatrixView& out) override {
@@ -277,7 +311,7 @@ class Hdf5Reader final : public Reader, public AttributeSource {
             try_in_child(reference.path, reference.path, ErrorCode::input,
                          [&] { try_matrix(reference, options); });
         }
-        file_ = open_for_reading(reference.path);
+        open_file(reference.path);
         source_ = find_matrix(file_.id(), reference, options);
         header_ = header_of(source_, reference.path);
         if (!source_.element.exact && !options.type) {
@@ -286,12 +320,24 @@ class Hdf5Reader final : public Reader, public AttributeSource {
                                               "(--type " +
                                               std::string(name_of(source_.element.type)) + ")");
         }
-        header_.type = options.type.value_or(source_.element.type);
+        header_.type = options.type.value_or(source_.type());
         if (std::holds_alternative<Dense>(source_.where)) dense_.emplace(source_, options, header_.type);
+    }
+
+    /// Opens the file, and keeps what it was like before.
+    void open_file(const std::string& path) {
+        struct stat before = {};
+        if (stat(path.c_str(), &before) != 0)
+            throw Error(ErrorCode::input, path + ": " + std::strerror(errno));
+        file_ = open_for_reading(path);
+        void* descriptor = nullptr;
+        require(H5Fget_vfd_handle(file_.id(), H5P_DEFAULT, &descriptor), ErrorCode::input, path);
+        versions_.add(*static_cast<const int*>(descriptor), path, before);
     }
 
     ReadOptions options_;
     Handle file_;
+    FileVersions versions_;
     Source source_;
     Header header_;
     std::optional<DenseReader> dense_;  // at most one of them: neither for a matrix without elements
@@ -327,6 +373,7 @@ Listing list(const std::string& path, const ReadOptions& options) {
     Contents found = contents(failures_in(failed));
     Listing listing;
     for (Listed& matrix : found.matrices) listing.matrices.push_back(std::move(matrix.header));
+    listing.others = std::move(found.others);
     for (const auto& [name, error] : found.failures) listing.failures.push_back(error);
     return listing;
 }

@@ -10,12 +10,11 @@
 #include "formats/hdf5/dense_reader.hpp"
 #include "formats/hdf5/external.hpp"
 #include "formats/hdf5/locate.hpp"
+#include "formats/hdf5/sparse_layouts.hpp"
 #include "lib/core/memory.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
-
-using Found = std::variant<Source, std::string>;
 
 // Who wrote a matrix, for messages.
 constexpr std::string_view kMatlab = " (MATLAB)";
@@ -99,6 +98,10 @@ bool chunks_fit(const Shape& chunk, std::size_t element_bytes) {
            !__builtin_mul_overflow(bytes, element_bytes, &bytes) && bytes >> 32 == 0;
 }
 
+[[noreturn]] void malformed(const Source& source, const std::string& why) {
+    throw Error(ErrorCode::input, source.name + ": " + why);
+}
+
 /// The matrix in a dataset of numbers; `source` already says what its surroundings tell.
 Found describe_numbers(Source source, Handle dataset, const ReadOptions& options, bool convention_reverses,
                        std::string_view convention) {
@@ -115,11 +118,12 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
     require_room_for_mappings(dense.creation.id(), options, source.name);
     const auto dims = extents_of(dense.dataset.id());
     if (!dims) return std::string("holds nothing (a null dataspace), expected a matrix");
-    for (const hsize_t extent : *dims) {
-        if (extent > static_cast<hsize_t>(std::numeric_limits<std::int64_t>::max()))
-            return "has an extent of " + std::to_string(extent) + ", which is beyond any matrix";
-    }
-    const auto extent = [&](std::size_t i) { return static_cast<std::int64_t>((*dims)[i]); };
+    const auto extent = [&](std::size_t i) {
+        const hsize_t found = (*dims)[i];
+        if (found > static_cast<hsize_t>(std::numeric_limits<std::int64_t>::max()))
+            malformed(source, "has an extent of " + std::to_string(found) + ", which is beyond any matrix");
+        return static_cast<std::int64_t>(found);
+    };
     dense.rank = static_cast<int>(dims->size());
     const bool scalar_is_matrix = convention == kOctave;
     if (dense.rank == 2) {
@@ -133,14 +137,23 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
     } else {
         return "is a dataset of " + std::to_string(dense.rank) + " dimensions" +
                (dims->empty() ? "" : " (" + dimensions_text(*dims) + ")") + ", expected 2" +
-               (dense.rank == 1 ? " (--as-column takes it as a matrix of one column)" : "");
+               (dense.rank == 1  ? " (--as-column takes it as a matrix of one column)"
+                : dense.rank > 2 ? " (a slice of it is read where it is stored as a dataset of its own)"
+                                 : "");
     }
     if (!describe_layout(dense)) fail(ErrorCode::input, source.name + ": has a layout that cannot be read");
     if (dense.layout == H5D_CHUNKED && !chunks_fit(dense.chunk, H5Tget_size(type.id())))
-        return "has chunks of " + to_string(dense.chunk) + " elements, expected less than 4 GiB each";
-    source.storage = layout_words(dense) +
-                     (source.element.name == name_of(source.element.type) ? "" : ", " + source.element.name) +
-                     (source.reversed ? ", dimensions reversed" + std::string(convention) : "");
+        malformed(source,
+                  "has chunks of " + to_string(dense.chunk) + " elements, expected less than 4 GiB each");
+    source.packed_by = packing_words(dense.dataset.id(), source.element, source.name);
+    if (options.unpack && !source.packed_by.empty())
+        source.packing = packing_of(dense.dataset.id(), source.element, source.name);
+    source.storage =
+        layout_words(dense) +
+        (source.element.name == name_of(source.element.type) ? "" : ", " + source.element.name) +
+        (source.packed_by.empty() ? ""
+                                  : (source.packing ? ", unpacked by " : ", packed by ") + source.packed_by) +
+        (source.reversed ? ", dimensions reversed" + std::string(convention) : "");
     source.entries = 0;  // rows × columns, known to fit once the size has been checked
     source.where = std::move(dense);
     return source;
@@ -152,8 +165,8 @@ void require_known_extents(hid_t dataset, const std::string& what) {
     require_fixed_size(creation.id(), what);
 }
 
-/// The member `name` of a group that is, or is a part of, a matrix; none where there is none. Throws where
-/// its extents cannot be asked for.
+}  // namespace
+
 Handle open_member(hid_t group, const char* name, const std::string& what) {
     if (!has_member(group, name, what)) return {};
     Handle member = open_object(group, name, what + ": its member '" + name + "'");
@@ -161,7 +174,9 @@ Handle open_member(hid_t group, const char* name, const std::string& what) {
     return member;
 }
 
-/// A dataset of numbers of which at most one extent is not 1, or in words why it is none.
+namespace {
+
+/// See describe_part.
 Found describe_vector(Handle dataset, const Source& matrix, const char* name, const ReadOptions& options) {
     if (!dataset.valid() || H5Iget_type(dataset.id()) != H5I_DATASET) return std::string("is no dataset");
     Source part;
@@ -170,6 +185,7 @@ Found describe_vector(Handle dataset, const Source& matrix, const char* name, co
     ReadOptions as_column = options;
     as_column.as_column = true;
     as_column.layout = Layout::row;
+    as_column.unpack = false;
     Found found = describe_numbers(std::move(part), std::move(dataset), as_column, false, kOctave);
     const auto* vector = std::get_if<Source>(&found);
     if (vector != nullptr && vector->stored.rows != 1 && vector->stored.cols != 1)
@@ -177,12 +193,16 @@ Found describe_vector(Handle dataset, const Source& matrix, const char* name, co
     return found;
 }
 
+}  // namespace
+
+Found describe_part(hid_t group, const char* name, const Source& matrix, const ReadOptions& options) {
+    return describe_vector(open_member(group, name, matrix.name), matrix, name, options);
+}
+
 std::int64_t length_of(const Source& vector) {
     return vector.stored.rows == 1 ? vector.stored.cols : vector.stored.rows;
 }
 
-/// Reads a dataset of `to.size()` integers that say something about a matrix. False where it is damaged, or
-/// is something else.
 bool read_integers(Handle dataset, const Source& matrix, const char* name, const ReadOptions& options,
                    std::span<std::int64_t> to) {
     Found found = describe_vector(std::move(dataset), matrix, name, options);
@@ -199,6 +219,16 @@ bool read_integers(Handle dataset, const Source& matrix, const char* name, const
     }
     return true;
 }
+
+Element without_memory_type(const Element& element) {
+    Element shown;
+    shown.type = element.type;
+    shown.exact = element.exact;
+    shown.name = element.name;
+    return shown;
+}
+
+namespace {
 
 /// The shape that MATLAB and Octave store as the only content of an empty matrix.
 std::optional<Shape> stored_shape(Handle dataset, const Source& matrix, const ReadOptions& options) {
@@ -235,8 +265,8 @@ Found empty_matrix(Source source, Handle dataset, Type type, std::string_view co
                    const ReadOptions& options) {
     const auto shape = stored_shape(std::move(dataset), source, options);
     if (!shape)
-        return "is marked as an empty" + std::string(convention) +
-               " matrix, and holds no shape of two extents";
+        malformed(source, "is marked as an empty" + std::string(convention) +
+                              " matrix, and holds no shape of two extents");
     source.stored = *shape;
     source.element = element_for(type);
     source.storage = "empty" + std::string(convention);
@@ -244,22 +274,10 @@ Found empty_matrix(Source source, Handle dataset, Type type, std::string_view co
     return source;
 }
 
-/// What a message says of elements that are not read from one dataset.
-Element without_memory_type(const Element& element) {
-    Element shown;
-    shown.type = element.type;
-    shown.exact = element.exact;
-    shown.name = element.name;
-    return shown;
-}
-
 /// Describes the three parts of a matrix in compressed columns and checks that their sizes agree.
-Found sparse_matrix(Source source, hid_t group, const char* starts_name, const char* rows_name,
-                    std::int64_t rows, const ReadOptions& options, std::string_view convention) {
+Source sparse_matrix(Source source, hid_t group, const char* starts_name, const char* rows_name,
+                     std::int64_t rows, const ReadOptions& options, std::string_view convention) {
     const std::string what = "is a sparse" + std::string(convention) + " matrix ";
-    const auto describe_part = [&](const char* name) {
-        return describe_vector(open_member(group, name, source.name), source, name, options);
-    };
     const auto keep = [](Found& found) {
         return std::make_shared<const Source>(std::get<Source>(std::move(found)));
     };
@@ -268,19 +286,20 @@ Found sparse_matrix(Source source, hid_t group, const char* starts_name, const c
         return part != nullptr && is_integer(part->element.type);
     };
     Sparse sparse;
-    Found starts = describe_part(starts_name);
+    Found starts = describe_part(group, starts_name, source, options);
     if (!holds_integers(starts) || length_of(std::get<Source>(starts)) < 1)
-        return what + "without its column starts '" + starts_name + "'";
+        malformed(source, what + "without its column starts '" + starts_name + "'");
     sparse.starts = keep(starts);
     source.stored = {rows, length_of(*sparse.starts) - 1};
-    if (rows < 0) return what + "with " + std::to_string(rows) + " rows";
+    if (rows < 0) malformed(source, what + "with " + std::to_string(rows) + " rows");
     if (has_member(group, "data", source.name)) {
-        Found row_numbers = describe_part(rows_name);
-        Found values = describe_part("data");
-        if (const auto* why = std::get_if<std::string>(&values)) return what + "whose 'data' " + *why;
+        Found row_numbers = describe_part(group, rows_name, source, options);
+        Found values = describe_part(group, "data", source, options);
+        if (const auto* none = std::get_if<NoMatrix>(&values))
+            malformed(source, what + "whose 'data' " + none->why);
         if (!holds_integers(row_numbers) ||
             length_of(std::get<Source>(row_numbers)) != length_of(std::get<Source>(values)))
-            return what + "whose '" + rows_name + "' and 'data' do not agree";
+            malformed(source, what + "whose '" + rows_name + "' and 'data' do not agree");
         sparse.rows = keep(row_numbers);
         sparse.values = keep(values);
         source.element = without_memory_type(sparse.values->element);
@@ -296,7 +315,7 @@ Found sparse_matrix(Source source, hid_t group, const char* starts_name, const c
 }
 
 /// Octave stores the numbers of rows, columns and entries beside the parts.
-Found octave_sparse_matrix(Source source, hid_t group, const ReadOptions& options) {
+Source octave_sparse_matrix(Source source, hid_t group, const ReadOptions& options) {
     const std::string what = "is a sparse" + std::string(kOctave) + " matrix ";
     const auto number = [&](const char* member, const Source& matrix) {
         std::int64_t value = 0;
@@ -305,15 +324,14 @@ Found octave_sparse_matrix(Source source, hid_t group, const ReadOptions& option
                                                                                        : std::nullopt;
     };
     const auto rows = number("nr", source);
-    if (!rows) return what + "without its number of rows 'nr'";
-    Found found = sparse_matrix(std::move(source), group, "cidx", "ridx", *rows, options, kOctave);
-    const auto* matrix = std::get_if<Source>(&found);
-    if (matrix == nullptr) return found;
-    for (const auto& [member, count] : {std::pair{"nc", matrix->stored.cols}, {"nz", matrix->entries}}) {
-        if (number(member, *matrix) == count) continue;
-        return what + "whose '" + member + "' is not " + std::to_string(count) + ", which its parts have";
+    if (!rows) malformed(source, what + "without its number of rows 'nr'");
+    Source matrix = sparse_matrix(std::move(source), group, "cidx", "ridx", *rows, options, kOctave);
+    for (const auto& [member, count] : {std::pair{"nc", matrix.stored.cols}, {"nz", matrix.entries}}) {
+        if (number(member, matrix) == count) continue;
+        malformed(matrix,
+                  what + "whose '" + member + "' is not " + std::to_string(count) + ", which its parts have");
     }
-    return found;
+    return matrix;
 }
 
 Found describe_octave(Source source, hid_t group, const ReadOptions& options) {
@@ -328,8 +346,10 @@ Found describe_octave(Source source, hid_t group, const ReadOptions& options) {
     }
     const bool matrix = (type.ends_with("matrix") || type.ends_with("scalar") || type == "bool") &&
                         !is("diagonal") && !is("permutation");
-    if (!matrix || (sparse && !empty) || H5Iget_type(value.id()) != H5I_DATASET)
-        return "is an Octave value (" + type + "), expected a matrix";
+    if (!matrix || (sparse && !empty) || H5Iget_type(value.id()) != H5I_DATASET) {
+        const bool of_values = type.ends_with("struct") || type == "cell";
+        return NoMatrix("is an Octave value (" + type + "), expected a matrix", of_values);
+    }
     if (empty) {
         const Type empty_type = is("float") ? Type::f32 : is("bool") ? Type::u8 : Type::f64;
         const auto word = type.substr(0, type.find(' '));
@@ -348,9 +368,10 @@ Found describe_group(Source source, hid_t group, const ReadOptions& options) {
         const std::int64_t rows = number_attribute(group, "MATLAB_sparse", -1, source.name);
         return sparse_matrix(std::move(source), group, "jc", "ir", rows, options, kMatlab);
     }
+    if (auto found = describe_sparse_layout(source, group, options)) return std::move(*found);
     const std::string matlab = text_attribute(group, "MATLAB_class", source.name);
-    if (!matlab.empty()) return "is a MATLAB " + matlab + ", expected a matrix of numbers";
-    return std::string("is a group, expected a dataset of two dimensions");
+    if (!matlab.empty()) return NoMatrix("is a MATLAB " + matlab + ", expected a matrix of numbers", true);
+    return NoMatrix("is a group, expected a dataset of two dimensions", true);
 }
 
 }  // namespace

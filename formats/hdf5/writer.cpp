@@ -73,9 +73,11 @@ std::uint64_t chunk_bytes(const Shape& chunk, Type type) {
     return static_cast<std::uint64_t>(chunk.elements()) * size_of(type);
 }
 
-/// What a thread takes while it stores a chunk, in chunks: the elements, and a copy behind each filter.
+/// What a thread takes while it stores a chunk, in chunks: the elements, a copy behind each filter, and one
+/// as it is stored.
 std::uint64_t chunk_copies(const WriteOptions& options) {
-    return 1U + (options.shuffle ? 1U : 0U) + (options.deflate > 0 ? 1U : 0U);
+    const bool filtered = options.shuffle || options.deflate > 0;
+    return 1U + (options.shuffle ? 1U : 0U) + (options.deflate > 0 ? 1U : 0U) + (filtered ? 1U : 0U);
 }
 
 constexpr std::uint64_t kWaiting = 3;  ///< stored chunks that wait for their turn, of each of several threads
@@ -151,7 +153,9 @@ class Hdf5Writer final : public Writer {
         if (bytes == 0) return;
         require_space(bytes);
         reserve(1);
-        if (reserves_ && !target_.append && options_.threads >= kThreadsForMapping && bytes >= kPieceBytes)
+        // What is mapped counts as this process's memory.
+        const bool maps = !options_.memory_limit && options_.threads >= kThreadsForMapping;
+        if (reserves_ && !target_.append && maps && bytes >= kPieceBytes)
             mapping_.open(target_.descriptor, file_->offset(), static_cast<std::size_t>(bytes));
     }
 
@@ -242,6 +246,7 @@ class Hdf5Writer final : public Writer {
                 const Block chunk = chunk_at(first_row + i / cols, first_col + i % cols);
                 Stored stored = order.spare();
                 stored.bytes.clear();
+                if (scratch.plain.capacity() == 0) scratch.plain.swap(stored.bytes);
                 if (gather(chunk, block, in, scratch)) store(chunk, scratch, stored);
                 order.put(i, std::move(stored));
             }
@@ -347,7 +352,7 @@ void require_writable(const WriteTarget& target, const Shape& shape, Type type, 
 
 std::uint64_t writing_bytes(const Shape& shape, Type type, const WriteOptions& options) {
     const std::optional<Shape> chunk = chunk_for(shape, type, options);
-    return chunk ? (chunk_copies(options) + 1) * chunk_bytes(*chunk, type) : 0;  // and one as it is stored
+    return chunk ? chunk_copies(options) * chunk_bytes(*chunk, type) : 0;
 }
 
 Shape writing_grain(const Shape& shape, Type type, const WriteOptions& options) {

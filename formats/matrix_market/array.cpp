@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "formats/matrix_market/body.hpp"
 #include "formats/matrix_market/chunks.hpp"
+#include "formats/matrix_market/value_store.hpp"
 #include "lib/core/error.hpp"
 
 namespace gpumat::formats::matrix_market {
@@ -119,7 +121,6 @@ class Placement {
         return count;
     }
 
-  private:
     // The file runs down the columns, memory along the rows: columns that fill a cache line go together.
     static constexpr std::int64_t kGroup =
         std::max<std::int64_t>(4, 64 / static_cast<std::int64_t>(sizeof(T)));
@@ -138,6 +139,7 @@ class Placement {
         }
     }
 
+  private:
     void put_one(std::int64_t i, std::int64_t j, const T& value) {
         i -= block_.row;
         j -= block_.col;
@@ -200,13 +202,12 @@ class ArrayBody final : public Body {
         Placement<T> placement(context_.header, block, out);
         const auto [first, last] = placement.needed();
         if (context_.header.symmetry == Symmetry::skew_symmetric) zero_diagonal<T>(block, out);
+        if (first < last && rereads_text(block)) keep_values();
+        if (store_) return read_kept(block, first, last, placement);
 
-        Batches<ArrayChunk<T>> batches(context_.source, context_.header, context_.name, context_.threads);
-        const Field field = context_.header.field;
-        const ParseChunk<T> parse = parser_of<T>(field, context_.type);
-        const auto locate = [field](std::string_view text, std::int64_t n) {
-            return locate_value(text, n, field);
-        };
+        Batches<ArrayChunk<T>> batches(context_, cost_of_text());
+        const ParseChunk<T> parse = parser_of<T>(context_.header.field, context_.type);
+        const auto locate = [this](std::string_view text, std::int64_t n) { return locate_in(text, n); };
         Cursor cursor = checkpoint_before(first);
         // The block with the last value also sees to it that nothing follows.
         const bool to_the_end = last == context_.header.entries;
@@ -219,7 +220,81 @@ class ArrayBody final : public Body {
         if (to_the_end || cursor.count < last) batches.require_all(cursor);
     }
 
+    [[nodiscard]] std::uint64_t cost_of_text() const override {
+        return 2 + sizeof(T) / (context_.header.field == Field::complex ? 4 : 2);  // a digit and a blank each
+    }
+
   private:
+    [[nodiscard]] const char* locate_in(std::string_view text, std::int64_t n) const {
+        return locate_value(text, n, context_.header.field);
+    }
+
+    /// Whether the block needs values that lie between those of others.
+    [[nodiscard]] bool rereads_text(const Block& block) const {
+        const Shape& whole = context_.header.shape;
+        if (store_ || cannot_keep_ || !context_.source.rereadable() || block.shape() == whole) return false;
+        return block.rows < whole.rows || context_.header.symmetry != Symmetry::general;
+    }
+
+    /// Parses the whole text and keeps the values in the order of the file. Where there is no room for them,
+    /// the text is parsed again.
+    void keep_values() {
+        std::optional<ValueStore> store = ValueStore::open(context_.name);
+        cannot_keep_ = !store;
+        const Block nothing{0, 0, 0, 0};
+        const MutableMatrixView nowhere{context_.type, {0, 0}, 0, nullptr};
+        Placement<T> placement(context_.header, nothing, nowhere);
+        Batches<ArrayChunk<T>> batches(context_, cost_of_text());
+        const ParseChunk<T> parse = parser_of<T>(context_.header.field, context_.type);
+        const auto locate = [this](std::string_view text, std::int64_t n) { return locate_in(text, n); };
+        Cursor cursor = index_.front();
+        while (!cannot_keep_ && batches.next(cursor, batches.most_bytes(), parse, locate)) {
+            // Places nothing, and finds what contradicts the symmetry.
+            if (context_.header.symmetry != Symmetry::general)
+                put_all(batches, placement, 0, context_.header.entries);
+            for (ArrayChunk<T>& chunk : batches.chunks()) {
+                const auto bytes = static_cast<std::size_t>(chunk.count) * sizeof(T);
+                if (!store->put(static_cast<std::uint64_t>(chunk.start.count) * sizeof(T), chunk.data(),
+                                bytes))
+                    cannot_keep_ = true;
+            }
+        }
+        if (cannot_keep_) return;
+        batches.require_all(cursor);
+        store_ = std::move(store);
+    }
+
+    void read_kept(const Block& block, std::int64_t first, std::int64_t last, Placement<T>& placement) const {
+        constexpr std::int64_t kValues = 8192;  // that a thread has at a time
+        const auto fetch = [&](std::int64_t value, std::int64_t count, T* to) {
+            store_->get(static_cast<std::uint64_t>(value) * sizeof(T), to,
+                        static_cast<std::size_t>(count) * sizeof(T));
+        };
+        if (context_.header.symmetry != Symmetry::general) {
+            parallel_for(last - first, kValues, context_.threads, [&](std::int64_t begin, std::int64_t end) {
+                const Buffer memory(static_cast<std::size_t>(end - begin) * sizeof(T));
+                T* const values = reinterpret_cast<T*>(const_cast<std::byte*>(memory.data()));
+                fetch(first + begin, end - begin, values);
+                MirrorFault fault = MirrorFault::none;
+                placement.put(values, first + begin, end - begin, fault);
+            });
+            return;
+        }
+        constexpr std::int64_t kColumns = Placement<T>::kGroup;
+        constexpr std::int64_t kRows = kValues / kColumns;
+        parallel_for(block.cols, kColumns, context_.threads, [&](std::int64_t begin, std::int64_t end) {
+            Buffer memory(kValues * sizeof(T));
+            T* const values = reinterpret_cast<T*>(memory.data());
+            for (std::int64_t row = block.row; row < block.row + block.rows; row += kRows) {
+                const std::int64_t rows = std::min(kRows, block.row + block.rows - row);
+                for (std::int64_t j = begin; j < end; ++j)
+                    fetch((block.col + j) * context_.header.shape.rows + row, rows,
+                          values + (j - begin) * rows);
+                placement.put_columns(values, row, rows, block.col + begin, end - begin);
+            }
+        });
+    }
+
     /// About the bytes from `cursor` to value `last`, judged by the values seen so far.
     [[nodiscard]] std::uint64_t bytes_for(const Cursor& cursor, std::int64_t last, std::uint64_t most) const {
         const Cursor& seen = index_.back();
@@ -227,7 +302,8 @@ class ArrayBody final : public Body {
         const double bytes_per_value =
             static_cast<double>(seen.offset - context_.header.body_offset) / static_cast<double>(seen.count);
         const double bytes = bytes_per_value * static_cast<double>(last - cursor.count) * 1.02;
-        return bytes < static_cast<double>(most) ? static_cast<std::uint64_t>(bytes) : most;
+        const std::uint64_t least = std::min(kLeastChunkBytes, most);
+        return bytes < static_cast<double>(most) ? std::max(static_cast<std::uint64_t>(bytes), least) : most;
     }
 
     [[nodiscard]] Cursor checkpoint_before(std::int64_t value) const {
@@ -261,6 +337,8 @@ class ArrayBody final : public Body {
     }
 
     BodyContext context_;
+    std::optional<ValueStore> store_;  // of all values, in the order of the file
+    bool cannot_keep_ = false;
     std::vector<Cursor> index_;  // in the order of the file; the first is the start of the body
 };
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/matrix_market/body.hpp"
 #include "formats/matrix_market/header.hpp"
 #include "formats/matrix_market/text.hpp"
 #include "formats/matrix_market/value.hpp"
@@ -16,6 +17,9 @@ namespace gpumat::formats::matrix_market {
 
 /// Chunks a thread between two meetings of the threads.
 constexpr std::uint64_t kChunksPerThread = 8;
+
+/// The least text that is worth a thread's while, where memory is scarce.
+constexpr std::uint64_t kLeastChunkBytes = std::min(kChunkBytes, std::uint64_t{16} << 10);
 
 /// A place in the body: the start of a line and what stands before it.
 struct Cursor {
@@ -50,27 +54,34 @@ struct Chunk {
 template <class MyChunk>
 class Batches {
   public:
-    Batches(TextSource& source, const FileHeader& header, const std::string& name, int threads)
-        : source_(source), header_(header), name_(name), threads_(std::max(1, threads)) {}
-
-    [[nodiscard]] std::uint64_t most_bytes() const {
+    /// Each byte of text takes `cost` bytes of the context's memory, with what is made of it.
+    Batches(const BodyContext& context, std::uint64_t cost)
+        : source_(context.source),
+          header_(context.header),
+          name_(context.name),
+          threads_(std::max(1, context.threads)) {
+        const std::uint64_t text = context.memory / cost;
+        const auto threads = static_cast<std::uint64_t>(threads_);
+        chunk_bytes_ = std::clamp(text / threads, kLeastChunkBytes, kChunkBytes);
         // One thread alone has no others to wait for, and finds what it parsed in the cache.
-        return threads_ == 1 ? kChunkBytes
-                             : kChunkBytes * kChunksPerThread * static_cast<std::uint64_t>(threads_);
+        const std::uint64_t chunks = threads == 1 ? 1 : threads * kChunksPerThread;
+        most_bytes_ = std::clamp<std::uint64_t>(text / chunk_bytes_, 1, chunks) * chunk_bytes_;
     }
 
-    /// Parses about `want` bytes at `cursor` with `parse(chunk)`, which sets lines and count and may throw
-    /// Malformed. `locate(text, n)` finds value n of a chunk, from 0. Moves the cursor; false at the end of
-    /// the text.
+    [[nodiscard]] std::uint64_t most_bytes() const { return most_bytes_; }
+
+    /// Parses `want` bytes, or as many as there may be at a time, at `cursor` with `parse(chunk)`, which sets
+    /// lines and count and may throw Malformed. `locate(text, n)` finds value n of a chunk, from 0. Moves the
+    /// cursor; false at the end of the text.
     template <class Parse, class Locate>
     bool next(Cursor& cursor, std::uint64_t want, const Parse& parse, const Locate& locate) {
-        const std::uint64_t end = source_.window(cursor.offset, std::clamp(want, kChunkBytes, most_bytes()));
-        used_ = static_cast<std::size_t>((end - cursor.offset + kChunkBytes - 1) / kChunkBytes);
+        const std::uint64_t end = source_.window(cursor.offset, std::min(want, most_bytes_));
+        used_ = static_cast<std::size_t>((end - cursor.offset + chunk_bytes_ - 1) / chunk_bytes_);
         if (chunks_.size() < used_) chunks_.resize(used_);
         parallel_for(static_cast<std::int64_t>(used_), 1, threads_, [&](std::int64_t i, std::int64_t) {
             MyChunk& chunk = chunks_[static_cast<std::size_t>(i)];
-            chunk.start.offset = cursor.offset + static_cast<std::uint64_t>(i) * kChunkBytes;
-            chunk.text = source_.lines(chunk.start.offset, std::min(end, chunk.start.offset + kChunkBytes),
+            chunk.start.offset = cursor.offset + static_cast<std::uint64_t>(i) * chunk_bytes_;
+            chunk.text = source_.lines(chunk.start.offset, std::min(end, chunk.start.offset + chunk_bytes_),
                                        chunk.scratch);
             chunk.lines = 0;
             chunk.count = 0;
@@ -117,6 +128,8 @@ class Batches {
     const FileHeader& header_;
     const std::string& name_;
     int threads_;
+    std::uint64_t chunk_bytes_ = 0;  ///< of text that a thread parses at a time
+    std::uint64_t most_bytes_ = 0;   ///< between two meetings of the threads
     std::vector<MyChunk> chunks_;
     std::size_t used_ = 0;
 };

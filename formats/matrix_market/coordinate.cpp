@@ -10,6 +10,7 @@
 #include "formats/matrix_market/chunks.hpp"
 #include "formats/matrix_market/exact_sum.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/memory.hpp"
 
 namespace gpumat::formats::matrix_market {
 namespace {
@@ -30,7 +31,7 @@ class EntryList {
   private:
     Entry<T>* data() { return reinterpret_cast<Entry<T>*>(memory_.data()); }
     [[gnu::noinline]] void grow() {
-        room_ = std::max<std::size_t>(1024, 2 * room_);
+        room_ = std::max<std::size_t>(64, 2 * room_);
         Buffer larger(room_ * sizeof(Entry<T>));
         if (count_ != 0) std::memcpy(larger.data(), memory_.data(), count_ * sizeof(Entry<T>));
         memory_ = std::move(larger);
@@ -41,8 +42,29 @@ class EntryList {
     std::size_t room_ = 0;
 };
 
+/// The rows and columns that entries lie in.
+struct Bounds {
+    std::int64_t top = std::numeric_limits<std::int64_t>::max();
+    std::int64_t bottom = -1;
+    std::int64_t left = std::numeric_limits<std::int64_t>::max();
+    std::int64_t right = -1;
+
+    void add(std::int64_t row, std::int64_t col) {
+        top = std::min(top, row);
+        bottom = std::max(bottom, row);
+        left = std::min(left, col);
+        right = std::max(right, col);
+    }
+    /// Whether entries with these bounds may lie in the block.
+    [[nodiscard]] bool meet(const Block& block) const {
+        return top < block.row + block.rows && bottom >= block.row && left < block.col + block.cols &&
+               right >= block.col;
+    }
+};
+
 template <class T>
 struct CoordinateChunk : Chunk {
+    Bounds bounds;  ///< of all entries of the chunk
     /// The elements that each owner of rows has to add, relative to the block.
     std::vector<EntryList<T>> owned;
 };
@@ -126,6 +148,7 @@ class EntryParser {
 
     void operator()(CoordinateChunk<T>& chunk) const {
         chunk.owned.resize(owners_.count);
+        chunk.bounds = {};
         for (auto& entries : chunk.owned) entries.clear();
         const char* p = chunk.text.data();
         const char* const end = p + chunk.text.size();
@@ -154,6 +177,7 @@ class EntryParser {
             p = skip_blanks(p);
         }
         if (!at_line_end(p)) refuse_rest(p);
+        chunk.bounds.add(i, j);
         add(i, j, value, chunk);
         if (symmetry == Symmetry::general) return;
         if (j > i) refuse_upper(start, i, j);
@@ -276,6 +300,7 @@ class CoordinateText final : public CoordinateBody {
         std::vector<Terms<T>> later(owners.count);
         parse_all<T>(context_, block, owners, [&](std::span<const CoordinateChunk<T>> chunks) {
             each(owners, [&](std::size_t owner) { put(chunks, owner, out, later[owner]); });
+            require_room(later);
         });
         if (std::ranges::all_of(later, [](const Terms<T>& terms) { return terms.empty(); })) return;
         if constexpr (std::is_same_v<T, Wide<T>>) {
@@ -286,6 +311,17 @@ class CoordinateText final : public CoordinateBody {
         } else {
             add_again(owners, later, block, out);
         }
+    }
+
+    [[nodiscard]] std::uint64_t cost_of_text() const override {
+        // "1 1 1" and a line feed; what grows has up to twice the room that it needs, and the old one beside
+        // it.
+        constexpr std::uint64_t kGrowth = 3;
+        const std::uint64_t least = 4 + (context_.header.field == Field::pattern   ? 0
+                                         : context_.header.field == Field::complex ? 4
+                                                                                   : 2);
+        const std::uint64_t entries = context_.header.symmetry == Symmetry::general ? 1 : 2;
+        return 2 + kGrowth * entries * sizeof(Entry<Wide<T>>) / least;
     }
 
     void read_entries(const std::function<void(const Entries&)>& take) override {
@@ -300,15 +336,51 @@ class CoordinateText final : public CoordinateBody {
     }
 
   private:
-    /// Parses the entries that lie in the block as numbers of type V, some chunks at a time.
+    /// A piece of the file, whose entries were seen.
+    struct Piece {
+        Cursor start;
+        Bounds bounds;
+    };
+
+    /// Parses the entries that lie in the block as numbers of type V, some chunks at a time. Once all of a
+    /// plain file was seen, only the pieces that may hold some.
     template <class V, class Take>
-    static void parse_all(const BodyContext& context, const Block& block, const Owners& owners,
-                          const Take& take) {
+    void parse_all(const BodyContext& context, const Block& block, const Owners& owners, const Take& take) {
         const ParseChunk<V> parse = parser_of<V>(context, block, owners);
-        Batches<CoordinateChunk<V>> batches(context.source, context.header, context.name, context.threads);
+        Batches<CoordinateChunk<V>> batches(context, cost_of_text());
+        if (!pieces_.empty()) return parse_some(batches, parse, block, take);
+        std::vector<Piece> pieces;
         Cursor cursor{context.header.body_offset, context.header.body_line, 0};
-        while (batches.next(cursor, batches.most_bytes(), parse, locate_entry)) take(batches.chunks());
+        while (batches.next(cursor, batches.most_bytes(), parse, locate_entry)) {
+            for (const CoordinateChunk<V>& chunk : batches.chunks())
+                pieces.push_back({chunk.start, chunk.bounds});
+            take(batches.chunks());
+        }
         batches.require_all(cursor);
+        if (context.source.text_bytes() == 0) return;
+        pieces_ = std::move(pieces);
+        end_ = cursor.offset;
+    }
+
+    template <class V, class Take>
+    void parse_some(Batches<CoordinateChunk<V>>& batches, const ParseChunk<V>& parse, const Block& block,
+                    const Take& take) const {
+        const auto meets = [&](const Piece& piece) {
+            const Block across{block.col, block.row, block.cols, block.rows};
+            return piece.bounds.meet(block) ||
+                   (context_.header.symmetry != Symmetry::general && piece.bounds.meet(across));
+        };
+        for (auto first = pieces_.begin(); first != pieces_.end();) {
+            first = std::find_if(first, pieces_.end(), meets);
+            if (first == pieces_.end()) return;
+            const auto last = std::find_if_not(first, pieces_.end(), meets);
+            const std::uint64_t end = last == pieces_.end() ? end_ : last->start.offset;
+            for (Cursor cursor = first->start; cursor.offset < end;) {
+                if (!batches.next(cursor, end - cursor.offset, parse, locate_entry)) return;
+                take(batches.chunks());
+            }
+            first = last;
+        }
     }
 
     /// Calls `act(owner)` for every owner, on all threads.
@@ -327,6 +399,17 @@ class CoordinateText final : public CoordinateBody {
                 std::memset(static_cast<void*>(out.row<T>(i)), 0, row_bytes);
             }
         });
+    }
+
+    /// Elements that have several entries are few, or the memory has no limit.
+    void require_room(const std::vector<Terms<T>>& later) const {
+        std::uint64_t count = 0;
+        for (const Terms<T>& terms : later) count += terms.size();
+        const std::uint64_t bytes = 3 * count * sizeof(Term<Wide<T>>);  // they grow, and are added up
+        if (bytes <= context_.memory) return;
+        throw Error(ErrorCode::memory, context_.name + ": adding up entries for the same elements, " +
+                                           std::to_string(count) + " so far, needs more than the " +
+                                           format_bytes(context_.memory) + " that the limit leaves for it");
     }
 
     /// Puts the entries of one owner in their places. Those that come where another one is go to `later`.
@@ -363,7 +446,7 @@ class CoordinateText final : public CoordinateBody {
     /// The elements of `later`, from a second reading in a wide type: in this one, every entry would be
     /// rounded before it is added.
     void add_again(const Owners& owners, const std::vector<Terms<T>>& later, const Block& block,
-                   const MutableMatrixView& out) const {
+                   const MutableMatrixView& out) {
         if (!context_.source.rereadable()) {
             throw Error(ErrorCode::input,
                         context_.name +
@@ -417,6 +500,8 @@ class CoordinateText final : public CoordinateBody {
     }
 
     BodyContext context_;
+    std::vector<Piece> pieces_;  ///< of a plain file, once all of it was seen
+    std::uint64_t end_ = 0;      ///< of the last one
 };
 
 }  // namespace

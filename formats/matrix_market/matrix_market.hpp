@@ -22,6 +22,9 @@ Listing list(const std::string& path, const ReadOptions& options);
 /// Opens the matrix. Throws Error{input} naming file, line and column, or where a dataset is named.
 std::unique_ptr<Reader> open(const Reference& reference, const ReadOptions& options);
 
+/// The memory that a writer takes at least.
+std::uint64_t writing_bytes(const Shape& shape, Type type, const WriteOptions& options);
+
 /// Creates the file and writes its header. Attributes become comments. Blocks come as whole columns from
 /// left to right. A name that ends in .gz gets gzip-compressed text, except on standard output. Throws
 /// Error{output}; Error{usage} for options of HDF5.

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "formats/matrix_market/body.hpp"
+#include "formats/matrix_market/chunks.hpp"
 #include "formats/matrix_market/header.hpp"
 #include "formats/matrix_market/matrix_market.hpp"
 #include "formats/matrix_market/text.hpp"
@@ -29,10 +31,20 @@ Header header_of(const Reference& reference, const FileHeader& file, const TextS
     return header;
 }
 
+/// Shares of a memory limit: for reading a stream ahead, and for text that is parsed as long as nobody says
+/// more.
+constexpr std::uint64_t kAheadShare = 16;
+constexpr std::uint64_t kParsingShare = 8;
+
 class MatrixMarketReader final : public Reader {
   public:
     MatrixMarketReader(const Reference& reference, const ReadOptions& options)
-        : name_(shown_name(reference.path)), source_(open_text(reference.path, options.threads)) {
+        : name_(shown_name(reference.path)),
+          limited_(options.memory_limit.has_value()),
+          memory_(limited_ ? *options.memory_limit / kParsingShare
+                           : std::numeric_limits<std::uint64_t>::max()),
+          source_(open_text(reference.path, options.threads,
+                            limited_ ? *options.memory_limit / kAheadShare : kMostAheadBytes)) {
         if (!reference.dataset.empty()) {
             throw Error(ErrorCode::input, name_ + ": found no dataset '" + reference.dataset +
                                               "', as a Matrix Market file holds one matrix without a name");
@@ -40,7 +52,7 @@ class MatrixMarketReader final : public Reader {
         file_ = parse_header(*source_, name_);
         header_ = header_of(reference, file_, *source_);
         header_.type = options.type.value_or(header_.type);
-        const BodyContext context{*source_, file_, name_, header_.type, options.threads};
+        const BodyContext context{*source_, file_, name_, header_.type, options.threads, memory_};
         if (file_.storage == Storage::array) {
             body_ = open_array(context);
         } else {
@@ -51,6 +63,16 @@ class MatrixMarketReader final : public Reader {
     }
 
     [[nodiscard]] const Header& header() const override { return header_; }
+
+    [[nodiscard]] std::uint64_t working_bytes() const override {
+        return limited_ ? source_->working_bytes() + least_for_parsing() : 0;
+    }
+
+    void set_spare(std::uint64_t bytes) override {
+        if (limited_) memory_ = least_for_parsing() + bytes;
+    }
+
+    void require_unchanged() const override { source_->require_unchanged(); }
 
     void read(const Block& block, const MutableMatrixView& out) override {
         if (!block.inside(file_.shape) || out.shape != block.shape() || out.type != header_.type) {
@@ -70,6 +92,8 @@ class MatrixMarketReader final : public Reader {
     }
 
   private:
+    [[nodiscard]] std::uint64_t least_for_parsing() const { return kLeastChunkBytes * body_->cost_of_text(); }
+
     /// Refuses a count that the file is too short for before any work is done.
     void require_room_for_entries() const {
         if (source_->text_bytes() == 0) return;
@@ -86,6 +110,8 @@ class MatrixMarketReader final : public Reader {
     }
 
     std::string name_;
+    bool limited_;
+    std::uint64_t memory_;  ///< for text and what is made of it
     std::unique_ptr<TextSource> source_;
     FileHeader file_;
     Header header_;

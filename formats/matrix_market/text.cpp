@@ -19,13 +19,13 @@
 #include <utility>
 #include <vector>
 
+#include "formats/file_versions.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/memory.hpp"
 
 namespace gpumat::formats::matrix_market {
 namespace {
 
-constexpr std::size_t kBlocksAhead = 32;  // of kReadBytes: more than inflating gives while a window is parsed
 constexpr std::size_t kSlackBytes = 4096;  // a chunk reads this much further for the end of its last line
 
 [[noreturn]] void fail(const std::string& name, const std::string& what) {
@@ -58,6 +58,7 @@ class File {
             const auto size = static_cast<std::uint64_t>(status.st_size);
             bytes_ = size > start_ ? size - start_ : 0;
             seekable_ = true;
+            versions_.add(fd_, name_, status);
         } else {
             interrupt_ = ::eventfd(0, EFD_CLOEXEC);
             if (interrupt_ < 0) {
@@ -74,6 +75,7 @@ class File {
     [[nodiscard]] const std::string& name() const { return name_; }
     [[nodiscard]] bool seekable() const { return seekable_; }
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+    void require_unchanged() const { versions_.require_unchanged(); }
 
     /// Up to `count` bytes from `offset`; fewer only at the end of the file.
     std::size_t read_at(std::uint64_t offset, char* to, std::size_t count) const {
@@ -121,6 +123,7 @@ class File {
     bool seekable_ = false;
     std::uint64_t start_ = 0;  // where standard input stood when it was opened
     std::uint64_t bytes_ = 0;
+    FileVersions versions_;
 };
 
 bool is_gzip(std::string_view head) {
@@ -164,6 +167,7 @@ class PlainText final : public TextSource {
 
     [[nodiscard]] std::uint64_t text_bytes() const override { return file_->bytes(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return file_->bytes(); }
+    void require_unchanged() const override { file_->require_unchanged(); }
 
   private:
     /// Room for `count` bytes and padding, with the first `keep` bytes kept.
@@ -203,6 +207,7 @@ class ByteStream {
     [[nodiscard]] virtual const std::string& name() const = 0;
     [[nodiscard]] virtual std::uint64_t file_bytes() const = 0;
     [[nodiscard]] virtual bool rereadable() const = 0;
+    virtual void require_unchanged() const = 0;
 };
 
 class RawStream final : public ByteStream {
@@ -247,6 +252,7 @@ class RawStream final : public ByteStream {
     [[nodiscard]] const std::string& name() const override { return file_->name(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return file_->bytes(); }
     [[nodiscard]] bool rereadable() const override { return file_->seekable(); }
+    void require_unchanged() const override { file_->require_unchanged(); }
     [[nodiscard]] std::unique_ptr<File> take_file() { return std::move(file_); }
 
   private:
@@ -305,6 +311,7 @@ class GzipStream final : public ByteStream {
     [[nodiscard]] const std::string& name() const override { return from_->name(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return from_->file_bytes(); }
     [[nodiscard]] bool rereadable() const override { return from_->rereadable(); }
+    void require_unchanged() const override { from_->require_unchanged(); }
 
   private:
     bool refill() {
@@ -338,7 +345,8 @@ class GzipStream final : public ByteStream {
 /// is parsed. The thread starts behind the first bytes: for a header alone there is none.
 class AheadStream final : public ByteStream {
   public:
-    explicit AheadStream(std::unique_ptr<ByteStream> from) : from_(std::move(from)) {}
+    AheadStream(std::unique_ptr<ByteStream> from, std::size_t blocks)
+        : from_(std::move(from)), blocks_(blocks) {}
     ~AheadStream() override { stop(); }
 
     std::size_t read(char* to, std::size_t count) override {
@@ -364,7 +372,7 @@ class AheadStream final : public ByteStream {
         if (taken_ == block.size) {
             taken_ = 0;
             lock.lock();
-            first_ = (first_ + 1) % kBlocksAhead;
+            first_ = (first_ + 1) % blocks_.size();
             --filled_;
             changed_.notify_one();
         }
@@ -384,6 +392,7 @@ class AheadStream final : public ByteStream {
     [[nodiscard]] const std::string& name() const override { return from_->name(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return from_->file_bytes(); }
     [[nodiscard]] bool rereadable() const override { return from_->rereadable(); }
+    void require_unchanged() const override { from_->require_unchanged(); }
 
   private:
     struct Block {
@@ -395,9 +404,9 @@ class AheadStream final : public ByteStream {
     void read_ahead() {
         std::unique_lock lock(mutex_);
         while (!ended_) {
-            changed_.wait(lock, [this] { return filled_ < kBlocksAhead || stopped_; });
+            changed_.wait(lock, [this] { return filled_ < blocks_.size() || stopped_; });
             if (stopped_) return;
-            Block& block = blocks_[(first_ + filled_) % kBlocksAhead];
+            Block& block = blocks_[(first_ + filled_) % blocks_.size()];
             lock.unlock();
             std::exception_ptr failure;
             try {
@@ -429,7 +438,7 @@ class AheadStream final : public ByteStream {
     std::unique_ptr<ByteStream> from_;
     std::size_t direct_ = 0;  // bytes read before the thread was started
     std::thread thread_;
-    std::array<Block, kBlocksAhead> blocks_;
+    std::vector<Block> blocks_;
     std::mutex mutex_;                 // guards what follows
     std::condition_variable changed_;  // one side waits at a time: for a full block, or for an empty one
     std::size_t first_ = 0;            // the block that is read next
@@ -443,8 +452,8 @@ class AheadStream final : public ByteStream {
 /// A window of text that moves along a stream.
 class StreamText final : public TextSource {
   public:
-    explicit StreamText(std::unique_ptr<ByteStream> stream)
-        : stream_(std::move(stream)), text_(kReadBytes + 1 + kPaddingBytes) {}
+    StreamText(std::unique_ptr<ByteStream> stream, std::uint64_t working_bytes)
+        : stream_(std::move(stream)), working_bytes_(working_bytes), text_(kReadBytes + 1 + kPaddingBytes) {}
 
     std::uint64_t window(std::uint64_t offset, std::uint64_t want) override {
         // One byte more at the front shows lines() whether a line starts at the offset.
@@ -472,6 +481,8 @@ class StreamText final : public TextSource {
 
     [[nodiscard]] bool rereadable() const override { return stream_->rereadable(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return stream_->file_bytes(); }
+    [[nodiscard]] std::uint64_t working_bytes() const override { return working_bytes_; }
+    void require_unchanged() const override { stream_->require_unchanged(); }
 
   private:
     [[nodiscard]] std::size_t past_line_feed(std::size_t from) const {
@@ -525,6 +536,7 @@ class StreamText final : public TextSource {
     }
 
     std::unique_ptr<ByteStream> stream_;
+    std::uint64_t working_bytes_;
     std::vector<char> text_;
     std::uint64_t base_ = 0;  // offset of text_[0]
     std::size_t size_ = 0;
@@ -534,14 +546,22 @@ class StreamText final : public TextSource {
 
 }  // namespace
 
-std::unique_ptr<TextSource> open_text(const std::string& path, int threads) {
+std::unique_ptr<TextSource> open_text(const std::string& path, int threads, std::uint64_t ahead_bytes) {
     auto raw = std::make_unique<RawStream>(std::make_unique<File>(path));
     const bool compressed = is_gzip(raw->peek());
     if (!compressed && raw->rereadable()) return std::make_unique<PlainText>(raw->take_file());
     std::unique_ptr<ByteStream> stream = std::move(raw);
-    if (compressed) stream = std::make_unique<GzipStream>(std::move(stream));
-    if (threads > 1) stream = std::make_unique<AheadStream>(std::move(stream));
-    return std::make_unique<StreamText>(std::move(stream));
+    std::uint64_t working_bytes = kReadBytes;  // in the window, before those that are asked for
+    if (compressed) {
+        stream = std::make_unique<GzipStream>(std::move(stream));
+        working_bytes += kReadBytes;
+    }
+    const auto blocks = static_cast<std::size_t>(std::min(ahead_bytes, kMostAheadBytes) / kReadBytes);
+    if (threads > 1 && blocks > 1) {
+        stream = std::make_unique<AheadStream>(std::move(stream), blocks);
+        working_bytes += blocks * kReadBytes;
+    }
+    return std::make_unique<StreamText>(std::move(stream), working_bytes);
 }
 
 std::string text_of_head(std::string_view head) {

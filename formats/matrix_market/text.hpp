@@ -19,6 +19,9 @@ constexpr std::uint64_t kChunkBytes = std::uint64_t{512} << 10;
 constexpr std::size_t kReadBytes = std::size_t{256} << 10;
 #endif
 
+/// Of a stream that is read ahead: more than inflating gives while a window is parsed.
+constexpr std::uint64_t kMostAheadBytes = 32 * kReadBytes;
+
 /// Text returned by TextSource::lines may be read this far past its end.
 constexpr std::size_t kPaddingBytes = 64;
 
@@ -51,13 +54,20 @@ class TextSource {
     /// Bytes of the text, or 0 where they are not known beforehand.
     [[nodiscard]] virtual std::uint64_t text_bytes() const { return 0; }
 
+    /// Bytes of memory that it takes beside the text that it gives.
+    [[nodiscard]] virtual std::uint64_t working_bytes() const { return 0; }
+
+    /// Throws where the file is not as it was when it was opened.
+    virtual void require_unchanged() const = 0;
+
     /// Bytes of the file as it is stored, or 0 for a stream.
     [[nodiscard]] virtual std::uint64_t file_bytes() const { return 0; }
 };
 
 /// Opens a file, plain or gzip-compressed by its content; "-" is standard input. With more than one thread,
-/// one of them reads and inflates a stream ahead.
-std::unique_ptr<TextSource> open_text(const std::string& path, int threads);
+/// one of them reads and inflates a stream ahead, as far as `ahead_bytes` go.
+std::unique_ptr<TextSource> open_text(const std::string& path, int threads,
+                                      std::uint64_t ahead_bytes = kMostAheadBytes);
 
 /// The text at the start of a file whose first bytes are `head`, decompressed where it is compressed.
 /// Empty where the compressed data are damaged.

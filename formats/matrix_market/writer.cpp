@@ -25,9 +25,12 @@
 namespace gpumat::formats::matrix_market {
 namespace {
 
-/// Values that one thread formats at a time, and pieces a thread between two writes.
+/// Values that one thread formats at a time, and pieces a thread between two writes, at most.
 constexpr std::int64_t kChunkValues = std::int64_t{1} << 15;
 constexpr std::int64_t kChunksPerThread = 4;
+
+/// So few values are worth a thread's while, where memory is scarce.
+constexpr std::int64_t kLeastValues = 1024;
 
 /// "-2.2250738585072014e-308" and a blank or line feed.
 constexpr std::size_t kLongestNumber = 25;
@@ -143,6 +146,12 @@ std::span<const std::byte> bytes_of(std::string_view text) {
     return std::as_bytes(std::span(text));
 }
 
+/// What formatting a value takes: the value, and text of its numbers, perhaps compressed as well. A batch is
+/// formatted while the one before it is written.
+std::uint64_t bytes_of_value(Type type) {
+    return 2 * (size_of(type) + 2 * (is_complex(type) ? 2 : 1) * kLongestNumber);
+}
+
 /// One piece of the output: consecutive values in the order of the file.
 struct Piece {
     std::vector<std::byte> values;
@@ -160,6 +169,13 @@ class ArrayWriter final : public Writer {
           type_(type),
           threads_(std::max(1, options.threads)),
           compressed_(is_compressed(target)) {
+        batch_ = kChunkValues * kChunksPerThread * threads_;
+        if (options.memory_limit) {
+            const std::uint64_t fit = *options.memory_limit / bytes_of_value(type);
+            batch_ = std::max<std::int64_t>(
+                kLeastValues, static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(batch_), fit)));
+        }
+        piece_ = std::clamp(batch_ / threads_, kLeastValues, kChunkValues);
         const std::string header = header_text(shape, type, options);
         std::vector<std::byte> member;
         if (compressed_) Deflater(kGzipLevel).gzip(bytes_of(header), member);
@@ -176,11 +192,10 @@ class ArrayWriter final : public Writer {
                          std::to_string(columns_written_));
         }
         const std::int64_t values = shape_.rows * block.cols;
-        const std::int64_t batch = kChunkValues * kChunksPerThread * threads_;
         Batch formatted;
         Batch next;
-        for (std::int64_t first = 0; first < values; first += batch) {
-            write_and_format(formatted, next, in, first, std::min(values, first + batch));
+        for (std::int64_t first = 0; first < values; first += batch_) {
+            write_and_format(formatted, next, in, first, std::min(values, first + batch_));
             std::swap(formatted, next);
         }
         write_all(formatted);
@@ -213,14 +228,13 @@ class ArrayWriter final : public Writer {
     /// what was formatted before, the others format.
     void write_and_format(const Batch& formatted, Batch& next, const MatrixView& in, std::int64_t first,
                           std::int64_t last) const {
-        const std::int64_t count = (last - first + kChunkValues - 1) / kChunkValues;
+        const std::int64_t count = (last - first + piece_ - 1) / piece_;
         next.used = static_cast<std::size_t>(count);
         if (next.pieces.size() < next.used) next.pieces.resize(next.used);
         parallel_for(1 + count, 1, threads_, [&](std::int64_t i, std::int64_t) {
             if (i == 0) return write_all(formatted);
-            const std::int64_t begin = first + (i - 1) * kChunkValues;
-            format(in, begin, std::min(last, begin + kChunkValues),
-                   next.pieces[static_cast<std::size_t>(i - 1)]);
+            const std::int64_t begin = first + (i - 1) * piece_;
+            format(in, begin, std::min(last, begin + piece_), next.pieces[static_cast<std::size_t>(i - 1)]);
         });
     }
 
@@ -266,10 +280,17 @@ class ArrayWriter final : public Writer {
     Type type_;
     int threads_;
     bool compressed_;
+    std::int64_t batch_ = 0;  ///< values between two meetings of the threads
+    std::int64_t piece_ = 0;  ///< values that one thread formats at a time
     std::int64_t columns_written_ = 0;
 };
 
 }  // namespace
+
+std::uint64_t writing_bytes(const Shape& shape, Type type, const WriteOptions& /*options*/) {
+    const std::int64_t values = shape.rows == 0 || shape.cols == 0 ? 0 : kLeastValues;
+    return static_cast<std::uint64_t>(values) * bytes_of_value(type);
+}
 
 std::unique_ptr<Writer> create(const WriteTarget& target, const Shape& shape, Type type,
                                const WriteOptions& options) {

@@ -12,6 +12,6 @@
 #pragma GCC diagnostic pop
 #endif
 
-#define GPUMAT_AVX2 __attribute__((target("avx2,fma")))
+#define GPUMAT_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define GPUMAT_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 #endif

@@ -25,6 +25,7 @@ Encode encode_function() {
 struct Extents {
     std::int64_t rows, row_words, pitch_bytes;
     int box_words, box_rows;
+    CUtensorMapDataType word = CU_TENSOR_MAP_DATA_TYPE_UINT32;
 };
 
 CUtensorMap encode(const void* data, const Extents& extents, CUtensorMapSwizzle swizzle) {
@@ -36,8 +37,8 @@ CUtensorMap encode(const void* data, const Extents& extents, CUtensorMapSwizzle 
     const std::array<cuuint32_t, 2> steps = {1, 1};
     CUtensorMap map{};
     const CUresult status =
-        encode_function()(&map, CU_TENSOR_MAP_DATA_TYPE_UINT32, 2, const_cast<void*>(data), sizes.data(),
-                          strides.data(), box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+        encode_function()(&map, extents.word, 2, const_cast<void*>(data), sizes.data(), strides.data(),
+                          box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
                           CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (status != CUDA_SUCCESS) {
         throw Error(ErrorCode::device, "cuTensorMapEncodeTiled: error " + std::to_string(status) + " for " +
@@ -57,6 +58,16 @@ CUtensorMap swizzled_map(const void* data, std::int64_t rows, std::int64_t row_b
 CUtensorMap plain_map(const void* data, std::int64_t rows, std::int64_t row_words, std::int64_t pitch_bytes,
                       int box_words, int box_rows) {
     return encode(data, {rows, row_words, pitch_bytes, box_words, box_rows}, CU_TENSOR_MAP_SWIZZLE_NONE);
+}
+
+CUtensorMap tile_map(const void* data, int element_bytes, std::int64_t rows, std::int64_t cols,
+                     std::int64_t pitch_bytes, int box_rows) {
+    constexpr int kBoxBytes = 128;
+    const CUtensorMapDataType word = element_bytes == 1   ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+                                     : element_bytes == 2 ? CU_TENSOR_MAP_DATA_TYPE_UINT16
+                                                          : CU_TENSOR_MAP_DATA_TYPE_UINT32;
+    return encode(data, {rows, cols, pitch_bytes, kBoxBytes / element_bytes, box_rows, word},
+                  CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
 }  // namespace gpumat

@@ -24,4 +24,12 @@ CUtensorMap swizzled_map(const void* data, std::int64_t rows, std::int64_t row_b
 CUtensorMap plain_map(const void* data, std::int64_t rows, std::int64_t row_words, std::int64_t pitch_bytes,
                       int box_words, int box_rows);
 
+/// `rows` rows of `cols` elements of 1, 2 or 4 bytes in device memory, `pitch_bytes` apart, cut into boxes of
+/// 128 bytes by `box_rows`, which lie in shared memory with the 128-byte swizzle. What a box has outside of
+/// the matrix is read as zeros, and not written.
+///
+/// `data` and `pitch_bytes` are multiples of 16, box_rows is at most 256. Throws like swizzled_map.
+CUtensorMap tile_map(const void* data, int element_bytes, std::int64_t rows, std::int64_t cols,
+                     std::int64_t pitch_bytes, int box_rows);
+
 }  // namespace gpumat

@@ -14,6 +14,10 @@ struct SumType {
     using Type = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float, T>;
 };
 template <>
+struct SumType<std::int8_t> {
+    using Type = std::uint32_t;
+};
+template <>
 struct SumType<std::int32_t> {
     using Type = std::uint32_t;
 };
@@ -24,6 +28,10 @@ struct SumType<std::int64_t> {
 
 template <class T>
 using Sum = typename SumType<T>::Type;
+
+/// The type of C and D: that of A and B, but i32 for i8.
+template <class T>
+using Result = std::conditional_t<std::is_same_v<T, std::int8_t>, std::int32_t, T>;
 
 /// α or β in the type that sums have.
 template <class T>
@@ -64,6 +72,8 @@ void visit_multiply_type(Type type, Function&& function) {
             return function(TypeTag<std::complex<float>>{});
         case Type::c128:
             return function(TypeTag<std::complex<double>>{});
+        case Type::i8:
+            return function(TypeTag<std::int8_t>{});
         case Type::i32:
             return function(TypeTag<std::int32_t>{});
         case Type::i64:
@@ -78,19 +88,19 @@ template <class T>
 struct Epilogue {
     Sum<T> alpha;
     Sum<T> beta;
-    const T* d;  ///< null where β = 0
+    const Result<T>* d;  ///< null where β = 0
     std::int64_t ldd;
 
     Epilogue(const Problem& problem, const Operands& operands)
         : alpha(scalar_as<T>(problem.alpha)),
           beta(scalar_as<T>(problem.beta)),
-          d(problem.beta.is_zero(problem.type) ? nullptr : operands.d.as<T>()),
+          d(problem.beta.is_zero(problem.type) ? nullptr : operands.d.as<Result<T>>()),
           ldd(operands.d.pitch) {}
 
-    T operator()(Sum<T> sum, std::int64_t i, std::int64_t j) const {
+    Result<T> operator()(Sum<T> sum, std::int64_t i, std::int64_t j) const {
         const Sum<T> scaled = multiply_add(alpha, sum, Sum<T>{});
-        return static_cast<T>(d == nullptr ? scaled
-                                           : multiply_add(beta, static_cast<Sum<T>>(d[i * ldd + j]), scaled));
+        return static_cast<Result<T>>(
+            d == nullptr ? scaled : multiply_add(beta, static_cast<Sum<T>>(d[i * ldd + j]), scaled));
     }
 };
 

@@ -1,5 +1,6 @@
 #include "kernels/multiply/operation.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "kernels/multiply/cpu/levels.hpp"
@@ -18,14 +19,40 @@ constexpr std::array kRoles = {
     InputRole{.name = "B", .help = "FILE or FILE:/DATASET of B"},
     InputRole{.name = "D", .help = "FILE or FILE:/DATASET of D, as large as the product", .option = "add"}};
 
+void compute_in(const std::string& value, Problem& problem) {
+    if (std::ranges::find(kComputeChoices, value) == kComputeChoices.end())
+        throw Error(ErrorCode::usage, "--compute takes tf32, bf16 or f16, not '" + value + "'");
+    if (problem.type != Type::f32) {
+        throw Error(ErrorCode::usage, "--compute " + value + " is for f32, and the elements are " +
+                                          std::string(name_of(problem.type)));
+    }
+    problem.choices["compute"] = value;
+}
+
+constexpr auto kResults = std::to_array<std::string_view>({"i32"});
+
+void choose_result(const std::string& value, Problem& problem) {
+    if (value != kResults.front())
+        throw Error(ErrorCode::usage,
+                    "--result is '" + value + "'; expected " + std::string(kResults.front()));
+    if (problem.type != Type::i8) {
+        throw Error(ErrorCode::usage, "--result i32 is the result of i8 matrices, and these are " +
+                                          std::string(name_of(problem.type)) +
+                                          "; expected it without --result");
+    }
+    problem.choices["result"] = value;
+}
+
 constexpr std::array kSettings = {
     Setting{.name = "transpose-a",
             .help = "use A transposed",
             .flag = true,
+            .benched = true,
             .apply = [](const std::string&, Problem& problem) { problem.transpose_a = true; }},
     Setting{.name = "transpose-b",
             .help = "use B transposed",
             .flag = true,
+            .benched = true,
             .apply = [](const std::string&, Problem& problem) { problem.transpose_b = true; }},
     Setting{.name = "alpha",
             .help = "factor of the product; 're,im' for complex types",
@@ -35,9 +62,20 @@ constexpr std::array kSettings = {
     Setting{.name = "beta",
             .help = "factor of the matrix of --add",
             .fallback = "1 where --add is given",
-            .apply = [](const std::string& value, Problem& problem) {
-                problem.beta = parse_scalar(value, problem.type, "--beta");
-            }}};
+            .apply = [](const std::string& value,
+                        Problem& problem) { problem.beta = parse_scalar(value, problem.type, "--beta"); }},
+    Setting{.name = "compute",
+            .help = "what f32 factors are rounded to before they are multiplied; sums stay f32",
+            .choices = kComputeChoices,
+            .fallback = "f32 itself",
+            .benched = true,
+            .of_levels = true,
+            .apply = compute_in},
+    Setting{.name = "result",
+            .help = "type of C where it is another than that of A and B: i32, for i8",
+            .choices = kResults,
+            .benched = true,
+            .apply = choose_result}};
 
 Shape stored(std::int64_t rows, std::int64_t cols, bool transposed) {
     return transposed ? Shape{cols, rows} : Shape{rows, cols};
@@ -59,6 +97,12 @@ void fit(const ProblemRequest& request, Problem& problem) {
     problem.m = left.rows;
     problem.n = right.cols;
     problem.k = left.cols;
+    if (d && problem.choices.contains("result")) {
+        throw Error(
+            ErrorCode::usage,
+            "--add adds a matrix of the type of A and B, and --result i32 makes C of another; expected "
+            "one of them");
+    }
     if (d && d->shape != Shape{problem.m, problem.n}) {
         throw Error(ErrorCode::input, d->described + ", and the product is " +
                                           to_string(Shape{problem.m, problem.n}) + "; expected equal shapes");
@@ -81,6 +125,10 @@ Shape result(const Problem& p) {
     return {p.m, p.n};
 }
 
+Type type_of_result(const Problem& p) {
+    return p.choices.contains("result") ? Type::i32 : p.type;
+}
+
 Problem without_unread(const Problem& problem) {
     Problem read = problem;
     if (problem.alpha.is_zero(problem.type)) read.k = 0;
@@ -92,7 +140,8 @@ double bytes(const Problem& p) {
     const auto cols = static_cast<double>(p.n);
     const auto inner = static_cast<double>(without_unread(p).k);
     const double results = p.beta.is_zero(p.type) ? 1 : 2;
-    return (rows * inner + inner * cols + results * rows * cols) * static_cast<double>(size_of(p.type));
+    return (rows * inner + inner * cols) * static_cast<double>(size_of(p.type)) +
+           results * rows * cols * static_cast<double>(size_of(type_of_result(p)));
 }
 
 double flops(const Problem& p) {
@@ -127,6 +176,12 @@ std::vector<Preference> preference(const Problem& problem, const Device& device)
 }
 
 }  // namespace
+
+Reasons result_reasons(const Problem& problem) {
+    if (problem.type != Type::i8 || problem.choices.contains("result")) return {};
+    return {"products of i8 do not fit into i8; give --result i32 for sums in i32"};
+}
+
 }  // namespace multiply
 
 constinit const Operation kMultiply = {
@@ -148,6 +203,7 @@ constinit const Operation kMultiply = {
     .fit = multiply::fit,
     .input = multiply::input,
     .result = multiply::result,
+    .result_type = multiply::type_of_result,
     .bytes = multiply::bytes,
     .flops = multiply::flops,
     .part = multiply::part,

@@ -8,9 +8,13 @@ import subprocess
 import time
 import unittest
 
+import h5py
 import numpy as np
 
-from harness import TRACED, Case, can_inject, random_values, read_h5, read_mtx, snapshot, wait_for, write_h5
+from harness import TRACED, Case, can_inject, digest, random_values, read_h5, read_mtx, snapshot, wait_for, write_h5
+
+SEED = int(os.environ.get("GPUMAT_TEST_SEED", "1"))
+KILLS = int(os.environ.get("GPUMAT_TEST_KILLS", "25"))
 
 
 def children(number):
@@ -128,6 +132,23 @@ class Lines(BatchCase):
             self.write_jobs(line)
             self.assert_says(self.run_tool("batch", "jobs.txt", code=2), "jobs.txt:1: ", *words)
         self.assertEqual(os.listdir(self.path("out")), [])
+
+    def test_control_characters(self):
+        """A zero byte would cut a name short: in text there is none, and no other control character in a job."""
+        self.make_inputs(1)
+        lines = {"NUL": b"transpose in/0.h5 -o out/a.h5\0.h5", "BEL": b"transpose in/0.h5 -o 'out/a\a.h5'", "ESC": b"info in/0.h5 # \x1b[2J",
+                 "DEL": b"transpose in/0.h5 -o out/a\x7f", "CR": b"transpose in/0.h5\r -o out/a.h5"}
+        for name, line in lines.items():
+            with open(self.path("jobs.txt"), "wb") as file:
+                file.write(b"# jobs\n" + line + b"\n")
+            result = self.run_tool("batch", "jobs.txt", "--log", "log.jsonl", code=None)
+            self.assertEqual(result.code, 3 if name == "NUL" else 2, str(result))
+            byte = next(byte for byte in line if byte < 32 or byte == 127)
+            self.assert_says(result, "jobs.txt:2: ", f"\\x{byte:02x}")
+        self.assertEqual(os.listdir(self.path("out")), [])
+        with open(self.path("jobs.txt"), "wb") as file:
+            file.write(b"transpose\tin/0.h5\t-o out/a.h5\r\n")
+        self.assert_says(self.run_tool("batch", "jobs.txt"), "1 done")
 
     def test_settings_of_the_batch_are_those_of_its_jobs(self):
         self.make_inputs(1)
@@ -349,7 +370,7 @@ class Control(BatchCase):
             data = file.read()
         os.mkfifo(self.path("fifo"))
         keep = os.open(self.path("fifo"), os.O_RDWR)
-        self.write_jobs("transpose --from hdf5 fifo -o out/0.h5", *[f"transpose in/{i}.h5 -o out/{i}.h5" for i in range(1, 6)])
+        self.write_jobs("transpose --from hdf5 fifo", *[f"transpose in/{i}.h5 -o out/{i}.h5" for i in range(1, 6)])
         strace = ["strace", "-qq", "-o", self.path("calls"), "-e", "trace=kill", "-e", "inject=kill:delay_enter=1500000"]
         process = self.start("batch", "jobs.txt", "--timeout", "0.5", "--jobs", "1", "--log", "log.jsonl", before=strace, env=TRACED)
         time.sleep(1)
@@ -360,7 +381,7 @@ class Control(BatchCase):
         self.assertEqual(process.returncode, 0, err)
         self.assertIn(b"6 jobs: 6 done", err)
         self.assertEqual(sorted((record["job"]["line"], record["exit_code"]) for record in self.records()), [(i, 0) for i in range(1, 7)])
-        for number in range(6):
+        for number in range(1, 6):
             self.check_transposed(f"out/{number}.h5", number)
 
     @unittest.skipUnless(can_inject(), "strace is not installed, or may not trace here")
@@ -482,25 +503,176 @@ class Resume(BatchCase):
         self.assert_says(self.resume(code=4), "out/a.h5", "--force replaces it")
         np.testing.assert_array_equal(read_h5(self.path("out/a.h5"))[1], np.eye(3))
 
-    def test_killed_at_random_points(self):
-        """Fifty kills; then all outputs are there, nothing else is, and each job was done once."""
-        count, rng = 60, random.Random(1)
-        self.make_inputs(count)
-        self.write_jobs(*[f"transpose in/{i}.h5 -o out/{i}.h5" for i in range(count)])
-        for _ in range(50):
-            process = self.start("batch", "jobs.txt", "--log", "log.jsonl", "--resume", "--jobs", "2",
-                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            time.sleep(rng.uniform(0, 0.08))
-            process.kill()
-            process.wait()
-        wait_for(lambda: subprocess.run(["pgrep", "-f", self.folder], check=False, stdout=subprocess.DEVNULL).returncode,
-                 "the workers to end")
+    def kill_while_it_reads(self, *arguments, number=signal.SIGKILL, **options):
+        """Kills a batch whose job waits for the pipe `fifo`, and gives the job a file in its place."""
+        os.mkfifo(self.path("fifo"))
+        keep = os.open(self.path("fifo"), os.O_RDWR)
+        process = self.start(*arguments, **options)
+        wait_for(lambda: children(process.pid), "a worker")
+        time.sleep(0.2)
+        process.send_signal(number)
+        process.communicate()
+        os.close(keep)
+        os.remove(self.path("fifo"))
+        write_h5(self.path("fifo"), self.matrices[0])
+
+    def check_foreign_stays(self, output, resume):
+        """A file that the batch never wrote is not replaced; --force does it."""
+        before = digest(output)
+        self.assert_says(resume(code=4), "out/a.h5", "--force replaces it")
+        self.assertEqual(digest(output), before)
+        os.remove(output)
+        self.assert_says(resume(), "1 done")
+
+    def test_a_file_that_came_after_a_kill_stays(self):
+        self.make_inputs(1)
+        self.write_jobs("transpose fifo -o out/a.h5")
+        self.kill_while_it_reads("batch", "jobs.txt", "--log", "log.jsonl")
+        write_h5(self.path("out/a.h5"), np.eye(3))
+        self.check_foreign_stays(self.path("out/a.h5"), self.resume)
+
+    def test_an_older_file_that_was_moved_there_stays(self):
+        self.make_inputs(1)
+        self.write_jobs("transpose fifo -o out/a.h5")
+        for number, options in ((signal.SIGTERM, []), (signal.SIGKILL, ["--timeout", "0.1"])):
+            write_h5(self.path("older.h5"), np.eye(3))
+            os.utime(self.path("older.h5"), (1e9, 1e9))
+            self.kill_while_it_reads("batch", "jobs.txt", "--log", "log.jsonl", *options, number=number)
+            os.rename(self.path("older.h5"), self.path("out/a.h5"))
+            self.check_foreign_stays(self.path("out/a.h5"), self.resume)
+            for name in ("fifo", "out/a.h5", "log.jsonl"):
+                os.remove(self.path(name))
+
+    def test_a_log_of_several_folders(self):
+        """The same line in another folder is another job."""
+        self.make_inputs(1)
+        os.makedirs(self.path("other/out"))
+        self.write_jobs("transpose fifo -o out/a.h5")
+        self.kill_while_it_reads("batch", "jobs.txt", "--log", "log.jsonl")
+        write_h5(self.path("other/fifo"), self.matrices[0])
+        write_h5(self.path("other/out/a.h5"), np.eye(3))
+        there = lambda **options: self.run_tool("batch", "../jobs.txt", "--log", "../log.jsonl", "--resume", cwd=self.path("other"), **options)
+        self.check_foreign_stays(self.path("other/out/a.h5"), there)
+        self.assert_says(self.resume(), "1 done")
+        for again in (self.resume, there):
+            self.assert_says(again(), "1 done before")
+
+    def test_a_kill_between_an_output_and_its_record(self):
+        """What has its name and no record is known as done, datasets too."""
+        self.make_inputs(2)
+        self.write_jobs("transpose in/0.h5 -o out/a.h5", "transpose in/0.h5 -o out/all.h5:/x", "convert in/1.h5 -o out/all.h5:/y",
+                        "generate --shape 3x4 -o out/g.mtx", "transpose out/a.h5 -o out/b.h5")
         self.resume()
-        for number in range(count):
-            self.check_transposed(f"out/{number}.h5", number)
-        self.assertEqual(sorted(os.listdir(self.path("out"))), sorted(f"{i}.h5" for i in range(count)))
-        done = [record["job"]["line"] for record in self.records() if record["exit_code"] == 0]
-        self.assertEqual(sorted(done), list(range(1, count + 1)))
+        with open(self.path("log.jsonl"), encoding="utf-8") as file:
+            lines = [line for line in file if "job" not in json.loads(line)]
+        with open(self.path("log.jsonl"), "w", encoding="utf-8") as file:
+            file.write("".join(lines))
+        before = snapshot(self.path("out"))
+        self.assert_says(self.resume(), "5 done before")
+        self.assertEqual(snapshot(self.path("out")), before)
+
+    def test_names_that_are_not_utf_8(self):
+        """Jobs are known as done by their bytes; JSON would show two of them alike."""
+        self.make_inputs(2)
+        for number, name in enumerate((b"\xfe", b"\xff")):
+            os.rename(self.path(f"in/{number}.h5"), os.fsencode(self.path("in/")) + name + b".h5")
+        with open(self.path("jobs.txt"), "wb") as file:
+            file.write(b"transpose in/\xfe.h5 -o out/\xfe.h5\ntranspose in/\xff.h5 -o 'out/\xff.h5'\nmultiply in/\xff.h5 in/\xfe.h5 "
+                       b"--transpose-b -o out/c.h5:/\xc3\xa4\n")
+        self.assert_says(self.resume(), "3 done")
+        self.assert_says(self.resume(), "3 done before")
+        texts = sorted({record["job"]["text"] for record in self.records()})
+        self.assertEqual(len(texts), 3)
+        self.write_jobs(*texts, name="again.txt")  # as the log says them
+        self.assert_says(self.run_tool("batch", "again.txt", "--log", "log.jsonl", "--resume"), "3 done before")
+        for number, name in enumerate((b"\xfe", b"\xff")):
+            self.assert_same_bits(read_h5(os.fsencode(self.path("out/")) + name + b".h5")[1], self.matrices[number].T.copy())
+
+    def test_a_log_that_is_no_file(self):
+        self.make_inputs(1)
+        self.write_jobs("transpose in/0.h5 -o out/a.h5")
+        os.mkfifo(self.path("fifo"))
+        for log in ("fifo", "/dev/null", "/dev/zero"):
+            self.assert_says(self.run_tool("batch", "jobs.txt", "--log", log, "--resume", code=3), log, "no regular file")
+        self.assertEqual(os.listdir(self.path("out")), [])
+
+    def test_killed_at_random_points(self):
+        """Kills and resumes in two folders with one log, while others put files and datasets in the way: nothing of theirs is
+        replaced, and without them every result is there and right in the end. GPUMAT_TEST_KILLS says how many."""
+        rng, matrices = random.Random(SEED), [random_values("f32", (20, 30), seed=number) for number in range(12)]
+        outputs = {f"out/{number}.h5": number for number in range(12)}
+        outputs |= {f"out/{number}.mtx": number for number in range(6)} | {f"out/all.h5:/{number}": number for number in range(8)}
+        folders = [self.path("one"), self.path("other")]
+        for folder in folders:
+            os.makedirs(folder + "/in")
+            os.makedirs(folder + "/out")
+            for number, matrix in enumerate(matrices):
+                write_h5(f"{folder}/in/{number}.h5", matrix)
+        self.write_jobs(*[f"transpose in/{number}.h5 -o {output}" for output, number in outputs.items()])
+        command = ["batch", self.path("jobs.txt"), "--log", self.path("log.jsonl"), "--resume", "--jobs", "2"]
+        foreign = {}  # of a path and a dataset: what is there
+
+        def put_in_the_way(folder):
+            output = folder + "/" + rng.choice(list(outputs))
+            path, _, dataset = output.partition(":/")
+            if dataset:
+                if not running and os.path.exists(path) and dataset not in h5py.File(path, "r"):
+                    write_h5(path, np.full((2, 2), 7.0), dataset=dataset, mode="r+")
+                    foreign[output] = (path, dataset)
+                return
+            write_h5(self.path("theirs"), np.full((2, 2), rng.random()))
+            os.utime(self.path("theirs"), (1e9, 1e9))
+            try:
+                os.link(self.path("theirs"), path)
+                foreign[output] = digest(path)
+            except FileExistsError:
+                if not running and rng.random() < 0.5:  # in place of a result
+                    os.rename(self.path("theirs"), path)
+                    foreign[output] = digest(path)
+            if os.path.exists(self.path("theirs")):
+                os.remove(self.path("theirs"))
+
+        def check_foreign():
+            for output, theirs in foreign.items():
+                if isinstance(theirs, str):
+                    self.assertEqual(digest(output), theirs, output)
+                else:
+                    np.testing.assert_array_equal(read_h5(*theirs)[1], np.full((2, 2), 7.0), output)
+
+        for _ in range(KILLS):
+            folder = rng.choice(folders)
+            process = self.start(*command, *rng.choice([[], ["--timeout", "0.01"]]), cwd=folder, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            running = True
+            time.sleep(rng.uniform(0, 0.1))
+            if rng.random() < 0.3:
+                put_in_the_way(folder)
+            process.send_signal(rng.choice([signal.SIGKILL, signal.SIGTERM]))
+            process.wait()
+            wait_for(lambda: subprocess.run(["pgrep", "-f", self.path("log.jsonl")], check=False, stdout=subprocess.DEVNULL).returncode,
+                     "the workers to end")
+            running = False
+            if rng.random() < 0.3:
+                put_in_the_way(folder)
+            check_foreign()
+        for folder in folders:
+            in_the_way = [output for output in foreign if output.startswith(folder)]
+            self.run_tool(*command, cwd=folder, code=4 if in_the_way else 0)
+        check_foreign()
+        for output, theirs in foreign.items():
+            if isinstance(theirs, str):
+                os.remove(output)
+            else:
+                with h5py.File(theirs[0], "r+") as file:
+                    del file[theirs[1]]
+        for folder in folders:
+            self.run_tool(*command, cwd=folder)
+            self.assert_says(self.run_tool(*command, cwd=folder), f"{len(outputs)} done before")
+            self.assertEqual(sorted(os.listdir(folder + "/out")), sorted({os.path.basename(output.partition(":")[0]) for output in outputs}))
+            for output, number in outputs.items():
+                path, _, dataset = (folder + "/" + output).partition(":/")
+                found = read_mtx(path).astype("f4") if path.endswith(".mtx") else read_h5(path, dataset or None)[1]
+                self.assert_same_bits(np.ascontiguousarray(found), matrices[number].T.copy(), output)
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ class MatrixMarket(Case):
         write_mtx(self.path("in.mtx"), values)
         with open(self.path("in.mtx"), "rb") as file:
             data = file.read()
-        process = self.start("convert", "-", "-o", "out.h5", "--memory-limit", "40KiB", "--chunk", "8x8")
+        process = self.start("convert", "-", "-o", "out.h5", "--memory-limit", "400KiB", "--chunk", "8x8")
         for at in range(0, len(data), 5000):
             process.stdin.write(data[at:at + 5000])
             process.stdin.flush()

@@ -179,6 +179,22 @@ class Faults(FaultCase):
             "strace", "-f", "-qq", "-o", "/dev/null", "-e", "inject=copy_file_range:error=ENOSPC"])
         self.assert_says(result, "out.h5", "No space left on device")
 
+    def test_the_end_of_a_run_waits_for_no_write(self):
+        """Who listens for signals is told of the end, and of a signal, whatever writes fail."""
+        inject = "inject=write:error=EIO"
+        for number in range(1, 5):  # of each thread
+            self.run_tool("transpose", "a.h5", "-d", "cpu", "--log", self.path("runs.jsonl"), env=TRACED, code=None, before=[
+                "strace", "-f", "-qq", "-o", "/dev/null", "-e", f"{inject}:when={number}"])
+        process = self.start("transpose", "-", "-q", "--log", self.path("runs.jsonl"), env=TRACED,
+                             before=["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", inject])
+        process.stdin.write(SLOW_ONES[0])
+        process.stdin.flush()
+        wait_for(lambda: len(os.listdir(f"/proc/{process.pid}/task")) > 1, "the thread that listens")
+        begin = time.monotonic()
+        process.terminate()
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, -signal.SIGTERM)
+        self.assertLess(time.monotonic() - begin, 30)
 
     def test_an_input_that_cannot_be_read_is_not_called_empty(self):
         for name, call in itertools.product(("a.h5", "a.mtx"), ("read", "pread64")):

@@ -560,7 +560,7 @@ class DamagedConventions(Case):
             with h5py.File(self.path("in.h5"), "w") as file:
                 file["A"] = VALUES
                 file["A"].attrs["MATLAB_class"] = np.bytes_(b"\0ouble")
-            self.assertEqual(self.run_tool("info", "in.h5").out, "")
+            self.assertEqual(self.run_tool("info", "in.h5", "--json").json()["matrices"], [])
 
     def octave(self, kind):
         with h5py.File(self.path("in.h5"), "w", libver="earliest") as file:
@@ -765,7 +765,7 @@ class SparseMemory(Case):
         self.assertEqual(parts[1], 1)
         np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], np.ones((300, 300), "i1"))
         statistics = ("info", "in.h5", "--stats", "--memory-limit")
-        self.run_tool(*statistics, str(needed - 90000 - 1), code=6)
+        self.run_tool(*statistics, str(entries), code=6)
         self.run_tool(*statistics, str(needed - 90000))
 
 

@@ -223,6 +223,100 @@ class Arguments(MultiplyCase):
                 np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], a @ b)
 
 
+def bytes_of(shape, seed):
+    return np.random.default_rng(seed).integers(-128, 127, shape, np.int8, endpoint=True)
+
+
+def in_i32(a, b, alpha=1):
+    """The exact product modulo 2^32."""
+    return (alpha * (a.astype(np.int64) @ b.astype(np.int64))).astype(np.uint64).astype(np.uint32).view(np.int32)
+
+
+@cases([(f"{level['name'].replace('-', '_')}_{transposed or 'plain'}", level["name"], transposed)
+        for level in levels("multiply") if "i8" in level["types"] for transposed in ("", "a", "b", "ab")])
+class BytesInI32(MultiplyCase):
+    """i8 is multiplied into i32, exactly, and verified so."""
+
+    def check(self, level, transposed):
+        for (m, n, k), alpha in (((M, N, K), 1), ((1, 70, 3), -7), ((13, 5, 1601), 1 << 30), ((3, 4, 0), 1)):
+            a, b = bytes_of((m, k), 1), bytes_of((k, n), 2)
+            write_h5(self.path("in.h5"), a.T if "a" in transposed else a, "i8", "A")
+            write_h5(self.path("in.h5"), b.T if "b" in transposed else b, "i8", "B", "a")
+            how = ["--result", "i32", "--alpha", str(alpha), *(f"--transpose-{operand}" for operand in transposed)]
+            for mode in ("full", "freivalds"):
+                record = self.record("multiply", "in.h5:/A", "in.h5:/B", "-o", "out.h5", "--force", "-l", level, "-d",
+                                     "cpu", "--verify", mode, *how)
+                found, result = read_h5(self.path("out.h5"), "C")
+                self.assertEqual((record["type"], record["output"]["type"], found), ("i8", "i32", "i32"))
+                self.assertEqual(record["settings"]["result"], "i32")
+                self.assert_same_bits(result, in_i32(a, b, alpha))
+                self.assertEqual(record["kernel_bytes"], m * k + k * n + 4 * m * n)
+            self.run_tool("verify", "multiply", "in.h5:/A", "in.h5:/B", "out.h5", *how)
+            if result.size:
+                result[-1, 0] += 1 << 8  # what a comparison of bytes would miss
+                write_h5(self.path("out.h5"), result, "i32", "C")
+                for mode in ("full", "freivalds"):
+                    self.run_tool("verify", "multiply", "in.h5:/A", "in.h5:/B", "out.h5", "--mode", mode, *how, code=1)
+
+
+class ResultType(MultiplyCase):
+    def setUp(self):
+        super().setUp()
+        self.a, self.b = bytes_of((M, K), 1), bytes_of((K, N), 2)
+        write_h5(self.path("a.h5"), self.a)
+        write_h5(self.path("b.h5"), self.b)
+
+    def test_auto_takes_the_fastest(self):
+        record = self.record("multiply", "a.h5", "b.h5", "--result", "i32", "-d", "cpu")
+        self.assertEqual(record["level"], "outer-product")
+
+    def test_other_inputs_are_converted(self):
+        self.write(a_mtx=(self.a, "i8"), b_mtx=(self.b, "i8"))
+        self.record("multiply", "a.mtx", "b.mtx", "-t", "i8", "--result", "i32", "-o", "out.mtx", "-d", "cpu")
+        np.testing.assert_array_equal(read_any(self.path("out.mtx"))[1], in_i32(self.a, self.b))
+
+    def test_parts(self):
+        a, b = bytes_of((700, 300), 3), bytes_of((300, 900), 4)
+        write_h5(self.path("a.h5"), a)
+        write_h5(self.path("b.h5"), b)
+        record = self.record("multiply", "a.h5", "b.h5", "--result", "i32", "-o", "out.h5", "-d", "cpu", "--memory-limit",
+                             "2MiB")
+        self.assertGreater(record["parts"], 1)
+        self.assert_same_bits(read_h5(self.path("out.h5"))[1], in_i32(a, b))
+
+    def test_sums_that_wrap_are_named(self):
+        write_h5(self.path("a.h5"), np.full((2, 2**17), -128, np.int8))
+        result = self.run_tool("multiply", "a.h5", "a.h5", "--transpose-b", "--result", "i32", "-o", "out.h5", "-d", "cpu")
+        self.assert_says(result, "4 results do not fit in i32", "modulo 2^32")
+        self.assert_same_bits(read_h5(self.path("out.h5"))[1], np.full((2, 2), -2**31, np.int32))
+
+    def test_without_it(self):
+        for level in ("auto", "outer-product", "naive"):
+            self.assert_says(self.run_tool("multiply", "a.h5", "b.h5", "-o", "out.h5", "-d", "cpu", "-l", level, code=5),
+                             "--result i32")
+        bench = self.run_tool("bench", "multiply", "--type", "i8", "--size", "64", "-d", "cpu", code=5)
+        self.assertIn("--result i32", bench.out)
+
+    def test_not_for_other_types(self):
+        self.assert_says(self.run_tool("multiply", "a.h5", "b.h5", "-t", "i32", "--result", "i32", code=2),
+                         "--result i32", "i8", "these are i32")
+        self.assert_says(self.run_tool("multiply", "a.h5", "b.h5", "--result", "i64", code=2), "i64", "i32")
+
+    def test_nothing_is_added(self):
+        write_h5(self.path("d.h5"), bytes_of((M, N), 3))
+        self.assert_says(self.run_tool("multiply", "a.h5", "b.h5", "--result", "i32", "--add", "d.h5", code=2), "--add")
+
+    def test_vendor_does_not_take_it(self):
+        self.assert_says(self.run_tool("multiply", "a.h5", "b.h5", "--result", "i32", "-l", "vendor", "-d", "cpu", code=5),
+                         "not on i8")
+
+    def test_bench(self):
+        document = self.run_tool("bench", "multiply", "--type", "i8", "--result", "i32", "--size", "96", "-d", "cpu",
+                                 "--levels", "tiled,outer-product", "--json").json()
+        self.assertEqual(document["settings"], {"result": "i32"})
+        self.assertEqual([row["verdict"] for row in document["rows"] if not row["baseline"]], ["passed", "passed"])
+
+
 class VerificationMemory(MultiplyCase):
     """Matrices of 2^20 rows and a few columns, where what a verification kept of each row would be the most."""
 

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import time
 import unittest
@@ -24,6 +25,29 @@ SANITIZER = 128 * MIB if "ASAN_OPTIONS" in os.environ else 2048 * MIB if "TSAN_O
 def has_open(pid, path):
     folder = f"/proc/{pid}/fd"
     return any(os.path.realpath(f"{folder}/{name}") == os.path.realpath(path) for name in os.listdir(folder))
+
+
+def write_in_place(path, other):
+    """Writes another matrix over that of the file."""
+    with open(path, "r+b") as file:
+        file.write(other)
+
+
+def write_and_move(path, other):
+    write_in_place(path, other)
+    os.rename(path, path + ".moved")
+
+
+def write_and_replace(path, other):
+    write_in_place(path, other)
+    shutil.copy(path, path + ".new")
+    os.replace(path + ".new", path)
+
+
+def write_and_set_back(path, other):
+    before = os.stat(path)
+    write_in_place(path, other)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 class Parts(Case):
@@ -92,18 +116,23 @@ class Parts(Case):
         self.run_tool("transpose", "in.h5", "-o", "out.h5", code=6)
 
     def test_an_input_that_is_written_to_meanwhile_is_an_error(self):
-        """Parts of it would be of the old matrix, and parts of the new one."""
-        for name in ("A.h5", "B.h5"):
-            write_h5(self.path(name), random_values("f64", (600, 600)))
+        """Parts of it would be of the old matrix, and parts of the new one. Whatever becomes of its name, the open file
+        is asked, and for the time of its last change, which cannot be set back."""
+        write_h5(self.path("A.h5"), random_values("f64", (600, 600)))
+        write_h5(self.path("new.h5"), np.zeros((600, 600)))
+        with open(self.path("new.h5"), "rb") as file:
+            other = file.read()
         for limit, *command in (("1MiB", "transpose", "B.h5"), ("4MiB", "multiply", "A.h5", "B.h5"), ("256KiB", "convert", "B.h5")):
             words = [self.tool, *command, "-o", "-", "--memory-limit", limit]
-            with subprocess.Popen(words, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-                process.stdout.read(100)  # it writes, and waits for who reads
-                with h5py.File(self.path("B.h5"), "r+", locking=False) as file:
-                    file["A"][300, :] = 0
-                err = process.communicate()[1].decode()
-                self.assertEqual(process.returncode, 3, err)
-                self.assertIn("B.h5: it was written to while it was read", err)
+            for change in (write_in_place, write_and_move, write_and_replace, write_and_set_back):
+                write_h5(self.path("B.h5"), random_values("f64", (600, 600)))
+                with self.subTest(command=command[0], change=change.__name__), \
+                        subprocess.Popen(words, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+                    process.stdout.read(100)  # it writes, and waits for who reads
+                    change(self.path("B.h5"), other)
+                    err = process.communicate()[1].decode()
+                    self.assertEqual(process.returncode, 3, err)
+                    self.assertRegex(err, "B.h5: it was (written to|moved, replaced, or written to and its time set back) while")
 
     def test_a_piece_that_is_replaced_meanwhile_is_an_error(self):
         """Pieces are opened again for each part: of the old one, and of the new one."""

@@ -234,6 +234,62 @@ class Reduce(Reducing):
             file["R"][7, 0] += 1e-9
         self.run_tool("verify", "reduce", path, out, "--axis", "rows", "-q", code=1)
 
+    def verify(self, path, *words, code=0):
+        self.run_tool("verify", "reduce", path, self.path("stored.h5"), *words, "-q", code=code)
+
+    def store(self, results, axis):
+        results = np.atleast_1d(results)
+        write_h5(self.path("stored.h5"), results.reshape((-1, 1) if axis == "rows" else (1, -1)), dataset="R")
+
+    def test_sums_in_any_order_are_right(self):
+        """What NumPy, and one chain of additions, make of the same numbers."""
+        path = self.path("a.h5")
+        rng = np.random.default_rng(5)
+        for name in ("f16", "f64", "c128", "i64"):
+            matrix = encode(name, rng.normal(size=(40, 900)) * (1e9 if name[0] == "i" else 1))
+            write_h5(path, matrix, name)
+            wide = matrix.astype("c16" if name[0] == "c" else "f8")
+            for axis, over in AXES.items():
+                sums = {"numpy": wide.sum(axis=over), "chain": np.take(np.cumsum(wide, axis=over), -1, axis=over if over is not None else 0)}
+                for order, found in sums.items():
+                    with self.subTest(name, axis=axis, order=order):
+                        count = matrix.size if over is None else matrix.shape[over]
+                        self.store(found / count, axis)
+                        self.verify(path, "--op", "mean", "--axis", axis)
+                        if name[0] != "i":
+                            self.store(found, axis)
+                            self.verify(path, "--axis", axis)
+                self.store(np.sqrt((np.abs(wide) ** 2).sum(axis=over)), axis)
+                self.verify(path, "--op", "norm", "--axis", axis)
+
+    def test_sums_of_no_order_are_wrong(self):
+        """Of n numbers, n - 1 additions err by at most 2^-53 of the magnitudes each."""
+        path = self.path("a.h5")
+        values = np.random.default_rng(6).normal(size=(1, 30000))
+        write_h5(path, values)
+        size, right = float(np.abs(values).sum()), math.fsum(values.ravel())
+        bound = 30000 * 2.0**-53 * size
+        for error, code, strict in ((0, 0, 0), (0.5, 0, 1), (1.5, 1, 1)):
+            self.store(right + error * bound, "all")
+            self.verify(path, code=code)
+            self.verify(path, "--strict", code=strict)
+
+    def test_an_infinity_beside_sums_that_overflow(self):
+        most = np.finfo("f8").max
+        path = self.path("a.h5")
+        for elements, right in (([-most, -most, math.inf], (math.inf, math.nan)), ([most, most, -math.inf], (-math.inf, math.nan)),
+                                ([most, most, math.inf], (math.inf,)), ([-most / 2, 1, math.inf], (math.inf,)),
+                                ([math.inf, -math.inf, -most], (math.nan,))):
+            for dtype, op in (("f8", "sum"), ("c16", "mean")):
+                write_h5(path, np.array([elements]).astype(dtype))
+                for level in LEVELS:
+                    self.reduce(path, "--op", op, "-l", level)
+                for found in (math.inf, -math.inf, math.nan, 0.0):
+                    with self.subTest(elements=elements, dtype=dtype, op=op, found=found):
+                        self.store(np.array([found]).astype(dtype), "all")
+                        accepted = any(found == x or math.isnan(found) and math.isnan(x) for x in right)
+                        self.verify(path, "--op", op, code=0 if accepted else 1)
+
     def test_bench_and_listings(self):
         words = ["bench", "reduce", "--size", "64,100x3", "--time-limit", "0.01", "-d", "cpu", "-t", "f32,c128,i8"]
         for axis in AXES:
@@ -410,6 +466,30 @@ class InParts(Reducing):
                 np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], expected)
                 self.assertEqual(record["inputs"][0]["hash"], f"crc32:{zlib.crc32(matrix.tobytes()):08x}")
                 self.assertLess(record["peak_host_bytes"], 16 * MIB + 256 * MIB)
+
+    def test_stored_results_are_verified_in_parts(self):
+        """Every op and axis, right and wrong, with what of the matrix is in memory at a time."""
+        path, out = self.path("large.h5"), self.path("out.h5")
+        every = ops_of("f64")
+        for name, shape, ops in (("f64", (700, 300), every), ("c64", (600, 350), ["sum", "absmax"]), ("i16", (3, 90000), ["mean"]),
+                                 ("f32", (90000, 3), ["norm"])):
+            write_h5(path, random_values(name, shape, seed=4), name)
+            for axis in AXES:
+                for op in ops:
+                    Reducing.reduce(self, path, "--op", op, "--axis", axis, "-o", out, "--force")
+                    words = ["verify", "reduce", path, out, "--op", op, "--axis", axis]
+                    limits = ([], ["--memory-limit", str(max(400000, 90000 * 100 * (axis != "all" and 90000 in shape)))])
+                    with self.subTest(name, axis=axis, op=op):
+                        whole, parts = (self.run_tool(*words, *limit, "--json").json() for limit in limits)
+                        for found in ("result", "inputs", "shape"):
+                            self.assertEqual(whole[found], parts[found])
+                        with h5py.File(out, "r+") as file:
+                            results = file["R"][()]
+                            results[-1, -1] = results[-1, -1] * 2 + 1
+                            file["R"][()] = results
+                        wrong = self.run_tool(*words, *limits[1], "--json", code=1).json()["verification"]
+                        self.assertEqual((wrong["mismatches"], wrong["worst"]["row"], wrong["worst"]["col"]),
+                                         (1, results.shape[0] - 1, results.shape[1] - 1))
 
     def test_wrong_parts_are_caught(self):
         path = self.spread([1.5, -2, 3])

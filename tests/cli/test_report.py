@@ -8,6 +8,8 @@ import json
 import os
 import re
 import shutil
+import threading
+import time
 import unittest
 
 import numpy as np
@@ -115,7 +117,10 @@ class ReportCase(Case):
     ("past_the_threshold_but_not_apart", "SAME", around(1.0, 0.02, 200), around(1.002, 0.02, 200), "0.1%"),
     ("one_sample_now", "UNKNOWN", around(1.0), [2.0], "5%"),
     ("one_sample_before", "UNKNOWN", [1.0], around(2.0), "5%"),
-    ("not_settled", "UNKNOWN", around(1.0), around(2.0, 0.2), "5%"),
+    ("not_settled_and_apart", "SLOWER", around(1.0), around(10.0, 0.2), "5%"),
+    ("not_settled_before_and_apart", "FASTER", around(10.0, 0.2), around(1.0), "5%"),
+    ("not_settled_and_not_apart", "UNKNOWN", around(1.0), around(1.1, 0.3), "5%"),
+    ("not_settled_and_within_the_threshold", "UNKNOWN", around(1.0), around(1.08, 0.05), "10%"),
 ])
 class Verdicts(ReportCase):
     def check(self, verdict, before, now, threshold):
@@ -131,7 +136,10 @@ class Verdicts(ReportCase):
             self.assertAlmostEqual(found[side]["median_ms"], np.median(samples))
             self.assertEqual((found[side]["low_ms"], found[side]["high_ms"]), interval(samples) or (None, None))
             self.assertEqual(found[side]["settled"], settled(samples))
-        self.report(*words, "--fail-on", "slower", code=1 if verdict == "SLOWER" else 0)
+        for what, failing in (("slower", {"SLOWER"}), ("unknown", {"UNKNOWN"}), ("slower,unknown", {"SLOWER", "UNKNOWN"})):
+            result = self.run_tool("report", *words, "--json", "--fail-on", what, code=1 if verdict in failing else 0)
+            self.assertEqual(result.json()["exit_code"], result.code)
+            self.assertEqual("1 of 1 measurements are" in result.err, verdict in failing, str(result))
 
 
 class Runs(ReportCase):
@@ -378,7 +386,7 @@ class Html(ReportCase):
     ("no_log", 3, ["text:1: is no record"], "text -o x.md"),
     ("no_log_at_its_second_line", 3, ["mixed:2: is no record"], "mixed -o x.md"),
     ("csv", 3, ["runs.csv:1: is no record"], "runs.csv -o x.md"),
-    ("binary", 3, ["a.h5:1: is no record"], "a.h5 -o x.md"),
+    ("binary", 3, ["a.h5:", "holds the byte \\x00"], "a.h5 -o x.md"),
     ("no_json", 3, ["broken:1: is no record", "JSON"], "broken -o x.md"),
     ("no_schema", 3, ["plain:1: is no record", "schema"], "plain -o x.md"),
     ("newer_schema", 3, ["newer:2: has the schema gpumat.run/2"], "newer -o x.md"),
@@ -418,6 +426,46 @@ class Refusals(ReportCase):
         before = {name for name in os.listdir(self.folder)}
         self.assert_says(self.run_tool("report", *line.split(), code=code), *words)
         self.assertEqual({name for name in os.listdir(self.folder)}, before)
+
+
+class Sources(ReportCase):
+    """A log may come through a pipe; what has no end, or into which nobody writes, is refused."""
+
+    def check_runs(self, name, **options):
+        self.assertEqual(len(self.report(name, **options)["runs"]), 1, name)
+
+    def test_pipes(self):
+        text = json.dumps(run()).encode() + b"\n"
+        for name in ("-", "/dev/stdin"):
+            self.check_runs(name, stdin=text)
+        reading, writing = os.pipe()
+        os.write(writing, text)
+        os.close(writing)
+        self.check_runs(f"/dev/fd/{reading}", pass_fds=[reading])
+        os.close(reading)
+        os.mkfifo(self.path("fifo"))
+
+        def write_late():
+            time.sleep(0.5)
+            with open(self.path("fifo"), "wb", buffering=0) as fifo:
+                fifo.write(text[:20])
+                time.sleep(0.5)
+                fifo.write(text[20:])
+
+        writer = threading.Thread(target=write_late)
+        writer.start()
+        self.check_runs("fifo")
+        writer.join()
+
+    def test_without_an_end(self):
+        os.mkfifo(self.path("fifo"))
+        for verb in (["report", "-o", "x.md"], ["batch"]):
+            begin = time.monotonic()
+            self.assert_says(self.run_tool(*verb, "/dev/zero", code=3), "/dev/zero:1: holds the byte \\x00")
+            self.run_tool(*verb, "fifo", code=3)
+            self.assertLess(time.monotonic() - begin, 60)
+        self.assert_says(self.run_tool("report", "/dev/null", "-o", "x.md", code=3), "no whole record")
+        self.assert_says(self.run_tool("report", ".", "-o", "x.md", code=3), "directory")
 
 
 class Cut(ReportCase):

@@ -100,7 +100,7 @@ class Outputs(Case):
         self.run_tool("transpose", "a.h5", "b.h5", "-o", "{.}_t.h5", "--log", "log.jsonl")
         with open(self.path("log.jsonl"), encoding="utf-8") as file:
             documents = [json.loads(line) for line in file]
-        self.assertIn("gpumat.batch-begin/1", [document["schema"] for document in documents])
+        self.assertIn("gpumat.batch-output/1", [document["schema"] for document in documents])
         for document in documents:
             self.check_document(document)
 

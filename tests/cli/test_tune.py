@@ -2,6 +2,8 @@
 
 import json
 import os
+import pty
+import time
 import unittest
 
 from harness import Case, random_values, read_h5, same_bits, snapshot, write_h5
@@ -111,6 +113,49 @@ class Tune(Case):
         os.remove(path)
         os.mkfifo(path)
         self.assertNotIn("tune", self.transpose((200, 260))["level_reason"])
+
+    def test_a_bound_on_the_whole(self):
+        """It says what it will do, ends soon after the time is over, and leaves what it did not measure as it was."""
+        before = self.tuned("transpose", "-t", "f32", "-s", "300")
+        begin = time.monotonic()
+        result = self.run_tool("tune", "-d", "cpu", "--within", "0.5", env=self.env)
+        self.assertLess(time.monotonic() - begin, 60)
+        self.assertRegex(result.err, r"measures \d+ classes, at most \d+ times a level, for at most 0\.5 s \(--within\)")
+        self.assert_says(result, "the time is over", "stay as they were")
+        left = [entry for entry in self.tuned("--show") if entry["element"] == "4-byte"]
+        self.assertEqual(left, before)
+        told = self.tune("transpose", "-t", "f32", "-s", "40,300", "-v").err
+        for number, size_class in enumerate(("tiny", "small"), 1):
+            self.assertRegex(told, rf"{size_class} .*\({number} of 2 classes, \d+ of at most 60 s\)")
+        self.assertRegex(told, r"measured 2 of 2 classes in [0-9.]+ s")
+
+    def test_a_terminal_shows_how_far_it_is(self):
+        master, slave = pty.openpty()
+        self.addCleanup(os.close, master)
+        with self.start("tune", "transpose", "-t", "f32", "-s", "40", *FAST, env=self.env, stderr=slave) as process:
+            os.close(slave)
+            shown = b""
+            try:
+                while piece := os.read(master, 4096):
+                    shown += piece
+            except OSError:  # its other end is closed
+                pass
+            process.communicate()
+        self.assertRegex(shown, rb"\r\x1b\[Ktranspose serial f32 \S+ \(0 of 1 classes, \d+ of at most 60 s\)")
+        self.assertRegex(shown.rsplit(b"\x1b[K", 1)[-1], rb"^gpumat: \S*measured 1 of 1 classes")
+
+    def test_a_cache_file_that_is_none(self):
+        """A pipe would wait for who reads it."""
+        words = ["transpose", "-t", "u8", "-s", "100"]
+        self.tune(*words)
+        for name in os.listdir(self.path("cache")):
+            path = self.path(f"cache/{name}")
+            os.rename(path, self.path("kept"))
+            os.mkfifo(path)
+            self.assert_says(self.tune(*words, code=4), path, "no regular file")
+            self.assert_says(self.tune("--show"), path, "no regular file")
+            os.remove(path)
+            os.rename(self.path("kept"), path)
 
     def test_a_level_that_cannot_serve_is_passed_over(self):
         self.tune("transpose", "-t", "f32", "-s", "300")

@@ -119,6 +119,39 @@ class TransposeErrors(VerifyCase):
         self.verify("transpose", "-", "at.h5", "-t", "f32", stdin=text[:-50], code=3)
         self.verify("transpose", "a.h5", "none.h5", code=3)
 
+    def test_text_has_no_more_than_nan(self):
+        """A NaN is equal to any other where a format cannot keep its sign and payload; and where both can, to none."""
+        for name in ("f16", "bf16", "f32", "f64", "c64", "c128"):
+            a = random_bits(name, (9, 70))
+            parts = a.view(a.real.dtype if name[0] == "c" else a.dtype)
+            bits = parts.view(f"u{parts.dtype.itemsize}")
+            bits[0, :4] = (1 << 8 * parts.dtype.itemsize) - np.array([1, 2, 3, 5])  # negative, with payloads
+            write_h5(self.path("a.h5"), a, name)
+            for command, other in ((["transpose"], "at.mtx"), (["convert"], "same.mtx")):
+                self.run_tool(*command, "a.h5", "-o", other, "--force", "-q")
+            self.verify("transpose", "a.h5", "at.mtx")
+            self.run_tool("transpose", "at.mtx", "-o", "back.h5", "--force", "-q")
+            self.verify("transpose", "at.mtx", "back.h5")
+            with h5py.File(self.path("back.h5")) as back:
+                write_h5(self.path("backt.h5"), np.ascontiguousarray(back["A"][()].T), name)
+            self.verify("transpose", "a.h5", "backt.h5", code=1)  # bit for bit
+            with open(self.path("at.mtx"), encoding="ascii") as file:
+                text = file.read()
+            with open(self.path("wrong.mtx"), "w", encoding="ascii") as file:
+                file.write(text.replace("nan", "1", 1))
+            found = self.verify("transpose", "a.h5", "wrong.mtx", code=1)
+            self.assertEqual(found["verification"]["mismatches"], 1)
+
+    def test_a_batch_knows_text_with_nans(self):
+        """The hash of an output is that of what is read from it again, that of an input of what it holds."""
+        write_h5(self.path("a.h5"), np.array([[1, -np.nan, 2], [np.uint64(0xFFF8000000000123).view("f8"), 0, np.inf]]))
+        with open(self.path("jobs"), "w", encoding="ascii") as file:
+            file.write("transpose a.h5 -o at.mtx\nconvert a.h5 -o a.mtx\nmultiply at.mtx a.h5 -o c.mtx\n")
+        words = ["batch", "jobs", "--log", "log.jsonl", "--resume"]
+        self.assertIn("3", self.run_tool(*words).err)
+        again = self.run_tool(*words)
+        self.assertIn("3 done before", again.err)
+
     def test_two_datasets_of_one_file(self):
         write_h5(self.path("a.h5"), self.a.T.copy(), dataset="T", mode="a")
         self.verify("transpose", "a.h5:/A", "a.h5:/T")
@@ -168,6 +201,18 @@ def product(name, a, b, alpha=1, beta=0, d=None):
 
 
 class TogetherWrong(VerifyCase):
+    def test_each_part_of_a_complex_element_in_its_own_digits(self):
+        """The imaginary part of beta D passes the range, the real part is an ordinary number."""
+        for name, matrix in (("a", [[1]]), ("b", [[0]]), ("d", [[-4e-174 + 8e147j]])):
+            write_h5(self.path(f"{name}.h5"), np.array(matrix, np.complex128))
+        real = -4e-174 * 1e300
+        words = ["multiply", "a.h5", "b.h5", "c.h5", "--add", "d.h5", "--beta", "1e300"]
+        for found, code in ((real, 0), (real * 1.003, 1), (real * (1 + 1e-12), 1), (-real, 1)):
+            write_h5(self.path("c.h5"), np.array([[complex(found, np.inf)]]))
+            for mode in ("full", "freivalds"):
+                self.verify(*words, "--mode", mode, code=code)
+        self.run_tool("multiply", "a.h5", "b.h5", "--add", "d.h5", "--beta", "1e300", "-o", "c.h5", "--force")
+
     def test_errors_that_only_their_mean_gives_away(self):
         """Each element errs by five times what rounding is expected to do, of which nine times is allowed."""
         a, b = random_values("f32", (200, 300), 1), random_values("f32", (300, 200), 2)

@@ -8,7 +8,7 @@ A line of cases.tsv is either
     read<TAB>NAME<TAB>FILE<TAB>DATASET<TAB>OPTIONS<TAB>TYPE<TAB>ROWS<TAB>COLS<TAB>RAW
 or
     fail<TAB>NAME<TAB>FILE<TAB>DATASET<TAB>OPTIONS<TAB>CODE<TAB>WORDS OF THE MESSAGE
-OPTIONS are words such as column, external, matlab, row, type=f32, limit=1024 (bytes of memory); a dash stands for nothing.
+OPTIONS are words such as column, unpack, external, matlab, row, type=f32, limit=1024 (bytes of memory); a dash stands for nothing.
 """
 import os
 import shutil
@@ -1296,9 +1296,69 @@ def endless_index(cases):
     cases.fails("endless_piece", "endless_piece.h5", 3, "endless_piece.h5", "/A", "external")
 
 
+def sparse_groups(cases):
+    """Sparse matrices that cannot be read yet: 3×4 with two entries, by rows and by columns."""
+    by_rows = {"data": [1.5, -2.0], "indices": np.array([3, 0], "i4"), "indptr": np.array([0, 1, 1, 2])}
+    by_columns = {"data": [-2.0, 1.5], "indices": np.array([2, 0], "i4"), "indptr": np.array([0, 1, 1, 1, 2])}
+    attributes = {
+        "anndata_csr": (by_rows, {"encoding-type": "csr_matrix", "shape": np.array([3, 4])}),
+        "anndata_csc": (by_columns, {"encoding-type": "csc_matrix", "shape": np.array([3, 4])}),
+        "old_csr": (by_rows, {"h5sparse_format": "csr", "h5sparse_shape": np.array([3, 4], "u8")}),
+        "seurat": (by_columns, {"dims": np.array([3, 4], "i4")}),
+        "tenx": ({**by_columns, "shape": np.array([3, 4], "i4")}, {}),
+        "binsparse_coo": ({"values": [1.5, -2.0], "indices_0": [0, 2], "indices_1": [3, 0]},
+                          {"binsparse": '{"binsparse": {"format": "COO", "shape": [3, 4], "number_of_stored_values": 2}}'}),
+        "binsparse_text": ({"values": [1.5]}, {"binsparse": "CSR"}),
+        "binsparse_shape": ({"values": [1.5]}, {"binsparse": '{"format": "CSR", "shape": [3.5, 4]}'}),
+        "pointers": ({**by_rows, "indptr": [0, 2]}, {"encoding-type": "csr_matrix", "shape": np.array([3, 4])}),
+        "negative": (by_rows, {"encoding-type": "csr_matrix", "shape": np.array([-3, 4])}),
+        "no_shape": (by_rows, {}),
+    }
+    with h5py.File(cases.path("sparse_groups.h5"), "w") as out:
+        for name, (arrays, marks) in attributes.items():
+            group = out.create_group(name)
+            group.attrs.update(marks)
+            for part, values in arrays.items():
+                group[part] = values
+        out.attrs["nbins"] = 4
+        for part, values in (("bin1_id", [0, 1]), ("bin2_id", [3, 3]), ("count", [7, 8])):
+            out[f"pixels/{part}"] = values
+        out["dense"] = np.eye(2)
+    for name, kind, shape in (("anndata_csr", "CSR", "3 × 4"), ("anndata_csc", "CSC", "3 × 4"), ("old_csr", "CSR", "3 × 4"),
+                              ("seurat", "CSC", "3 × 4"), ("tenx", "CSC", "3 × 4"), ("binsparse_coo", "COO", "3 × 4"),
+                              ("pixels", "COO", "4 × 4")):
+        cases.fails(f"sparse_{name}", "sparse_groups.h5", 3, f"a {kind} matrix of {shape}, 2 entries, which cannot be read yet", f"/{name}")
+    for name, words in (("binsparse_text", "no JSON"), ("binsparse_shape", "not of integers"), ("pointers", "expected 3 + 1"),
+                        ("negative", "of -3x4"), ("no_shape", "no shape of two extents")):
+        cases.fails(f"sparse_{name}", "sparse_groups.h5", 3, words, f"/{name}")
+    cases.fails("sparse_only", "sparse_groups.h5", 3, "a matrix that can be opened is named")
+
+
+def packed(cases):
+    """Numbers of netCDF that stand for others."""
+    stored = sample("i2", (30, 17))
+    missing = stored[4, 5]
+    values = stored.astype("f8") * 0.01 + 273.15
+    values[stored == missing] = np.nan
+    with h5py.File(cases.path("packed.h5"), "w") as out:
+        for name, storage in (("A", {}), ("C", {"chunks": (7, 5), "compression": 4}), ("B", {"dtype": ">i2"})):
+            made = out.create_dataset(name, data=stored, **storage)
+            made.attrs.update({"scale_factor": 0.01, "add_offset": 273.15, "_FillValue": missing})
+        out["bad"] = stored
+        out["bad"].attrs["scale_factor"] = "0.01"
+    for name in "ACB":
+        cases.reads(f"packed_{name}", "packed.h5", values, "f64", f"/{name}", "unpack")
+        cases.reads(f"packed_{name}_reversed", "packed.h5", values.T, "f64", f"/{name}", "unpack matlab")
+        cases.reads(f"packed_{name}_f32", "packed.h5", values.astype("f4"), "f32", f"/{name}", "unpack type=f32")
+        cases.reads(f"packed_{name}_stored", "packed.h5", stored, "i16", f"/{name}")
+    cases.fails("packed_bad", "packed.h5", 3, "'scale_factor': expected a number", "/bad", "unpack")
+    cases.reads("packed_bad_stored", "packed.h5", stored, "i16", "/bad")
+
+
 def generate(folder):
     cases = Cases(folder)
-    for part in (types_and_orders, extended, unusual_floats, layouts, names_and_shapes, external_data, conventions, damaged):
+    for part in (types_and_orders, extended, unusual_floats, layouts, names_and_shapes, external_data, conventions,
+                 sparse_groups, packed, damaged):
         part(cases)
     cases.save()
 

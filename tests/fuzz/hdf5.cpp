@@ -88,6 +88,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     ReadOptions options;
     options.memory_limit = kMemoryLimit;
     options.as_column = true;
+    options.unpack = choice % 2 == 1;
     try {
         const auto headers = hdf5::list(file.path(), options).matrices;
         if (const auto type = choice % 16; type >= 1 && type <= all_types().size())

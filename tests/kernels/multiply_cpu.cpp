@@ -15,6 +15,7 @@
 #include "tests/kernels/spread.hpp"
 
 using namespace gpumat;
+using multiply::Result;
 
 namespace {
 
@@ -87,16 +88,16 @@ struct Case {
     Problem problem;
     std::vector<T> a;
     std::vector<T> b;
-    std::vector<T> d;
+    std::vector<Result<T>> d;
     std::vector<Wide> wide_a;  // op(A) by rows; empty for integers
     std::vector<Wide> wide_b;  // op(B) by columns
 
     Case(const Problem& p, Values values) : problem(p) {
         a = make<T>(p.m * p.k, values, 1);
         b = make<T>(p.k * p.n, values, 2);
-        d = make<T>(p.m * p.n, values, 3);
+        d = make<Result<T>>(p.m * p.n, values, 3);
         if (p.beta.is_zero(p.type) && !d.empty()) {
-            std::memset(static_cast<void*>(d.data()), 0xff, d.size() * sizeof(T));
+            std::memset(static_cast<void*>(d.data()), 0xff, d.size() * sizeof(Result<T>));
         }
         if constexpr (!std::is_integral_v<T>) {
             for (std::int64_t i = 0; i < p.m; ++i) {
@@ -131,7 +132,7 @@ Wide expected(const Case<T>& c, std::int64_t i, std::int64_t j) {
 
 /// The same for integers: exact modulo 2^64, of which the type keeps the low bits.
 template <class T>
-T expected_integer(const Case<T>& c, std::int64_t i, std::int64_t j) {
+Result<T> expected_integer(const Case<T>& c, std::int64_t i, std::int64_t j) {
     std::uint64_t sum = 0;
     for (std::int64_t k = 0; k < c.problem.k; ++k) {
         sum += static_cast<std::uint64_t>(c.op_a(i, k)) * static_cast<std::uint64_t>(c.op_b(k, j));
@@ -141,7 +142,7 @@ T expected_integer(const Case<T>& c, std::int64_t i, std::int64_t j) {
         sum += static_cast<std::uint64_t>(c.problem.beta.integer) *
                static_cast<std::uint64_t>(c.d[static_cast<std::size_t>(i * c.problem.n + j)]);
     }
-    return static_cast<T>(sum);
+    return static_cast<Result<T>>(sum);
 }
 
 /// Unit roundoff of the type that sums have, and of the result.
@@ -167,11 +168,11 @@ long double bound(const Problem& problem, const Wide& exact) {
 
 /// The number of elements that are wrong; written so that NaN counts.
 template <class T>
-std::int64_t wrong_elements(const Case<T>& c, Values values, const T* computed) {
+std::int64_t wrong_elements(const Case<T>& c, Values values, const Result<T>* computed) {
     std::int64_t wrong = 0;
     for (std::int64_t i = 0; i < c.problem.m; ++i) {
         for (std::int64_t j = 0; j < c.problem.n; ++j) {
-            const T& found = computed[i * c.problem.n + j];
+            const Result<T>& found = computed[i * c.problem.n + j];
             if constexpr (std::is_integral_v<T>) {
                 if (found != expected_integer(c, i, j)) ++wrong;
             } else {
@@ -208,15 +209,16 @@ void check(const Level& level, const Problem& problem, Values values, int thread
     }
     const Case<T> c(problem, values);
     const auto elements = static_cast<std::size_t>(problem.m * problem.n);
-    Guarded out(elements * sizeof(T), sizeof(T));
+    const std::size_t bytes = elements * sizeof(Result<T>);
+    Guarded out(bytes, sizeof(Result<T>));
     const Launch launch = prepare_launch(
         level, problem,
         contiguous_operands(problem, {.a = c.a.data(), .b = c.b.data(), .d = c.d.data(), .c = out.data()}),
         device);
     CHECK(launch.level == level.name);
     launch.run({});
-    std::vector<T> computed(elements);
-    if (elements != 0) std::memcpy(static_cast<void*>(computed.data()), out.data(), elements * sizeof(T));
+    std::vector<Result<T>> computed(elements);
+    if (elements != 0) std::memcpy(static_cast<void*>(computed.data()), out.data(), bytes);
     INFO("transpose a " << problem.transpose_a << " b " << problem.transpose_b << " alpha "
                         << problem.alpha.value << " beta " << problem.beta.value << " values "
                         << (values == Values::whole ? "whole" : "random"));
@@ -224,13 +226,13 @@ void check(const Level& level, const Problem& problem, Values values, int thread
     CHECK(out.intact());
     if (problem.beta.is_zero(problem.type)) {
         // Not even a null D may be touched, and a prepared launch gives the same bits again.
-        Guarded again(elements * sizeof(T), sizeof(T));
+        Guarded again(bytes, sizeof(Result<T>));
         const Launch second = prepare_launch(
             level, problem,
             contiguous_operands(problem, {.a = c.a.data(), .b = c.b.data(), .c = again.data()}), device);
         second.run({});
         second.run({});
-        CHECK((elements == 0 || std::memcmp(out.data(), again.data(), elements * sizeof(T)) == 0));
+        CHECK((elements == 0 || std::memcmp(out.data(), again.data(), bytes) == 0));
     }
 }
 
@@ -244,24 +246,24 @@ void check_gaps(const Level& level, const Problem& problem, std::int64_t gap) {
     Operands operands = contiguous_operands(problem, {.a = c.a.data(), .b = c.b.data(), .d = c.d.data()});
     std::vector<std::vector<std::byte>> memory;
     std::int64_t further = gap;
-    const auto spread_out = [&](Operand& operand) {
-        const auto row_bytes = static_cast<std::size_t>(operand.cols) * sizeof(T);
+    const auto spread_out = [&](Operand& operand, std::size_t size) {
+        const auto row_bytes = static_cast<std::size_t>(operand.cols) * size;
         operand.pitch += further++;  // another pitch for each
         memory.push_back(spread(operand.as<std::byte>(), static_cast<std::size_t>(operand.rows), row_bytes,
-                                static_cast<std::size_t>(operand.pitch) * sizeof(T), std::byte{0xff}));
+                                static_cast<std::size_t>(operand.pitch) * size, std::byte{0xff}));
         operand.data = memory.back().data();
     };
-    spread_out(operands.a);
-    spread_out(operands.b);
-    spread_out(operands.d);
+    spread_out(operands.a, sizeof(T));
+    spread_out(operands.b, sizeof(T));
+    spread_out(operands.d, sizeof(Result<T>));
     operands.c.pitch += gap;
-    const auto row_bytes = static_cast<std::size_t>(problem.n) * sizeof(T);
-    const auto pitch_bytes = static_cast<std::size_t>(operands.c.pitch) * sizeof(T);
+    const auto row_bytes = static_cast<std::size_t>(problem.n) * sizeof(Result<T>);
+    const auto pitch_bytes = static_cast<std::size_t>(operands.c.pitch) * sizeof(Result<T>);
     const auto rows = static_cast<std::size_t>(problem.m);
     std::vector<std::byte> result((rows - 1) * pitch_bytes + row_bytes, std::byte{0xa5});
     operands.c.data = result.data();
     prepare_launch(level, problem, operands, device).run({});
-    std::vector<T> computed(rows * static_cast<std::size_t>(problem.n));
+    std::vector<Result<T>> computed(rows * static_cast<std::size_t>(problem.n));
     for (std::size_t row = 0; row < rows; ++row) {
         std::memcpy(static_cast<void*>(computed.data() + row * static_cast<std::size_t>(problem.n)),
                     result.data() + row * pitch_bytes, row_bytes);
@@ -277,15 +279,24 @@ Scalar scalar(Type type, int whole, double fraction) {
     return {.value = {whole + fraction, is_complex(type) ? 2 * fraction : 0.0}, .integer = 0};
 }
 
-/// All four storages of A and B with all four cases of α and β, paired differently from shape to shape.
-void check_all(const Level& level, Type type, const Sizes& s, Problem problem, int threads) {
+/// A product of this type; i8 gives i32.
+Problem product(Type type, const Sizes& s, Problem problem = {}) {
     problem.operation = &kMultiply;
     problem.type = type;
     problem.m = s.m;
     problem.n = s.n;
     problem.k = s.k;
+    if (type == Type::i8) problem.choices["result"] = "i32";
+    return problem;
+}
+
+/// All four storages of A and B with all four cases of α and β, paired differently from shape to shape.
+void check_all(const Level& level, Type type, const Sizes& s, Problem problem, int threads) {
+    constexpr std::int64_t kWholeHalves = 120;  // sums of so many products of -1, 0 and 1 are exact in bf16
+    problem = product(type, s, problem);
     multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
         for (const Values values : {Values::whole, Values::random}) {
+            if (values == Values::whole && kIsHalf<T> && s.k > kWholeHalves) continue;
             const double fraction = values == Values::whole ? 0 : 0.25;
             for (int storage = 0; storage < 4; ++storage) {
                 const auto scalars = (storage + s.m + s.n + s.k) % 4;
@@ -299,11 +310,10 @@ void check_all(const Level& level, Type type, const Sizes& s, Problem problem, i
     });
 }
 
-constexpr std::array kTypes = {Type::f32, Type::f64,  Type::c64, Type::c128,
-                               Type::f16, Type::bf16, Type::i32, Type::i64};
+constexpr std::array kTypes = {Type::f32,  Type::f64, Type::c64, Type::c128, Type::f16,
+                               Type::bf16, Type::i32, Type::i64, Type::i8};
 
-// Around the sides of the tiles, long and thin, prime, empty. Sums of 120 products of -1, 0 and 1 stay exact
-// in bf16.
+// Around the sides of the tiles, long and thin, prime, empty.
 constexpr std::array kShapes = {
     Sizes{0, 0, 0},    Sizes{0, 5, 3},    Sizes{5, 0, 3},     Sizes{5, 3, 0},    Sizes{1, 1, 1},
     Sizes{2, 3, 4},    Sizes{13, 31, 29}, Sizes{16, 48, 7},   Sizes{63, 63, 63}, Sizes{64, 64, 64},
@@ -356,15 +366,11 @@ TEST_CASE("CPU multiplies of rows with gaps between them", "[multiply]") {
                 for (const int storage : {0, 1, 2, 3}) {
                     for (const std::int64_t gap : {3, 16}) {
                         DYNAMIC_SECTION(case_name(*level, type, s) << "_" << storage << "_gap" << gap) {
-                            const Problem problem{.operation = &kMultiply,
-                                                  .type = type,
-                                                  .m = s.m,
-                                                  .n = s.n,
-                                                  .k = s.k,
-                                                  .transpose_a = (storage & 1) != 0,
-                                                  .transpose_b = (storage & 2) != 0,
-                                                  .alpha = scalar(type, 2, 0),
-                                                  .beta = scalar(type, storage % 2, 0)};
+                            const Problem problem = product(type, s,
+                                                            {.transpose_a = (storage & 1) != 0,
+                                                             .transpose_b = (storage & 2) != 0,
+                                                             .alpha = scalar(type, 2, 0),
+                                                             .beta = scalar(type, storage % 2, 0)});
                             multiply::visit_multiply_type(
                                 type, [&]<class T>(TypeTag<T>) { check_gaps<T>(*level, problem, gap); });
                         }
@@ -378,7 +384,7 @@ TEST_CASE("CPU multiplies of rows with gaps between them", "[multiply]") {
 TEST_CASE("CPU multiplies of long sums", "[multiply]") {
     const Registry registry = Registry::standard();
     for (const Level* level : registry.levels(kMultiply, DeviceKind::cpu)) {
-        for (const Type type : {Type::f32, Type::f64, Type::c128, Type::i64}) {
+        for (const Type type : kTypes) {
             for (const Sizes& sizes : {Sizes{19, 37, 1027}, Sizes{1, 1, 5000}, Sizes{46, 61, 517}}) {
                 DYNAMIC_SECTION(case_name(*level, type, sizes)) {
                     check_all(*level, type, sizes, {}, 2);
@@ -389,13 +395,15 @@ TEST_CASE("CPU multiplies of long sums", "[multiply]") {
 }
 
 TEST_CASE("CPU multiplies that take more than one block of every extent", "[multiply]") {
-    // Beyond outer-product's blocks: 240 × 768 a task, 3840 rows or columns, 384 of depth.
+    // Beyond outer-product's blocks: 240 × 768 a task, 3840 rows or columns, 384 of depth (complex types 192,
+    // i8 1536).
     const Registry registry = Registry::standard();
     for (const char* name : {"outer-product", "vendor"}) {
         const Level* level = registry.find(kMultiply, DeviceKind::cpu, name);
         REQUIRE(level != nullptr);
-        for (const Type type : {Type::f32, Type::f64}) {
-            for (const Sizes& sizes : {Sizes{251, 775, 7}, Sizes{3845, 5, 11}, Sizes{5, 3859, 11}}) {
+        for (const Type type : kTypes) {
+            for (const Sizes& sizes : {Sizes{251, 775, 7}, Sizes{3845, 5, 11}, Sizes{5, 3859, 11},
+                                       Sizes{2, 3845, 390}, Sizes{3, 70, 3100}}) {
                 DYNAMIC_SECTION(case_name(*level, type, sizes)) {
                     check_all(*level, type, sizes, {}, 3);
                 }
@@ -410,28 +418,23 @@ TEST_CASE("our CPU multiplies give the same bits on any number of threads", "[mu
     for (const Level* level : registry.levels(kMultiply, DeviceKind::cpu, Role::rung)) {
         for (const Type type : kTypes) {
             for (const Sizes& s : {Sizes{131, 97, 389}, Sizes{251, 775, 11}}) {
-                const Problem problem{.operation = &kMultiply,
-                                      .type = type,
-                                      .m = s.m,
-                                      .n = s.n,
-                                      .k = s.k,
-                                      .alpha = scalar(type, 2, 0.25),
-                                      .beta = scalar(type, -3, 0.25)};
+                const Problem problem =
+                    product(type, s, {.alpha = scalar(type, 2, 0.25), .beta = scalar(type, -3, 0.25)});
                 if (!unsupported_reasons(*level, problem, {}).empty()) continue;
                 DYNAMIC_SECTION(case_name(*level, type, s)) {
                     multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
                         const auto a = make<T>(s.m * s.k, Values::random, 1);
                         const auto b = make<T>(s.k * s.n, Values::random, 2);
-                        const auto d = make<T>(s.m * s.n, Values::random, 3);
+                        const auto d = make<Result<T>>(s.m * s.n, Values::random, 3);
                         const auto on = [&](int threads) {
-                            Guarded c(d.size() * sizeof(T));
+                            Guarded c(d.size() * sizeof(Result<T>));
                             prepare_launch(
                                 *level, problem,
                                 contiguous_operands(
                                     problem, {.a = a.data(), .b = b.data(), .d = d.data(), .c = c.data()}),
                                 {.kind = DeviceKind::cpu, .threads = threads, .gpu = nullptr})
                                 .run({});
-                            return std::vector<std::byte>(c.data(), c.data() + d.size() * sizeof(T));
+                            return std::vector<std::byte>(c.data(), c.data() + d.size() * sizeof(Result<T>));
                         };
                         const auto expected = on(1);
                         for (const int threads : {2, 3, 5}) CHECK(on(threads) == expected);
@@ -439,6 +442,187 @@ TEST_CASE("our CPU multiplies give the same bits on any number of threads", "[mu
                 }
             }
         }
+    }
+}
+
+namespace {
+
+/// Calls `function` with every rung of the CPU, and with every choice of its vectors, that takes the problem.
+template <class Function>
+void for_all_rungs(const Problem& problem, const Function& function) {
+    const Registry registry = Registry::standard();
+    for (const Level* level : registry.levels(kMultiply, DeviceKind::cpu, Role::rung)) {
+        const auto vectors = std::ranges::find(level->parameters, "vector", &Parameter::name);
+        if (vectors == level->parameters.end()) {
+            INFO(level->name);
+            function(*level, problem);
+            continue;
+        }
+        for (const std::string_view choice : vectors->choices) {
+            INFO(level->name << " " << choice);
+            Problem with = problem;
+            with.parameters.emplace("vector", choice);
+            if (unsupported_reasons(*level, with, {}).empty()) function(*level, with);
+        }
+    }
+}
+
+template <class T>
+std::vector<Result<T>> computed_by(const Level& level, const Problem& problem, const std::vector<T>& a,
+                                   const std::vector<T>& b) {
+    std::vector<Result<T>> c(static_cast<std::size_t>(problem.m * problem.n));
+    prepare_launch(level, problem,
+                   contiguous_operands(problem, {.a = a.data(), .b = b.data(), .c = c.data()}), {})
+        .run({});
+    return c;
+}
+
+bool same(long double x, double y) {
+    return std::isnan(x) ? std::isnan(y) : static_cast<double>(x) == y;
+}
+
+/// Small whole numbers, among which each row of A has one extreme value more than the one before, times ones:
+/// every result is exact, infinite, or NaN.
+template <class T>
+void check_extremes(Type type, int storage) {
+    const bool half = type == Type::f16;
+    const bool wide = type == Type::f64 || type == Type::c128;
+    const double largest = half                 ? 65504
+                           : type == Type::bf16 ? 0x1.fep127
+                           : wide               ? std::numeric_limits<double>::max()
+                                                : static_cast<double>(std::numeric_limits<float>::max());
+    const double least = half ? 0x1p-24 : type == Type::bf16 ? 0x1p-133 : wide ? 0x1p-1074 : 0x1p-149;
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const std::array extremes = {0.0,    -0.0,      largest,    -largest,    least,
+                                 -least, kInfinity, -kInfinity, std::nan("")};
+    const Sizes s{4 * std::ssize(extremes) + 1, 71, 6};
+    const Problem problem =
+        product(type, s, {.transpose_a = (storage & 1) != 0, .transpose_b = (storage & 2) != 0});
+    // Row 4·e + q: the extreme e at k = q. Column j of B: 1 at k = j mod 4 and else 0, or 2 there, or all
+    // ones.
+    std::vector<T> a(static_cast<std::size_t>(s.m * s.k));
+    std::vector<T> b(static_cast<std::size_t>(s.k * s.n));
+    const auto at_a = [&](std::int64_t i, std::int64_t k) -> T& {
+        return a[static_cast<std::size_t>(problem.transpose_a ? k * s.m + i : i * s.k + k)];
+    };
+    const auto at_b = [&](std::int64_t k, std::int64_t j) -> T& {
+        return b[static_cast<std::size_t>(problem.transpose_b ? j * s.k + k : k * s.n + j)];
+    };
+    for (std::int64_t i = 0; i < s.m; ++i) {
+        for (std::int64_t k = 0; k < s.k; ++k) at_a(i, k) = narrow<T>(0, 0);
+        if (i / 4 < std::ssize(extremes))
+            at_a(i, i % 4) = narrow<T>(extremes[static_cast<std::size_t>(i / 4)], i % 2);
+    }
+    for (std::int64_t k = 0; k < s.k; ++k) {
+        for (std::int64_t j = 0; j < s.n; ++j) {
+            const double value = j % 5 == 4 ? 1 : k == j % 4 ? 1 + j % 2 : 0;
+            at_b(k, j) = narrow<T>(value, j % 3 == 2 ? 1 : 0);
+        }
+    }
+    for_all_rungs(problem, [&](const Level& level, const Problem& with) {
+        const auto c = computed_by(level, with, a, b);
+        std::int64_t wrong = 0;
+        for (std::int64_t i = 0; i < s.m; ++i) {
+            for (std::int64_t j = 0; j < s.n; ++j) {
+                long double re = 0;
+                long double im = 0;
+                for (std::int64_t k = 0; k < s.k; ++k) {
+                    const std::complex<double> x = widen(at_a(i, k));
+                    const std::complex<double> y = widen(at_b(k, j));
+                    re += static_cast<long double>(x.real()) * y.real();
+                    if constexpr (!kIsComplex<T>) continue;
+                    re -= static_cast<long double>(x.imag()) * y.imag();
+                    im += static_cast<long double>(x.real()) * y.imag();
+                    im += static_cast<long double>(x.imag()) * y.real();
+                }
+                // What the type holds of it, times an α of 1 (and 0 i).
+                const T rounded = narrow<T>(static_cast<double>(re), static_cast<double>(im));
+                std::complex<double> value = widen(rounded);
+                if constexpr (kIsComplex<T>) {
+                    value = {value.real() - 0 * value.imag(), value.imag() + 0 * value.real()};
+                }
+                const auto found = widen(c[static_cast<std::size_t>(i * s.n + j)]);
+                if (!same(value.real(), found.real()) || !same(value.imag(), found.imag())) ++wrong;
+            }
+        }
+        CHECK(wrong == 0);
+    });
+}
+
+}  // namespace
+
+TEST_CASE("CPU multiplies of zeros, subnormals, the largest values, infinities and NaN", "[multiply]") {
+    for (const Type type : {Type::f32, Type::f64, Type::c64, Type::c128, Type::f16, Type::bf16}) {
+        for (const int storage : {0, 1, 2, 3}) {
+            DYNAMIC_SECTION(name_of(type) << "_" << storage) {
+                multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
+                    if constexpr (!std::is_integral_v<T>) check_extremes<T>(type, storage);
+                });
+            }
+        }
+    }
+}
+
+TEST_CASE("every half is multiplied as what it is, and rounded to the nearest", "[multiply]") {
+    for (const Type type : {Type::f16, Type::bf16}) {
+        multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
+            if constexpr (kIsHalf<T>) {
+                std::mt19937 random(11);
+                std::vector<T> a = {T(1.0), T(-1.0), T(3.0)};
+                for (int i = 0; i < 12; ++i) a.push_back(T::from_bits(static_cast<std::uint16_t>(random())));
+                std::vector<T> b;
+                for (int bits = 0; bits < 0x10000; ++bits)
+                    b.push_back(T::from_bits(static_cast<std::uint16_t>(bits)));
+                const Problem problem = product(type, {std::ssize(a), std::ssize(b), 1});
+                for_all_rungs(problem, [&](const Level& level, const Problem& with) {
+                    const auto c = computed_by(level, with, a, b);
+                    std::int64_t wrong = 0;
+                    for (std::size_t i = 0; i < a.size(); ++i) {
+                        for (std::size_t j = 0; j < b.size(); ++j) {
+                            // The product is exact in double, the sum is rounded to f32, and then to T.
+                            const double exact = static_cast<double>(a[i]) * static_cast<double>(b[j]);
+                            const T expected(static_cast<double>(0.0F + static_cast<float>(exact)));
+                            const T found = c[i * b.size() + j];
+                            const bool nan = std::isnan(static_cast<float>(expected));
+                            if (nan ? !std::isnan(static_cast<float>(found)) : found.bits != expected.bits)
+                                ++wrong;
+                        }
+                    }
+                    CHECK(wrong == 0);
+                });
+            }
+        });
+    }
+}
+
+TEST_CASE("the largest bytes are multiplied exactly, modulo 2^32", "[multiply]") {
+    // 2^17 products of -128 by -128 are 2^31, one more than i32 holds.
+    for (const std::int64_t k : {std::int64_t{1}, std::int64_t{1537}, std::int64_t{1} << 17U}) {
+        const Problem problem = product(Type::i8, {3, 5, k}, {.transpose_b = true});
+        const std::array<std::int8_t, 5> values = {-128, 127, -128, 1, 0};
+        std::vector<std::int8_t> a;
+        std::vector<std::int8_t> b;
+        for (const std::int8_t value : {-128, 127, -1}) a.insert(a.end(), static_cast<std::size_t>(k), value);
+        for (const std::int8_t value : values) b.insert(b.end(), static_cast<std::size_t>(k), value);
+        for_all_rungs(problem, [&](const Level& level, const Problem& with) {
+            const auto c = computed_by(level, with, a, b);
+            for (std::size_t i = 0; i < 3; ++i) {
+                for (std::size_t j = 0; j < 5; ++j) {
+                    const std::int64_t exact =
+                        k * a[i * static_cast<std::size_t>(k)] * b[j * static_cast<std::size_t>(k)];
+                    CHECK(c[i * 5 + j] == static_cast<std::int32_t>(exact));
+                }
+            }
+        });
+    }
+}
+
+TEST_CASE("products of bytes need a wider result", "[multiply]") {
+    const Registry registry = Registry::standard();
+    for (const Level* level : registry.levels(kMultiply, DeviceKind::cpu, Role::rung)) {
+        const Reasons reasons = unsupported_reasons(*level, {.operation = &kMultiply, .type = Type::i8}, {});
+        REQUIRE(reasons.size() == 1);
+        CHECK(reasons.front().find("--result i32") != std::string::npos);
     }
 }
 

@@ -287,7 +287,7 @@ std::vector<Parameters> parameter_sets(const Level& level) {
 
 /// Whether tensor cores may cut off what f32 sums cannot hold.
 bool cuts_sums(const Level& level, const Problem& problem) {
-    const Arithmetic arithmetic = level.arithmetic(problem.type);
+    const Arithmetic arithmetic = level.arithmetic(problem);
     return arithmetic.units == Units::tensor && arithmetic.sums == Type::f32;
 }
 
@@ -425,28 +425,33 @@ TEST_CASE("every GPU multiply level gives the same bits again") {
     }
 }
 
-TEST_CASE("tensor computes f32 in fewer bits where it is asked to, and only there") {
-    const auto gpu = Gpu::open(0);
-    const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
-    const Registry registry = Registry::standard();
-    const Level& tensor = *registry.find(kMultiply, DeviceKind::gpu, "tensor");
-    const std::vector<const Level*> tested = levels_under_test(registry);
-    if (std::ranges::find(tested, &tensor) == tested.end()) return;
+namespace {
+
+/// The levels under test that multiply on tensor cores.
+std::vector<const Level*> tensor_levels(const Registry& registry) {
+    std::vector<const Level*> levels = levels_under_test(registry);
+    std::erase_if(levels,
+                  [](const Level* level) { return level->name != "tensor" && level->name != "wgmma"; });
+    return levels;
+}
+
+void check_fewer_bits(const Level& level, const Device& device) {
     Problem p{.operation = &kMultiply, .type = Type::f32, .m = 1, .n = 1, .k = 1};
-    CHECK(!unsupported_reasons(tensor, p, device).empty());
+    CHECK(!unsupported_reasons(level, p, device).empty());
+
     // 1 + 3·2^−e lies between two neighbours of 1 that are e − 2 bits apart, and nearer to the upper one; it
     // would be cut to the lower.
     for (const auto& [factors, e] : {std::pair("tf32", 12), std::pair("f16", 12), std::pair("bf16", 9)}) {
         p.choices["compute"] = factors;
-        if (!unsupported_reasons(tensor, p, device).empty()) continue;
-        INFO(factors);
-        Case<float> c(*gpu, p, 0, whole_number<float>);
+        if (!unsupported_reasons(level, p, device).empty()) continue;
+        INFO(level.name << " " << factors);
+        Case<float> c(*device.gpu, p, 0, whole_number<float>);
         *c.a.host() = static_cast<float>(1 + 3 * std::ldexp(1.0, -e));
         *c.b.host() = 1;
         c.a.upload();
         c.b.upload();
-        prepare_launch(tensor, p, c.operands(), device).run(gpu->stream());
-        gpu->synchronize();
+        prepare_launch(level, p, c.operands(), device).run(device.gpu->stream());
+        device.gpu->synchronize();
         c.c.download();
         CHECK(*c.c.host() == static_cast<float>(1 + 4 * std::ldexp(1.0, -e)));
         int runs = 0;
@@ -460,11 +465,192 @@ TEST_CASE("tensor computes f32 in fewer bits where it is asked to, and only ther
                 whole.transpose_b = (storage & 2) != 0;
                 whole.alpha = Scalar::of(-2);
                 whole.beta = Scalar::of(3);
-                Case<float> each(*gpu, whole, storage % 2, whole_number<float>);
-                check_level(tensor, device, each, storage % 2, true, runs);
+                Case<float> each(*device.gpu, whole, storage % 2, whole_number<float>);
+                check_level(level, device, each, storage % 2, true, runs);
             }
         }
-        CHECK(runs == 12);
+        CHECK(runs >= 12);
+    }
+}
+
+/// Products of bytes in i32, each with all bits, against sums that wrap modulo 2^32.
+void check_bytes(const Level& level, const Device& device) {
+    Gpu& gpu = *device.gpu;
+    int runs = 0;
+    for (const Extents& e : {Extents{1, 1, 1}, Extents{33, 31, 65}, Extents{129, 65, 33},
+                             Extents{300, 260, 523}, Extents{64, 80, 4096}}) {
+        for (int storage = 0; storage < 8; ++storage) {
+            Problem p{.operation = &kMultiply, .type = Type::i8, .m = e.m, .n = e.n, .k = e.k};
+            p.choices["result"] = "i32";
+            p.transpose_a = (storage & 1) != 0;
+            p.transpose_b = (storage & 2) != 0;
+            p.alpha = Scalar::of(-3);
+            const int offset = storage / 4;
+            std::mt19937 random(5);
+            Guarded<std::int8_t> a(gpu, p.m * p.k, offset);
+            Guarded<std::int8_t> b(gpu, p.k * p.n, offset);
+            Guarded<std::int32_t> c(gpu, p.m * p.n, offset);
+            for (auto* matrix : {&a, &b}) {
+                for (std::size_t i = 0; i < matrix->count(); ++i)
+                    matrix->host()[i] = static_cast<std::int8_t>(random());
+                matrix->upload();
+            }
+            std::vector<std::uint32_t> expected(c.count());
+            for (std::int64_t i = 0; i < p.m; ++i) {
+                for (std::int64_t k = 0; k < p.k; ++k) {
+                    const int x = a.host()[p.transpose_a ? k * p.m + i : i * p.k + k];
+                    for (std::int64_t j = 0; j < p.n; ++j) {
+                        const int y = b.host()[p.transpose_b ? j * p.k + k : k * p.n + j];
+                        expected[static_cast<std::size_t>(i * p.n + j)] -=
+                            3U * static_cast<std::uint32_t>(x * y);
+                    }
+                }
+            }
+            for (const auto& parameters : parameter_sets(level)) {
+                p.parameters = parameters;
+                INFO(name_of_case(level, p, offset));
+                if (!unsupported_reasons(level, p, device).empty()) continue;
+                c.poison();
+                const Operands operands =
+                    contiguous_operands(p, {a.device(), b.device(), nullptr, c.device()});
+                prepare_launch(level, p, operands, device).run(gpu.stream());
+                gpu.synchronize();
+                c.download();
+                CHECK(c.guards_intact());
+                CHECK(std::memcmp(c.host(), expected.data(), expected.size() * sizeof(std::int32_t)) == 0);
+                ++runs;
+            }
+        }
+    }
+    CHECK(runs >= 40);
+}
+
+/// Small whole numbers, among which each four rows of A have one extreme value, times ones and twos: every
+/// result is exact, infinite, or NaN. Where fewer bits of f32 are asked for only what those hold is extreme.
+template <class T>
+void check_extremes(const std::vector<const Level*>& levels, const Device& device, Problem p, int& runs) {
+    const bool fewer = factors_of(p) != Factors::own;
+    const bool wide = std::is_same_v<T, double> || std::is_same_v<T, std::complex<double>>;
+    const double largest = p.type == Type::f16    ? 65504
+                           : p.type == Type::bf16 ? 0x1.fep127
+                           : wide                 ? std::numeric_limits<double>::max()
+                                                  : static_cast<double>(std::numeric_limits<float>::max());
+    const double least = p.type == Type::f16    ? 0x1p-24
+                         : p.type == Type::bf16 ? 0x1p-133
+                         : wide                 ? 0x1p-1074
+                                                : 0x1p-149;
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const std::array extremes = {0.0,
+                                 kInfinity,
+                                 -kInfinity,
+                                 std::nan(""),
+                                 fewer ? 1.0 : largest,
+                                 fewer ? 2.0 : -largest,
+                                 fewer ? 3.0 : least,
+                                 fewer ? -1.0 : -least};
+    p.m = 4 * std::ssize(extremes) + 1;
+    p.n = 71;
+    p.k = 6;
+    Gpu& gpu = *device.gpu;
+    Guarded<T> a(gpu, p.m * p.k, 0);
+    Guarded<T> b(gpu, p.k * p.n, 0);
+    Guarded<T> c(gpu, p.m * p.n, 0);
+    const auto at_a = [&](std::int64_t i, std::int64_t k) -> T& {
+        return a.host()[p.transpose_a ? k * p.m + i : i * p.k + k];
+    };
+    const auto at_b = [&](std::int64_t k, std::int64_t j) -> T& {
+        return b.host()[p.transpose_b ? j * p.k + k : k * p.n + j];
+    };
+    for (std::int64_t i = 0; i < p.m; ++i) {
+        for (std::int64_t k = 0; k < p.k; ++k) at_a(i, k) = narrow<T>(Wide<T>(0.0));
+        if (i / 4 < std::ssize(extremes))
+            at_a(i, i % 4) = narrow<T>(Wide<T>(extremes[static_cast<std::size_t>(i / 4)]));
+    }
+    for (std::int64_t k = 0; k < p.k; ++k) {
+        for (std::int64_t j = 0; j < p.n; ++j)
+            at_b(k, j) = narrow<T>(Wide<T>(j % 5 == 4   ? 1.0
+                                           : k == j % 4 ? 1.0 + static_cast<double>(j % 2)
+                                                        : 0.0));
+    }
+    a.upload();
+    b.upload();
+    const auto same = [](double x, double y) { return std::isnan(x) ? std::isnan(y) : x == y; };
+    for (const Level* level : levels) {
+        INFO(name_of_case(*level, p, 0));
+        if (!unsupported_reasons(*level, p, device).empty()) continue;
+        c.poison();
+        prepare_launch(*level, p, contiguous_operands(p, {a.device(), b.device(), nullptr, c.device()}),
+                       device)
+            .run(gpu.stream());
+        gpu.synchronize();
+        c.download();
+        int wrong = 0;
+        for (std::int64_t i = 0; i < p.m; ++i) {
+            for (std::int64_t j = 0; j < p.n; ++j) {
+                double sum = 0;
+                for (std::int64_t k = 0; k < p.k; ++k)
+                    sum += std::complex<double>(widen(at_a(i, k))).real() *
+                           std::complex<double>(widen(at_b(k, j))).real();
+                const auto expected = std::complex<double>(widen(narrow<T>(Wide<T>(sum)))).real();
+                // Where an imaginary part of 0 met an infinity, NaN may stand in for it.
+                const auto found = std::complex<double>(widen(c.host()[i * p.n + j])).real();
+                const bool complex = std::is_same_v<Wide<T>, std::complex<double>>;
+                const bool right =
+                    same(expected, found) || (complex && !std::isfinite(expected) && std::isnan(found));
+                if (!right && ++wrong == 1)
+                    UNSCOPED_INFO("row " << i << ", column " << j << ": " << found << ", expected "
+                                         << expected);
+            }
+        }
+        CHECK(wrong == 0);
+        ++runs;
+    }
+}
+
+}  // namespace
+
+TEST_CASE("GPU multiplies of zeros, subnormals, the largest values, infinities and NaN") {
+    const auto gpu = Gpu::open(0);
+    const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
+    const Registry registry = Registry::standard();
+    const auto levels = levels_under_test(registry);
+    int runs = 0;
+    for (const Type type : {Type::f16, Type::bf16, Type::f32, Type::f64, Type::c64, Type::c128}) {
+        multiply::visit_multiply_type(type, [&]<class T>(TypeTag<T>) {
+            if constexpr (!std::is_integral_v<T>) {
+                for (const int storage : {0, 1, 2, 3}) {
+                    Problem p{.operation = &kMultiply, .type = type};
+                    p.transpose_a = (storage & 1) != 0;
+                    p.transpose_b = (storage & 2) != 0;
+                    check_extremes<T>(levels, device, p, runs);
+                    if (type != Type::f32) continue;
+                    for (const std::string_view fewer : kComputeChoices) {
+                        p.choices["compute"] = fewer;
+                        check_extremes<T>(levels, device, p, runs);
+                    }
+                }
+            }
+        });
+    }
+    REQUIRE(runs > 0);
+}
+
+TEST_CASE("levels on tensor cores compute f32 in fewer bits where they are asked to, and only there") {
+    const auto gpu = Gpu::open(0);
+    const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
+    const Registry registry = Registry::standard();
+    for (const Level* level : tensor_levels(registry)) {
+        if (gpu->info().compute_capability >= level->needs.compute_capability)
+            check_fewer_bits(*level, device);
+    }
+}
+
+TEST_CASE("levels on tensor cores multiply bytes into i32") {
+    const auto gpu = Gpu::open(0);
+    const Device device{.kind = DeviceKind::gpu, .gpu = gpu.get()};
+    const Registry registry = Registry::standard();
+    for (const Level* level : tensor_levels(registry)) {
+        if (gpu->info().compute_capability >= level->needs.compute_capability) check_bytes(*level, device);
     }
 }
 
@@ -567,7 +753,8 @@ TEST_CASE("levels that share out tiles equal naive on whole numbers at sizes of 
     const auto is_tested = [&](const Level& level) {
         return std::ranges::find(tested, &level) != tested.end();
     };
-    if (!is_tested(pipelined) && !is_tested(tensor)) return;
+    const Level& wgmma = *registry.find(kMultiply, DeviceKind::gpu, "wgmma");
+    if (!is_tested(pipelined) && !is_tested(tensor) && !is_tested(wgmma)) return;
     // Many tiles in every direction, edges that are cut, and blocks that compute whole tiles, parts of tiles,
     // or both: where 132 multiprocessors hold 264 blocks, 2700×2800 has 330 tiles of 256×96, and 4096×4096
     // 688. In tiles of 128 columns 2160×2040 has fewer steps to share than blocks.
@@ -577,7 +764,7 @@ TEST_CASE("levels that share out tiles equal naive on whole numbers at sizes of 
               : std::vector{Extents{1030, 2056, 333}, Extents{2051, 1927, 64},  Extents{130, 250, 9001},
                             Extents{2300, 2200, 777}, Extents{2160, 2040, 100}, Extents{4096, 4096, 256}};
     const std::vector<Type> types =
-        small ? std::vector{Type::f32, Type::f64} : std::vector(kTypes.begin(), kTypes.end());
+        small ? std::vector{Type::f32, Type::f64, Type::f16} : std::vector(kTypes.begin(), kTypes.end());
     constexpr int kCopyEngineSince = 90;
     int packed = 0;
     std::set<std::string> tiles;
@@ -607,7 +794,7 @@ TEST_CASE("levels that share out tiles equal naive on whole numbers at sizes of 
                     return result_of(*gpu, launch, c);
                 };
                 const std::vector<std::byte> expected = result(naive);
-                for (const Level* level : {&pipelined, &tensor}) {
+                for (const Level* level : {&pipelined, &tensor, &wgmma}) {
                     if (!is_tested(*level)) continue;
                     for (const auto& parameters : parameter_sets(*level)) {
                         p.parameters = parameters;
@@ -661,7 +848,8 @@ TEST_CASE("a launch takes its operands anew in every run, from a copy of it too"
                 const Launch reference = prepared(naive);
                 std::vector<Launch> launches;
                 for (const Level* level : tested) {
-                    if (level->name != "pipelined" && level->name != "tensor") continue;
+                    if (level->name != "pipelined" && level->name != "tensor" && level->name != "wgmma")
+                        continue;
                     for (const auto& parameters : parameter_sets(*level)) {
                         p.parameters = parameters;
                         if (unsupported_reasons(*level, p, device).empty())

@@ -2,6 +2,8 @@
 #include "lib/batch_order.hpp"
 #include "lib/core/error.hpp"
 #include "lib/output_template.hpp"
+#include "lib/printable.hpp"
+#include "lib/record.hpp"
 #include "lib/shell_words.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
@@ -21,9 +23,20 @@ TEST_CASE("a line is split as a shell does") {
     CHECK(shell_words(R"('it'\''s')") == Words{"it's"});
     CHECK(shell_words("'#' \\#") == Words{"#", "#"});
     CHECK(shell_words("a\r").size() == 1);
+    CHECK(shell_words(R"($'a\'\\\377\1'b)") == Words{"a'\\\xff\x01\x62"});
+    for (const char* line : {"$'a", R"($'\n')", R"($'\0')", R"($'\400')", R"($'\)", "a\001", "a\x7f", "a\rb"})
+        CHECK_THROWS_AS(shell_words(line), Error);
+    CHECK_THROWS_AS(shell_words(std::string_view("a\0b", 3)), Error);
     for (const char* line :
          {"'a", "\"a", "a\\", "a | b", "a > b", "a; b", "$HOME", "\"$HOME\"", "`a`", "(a)", "a&"})
         CHECK_THROWS_AS(shell_words(line), Error);
+}
+
+TEST_CASE("a shell takes back every word, and so do jobs") {
+    const Words words = {"", "a b", "it's", "$HOME", "\xff'\\ \xc3\xa4", "\xc3\xa4", "\xfe\t\x7f\x37"};
+    CHECK(shell_words(shell_line(words)) == words);
+    CHECK(is_utf8(shell_line(words)));
+    CHECK(shell_line({"\xff\x31"}) == R"($'\3771')");
 }
 
 TEST_CASE("placeholders are those of GNU parallel") {

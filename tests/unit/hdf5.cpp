@@ -60,6 +60,7 @@ ReadOptions options_of(const std::string& text) {
     std::istringstream words(text);
     for (std::string word; words >> word;) {
         if (word == "column") options.as_column = true;
+        if (word == "unpack") options.unpack = true;
         if (word == "external") options.allow_external = true;
         if (word == "matlab") options.layout = Layout::matlab;
         if (word == "row") options.layout = Layout::row;

@@ -1,9 +1,12 @@
 // What opening the objects of an HDF5 file may take, and what is said where it takes more.
+#include <pthread.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <optional>
 
 #include "formats/hdf5/locate.hpp"
 #include "formats/hdf5/probe.hpp"
@@ -59,6 +62,29 @@ TEST_CASE("an HDF5 file on which the library crashes is called damaged, and one 
     CHECK_THAT(crashed, Contains("x.h5:/v: ") && Contains("it crashes: Aborted") && Contains("is damaged"));
     const std::string killed = ending_of([] { std::raise(SIGKILL); });
     CHECK_THAT(killed, Contains("x.h5: ") && Contains("was killed") && !Contains("damaged"));
+}
+
+TEST_CASE("a stack that is too small for HDF5 is not called a damaged file") {
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, std::size_t{64} << 10);
+    std::optional<Error> found;
+    const auto try_file = [](void* told) -> void* {
+        const Session session;
+        try {
+            try_in_child("x.h5", "x.h5", ErrorCode::input, [] {});
+        } catch (const Error& error) {
+            static_cast<std::optional<Error>*>(told)->emplace(error);
+        }
+        return nullptr;
+    };
+    pthread_t thread{};
+    REQUIRE(pthread_create(&thread, &attributes, try_file, &found) == 0);
+    pthread_join(thread, nullptr);
+    pthread_attr_destroy(&attributes);
+    REQUIRE(found);
+    CHECK(found->code() == ErrorCode::memory);
+    CHECK_THAT(found->what(), Contains("x.h5: the stack may take 64.00 KiB") && Contains("(ulimit -s)"));
 }
 
 TEST_CASE("what a child reads is told as far as there is room for it") {

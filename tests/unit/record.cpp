@@ -138,7 +138,7 @@ TEST_CASE("the record has the names of gpumat.run/1 and derives its rates") {
     const Json named = to_json(named_matrix({"nowhere.h5", "/A"}));
     CHECK(named.dump() ==
           R"({"path":"nowhere.h5","dataset":"/A","format":null,"rows":null,"cols":null,"type":null,)"
-          R"("bytes":null,"file_bytes":null,"hash":null})");
+          R"("bytes":null,"file_bytes":null,"hash":null,"packing":null,"unpacked":false})");
 
     RunRecord transpose = sample_record();
     transpose.kernel_flops = 0;

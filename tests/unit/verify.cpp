@@ -390,6 +390,42 @@ TEST_CASE("a part of a complex element that overflows hides nothing in the other
     }
 }
 
+TEST_CASE("each part of a complex element is compared in its own digits") {
+    // One part is beyond the range, or so large that its terms are; the other one is some 2^1000 times
+    // smaller.
+    const auto verdict = [](Case& x, std::complex<double> c) {
+        set(x.c, 0, c);
+        return x.verify(VerifyMode::full).verdict;
+    };
+    Case added(Type::c128, 1, 1, 1, false, true);
+    added.problem.alpha = Scalar::of(1);
+    added.problem.beta = {{0x1p1000, 0}, 0};
+    set(added.a, 0, {3, 0});
+    set(added.b, 0, {0x1p-30, 0x1p-30});
+    set(added.d, 0, {0x1p-1020, -0x1p100});  // β·D is 2^−20 − ∞i
+    const double right = 3 * 0x1p-30 + 0x1p-20;
+    CHECK(verdict(added, {right, -kInf}) == "passed");
+    for (const double wrong : {right * (1 + 0x1p-40), right * 1.003, right / 2, 0.0})
+        CHECK(verdict(added, {wrong, -kInf}) == "failed");
+    CHECK(verdict(added, {right, kInf}) == "failed");
+    CHECK(verdict(added, {right, 1.0}) == "failed");
+    // The same in the products: ai·bi passes the range, where ar·bi and ai·br are 1 and 2.
+    Case products(Type::c128, 1, 1, 1);
+    set(products.a, 0, {0x1p-1000, 0x1p1000});
+    set(products.b, 0, {0x1p-999, 0x1p1000});
+    CHECK(verdict(products, {-kInf, 3}) == "passed");
+    CHECK(verdict(products, {-kInf, 3 * (1 + 0x1p-40)}) == "failed");
+    CHECK(verdict(products, {kInf, 3}) == "failed");
+    // And in α.
+    Case scaled(Type::c128, 1, 1, 1);
+    scaled.problem.alpha = {{0x1p1000, 0x1p-1000}, 0};
+    set(scaled.a, 0, {0x1p1000, 0});
+    set(scaled.b, 0, {1, 0});
+    CHECK(verdict(scaled, {kInf, 1}) == "passed");
+    CHECK(verdict(scaled, {kInf, 1 + 0x1p-40}) == "failed");
+    CHECK(verdict(scaled, {kInf, 0}) == "failed");
+}
+
 TEST_CASE("an infinity of the inputs shows through terms that overflow") {
     // Plain double gives NaN for each of these, a fused multiply-add the infinity; both are right.
     struct Sum {
@@ -457,6 +493,14 @@ TEST_CASE("a sum may be infinite only in the direction in which additions pass t
         CHECK(verdict({kMost, kMost, -kMost, -kMost}, right) == "passed");
     CHECK(verdict({kMost, 0x1p1000, -kMost, 0}, 0x1p1000) == "passed");
     CHECK(verdict({kMost, 0x1p1000, -kMost, 0}, kInf) == "failed");
+    // An infinity among the elements meets the one to which the others can add up.
+    for (const double right : {kInf, kNaN}) CHECK(verdict({-kMost, -kMost, 0, kInf}, right) == "passed");
+    for (const double wrong : {-kInf, 0.0, kMost})
+        CHECK(verdict({-kMost, -kMost, 0, kInf}, wrong) == "failed");
+    CHECK(verdict({kMost, kMost, 0, kInf}, kNaN) == "failed");
+    CHECK(verdict({-kMost, 1, 0, kInf}, kNaN) == "failed");
+    CHECK(verdict({kMost, kMost, 5, -kInf}, kNaN) == "passed");
+    CHECK(verdict({-kMost, -kMost, kInf, -kInf}, kInf) == "failed");
 }
 
 TEST_CASE("a large product is checked at random, a small one in full") {

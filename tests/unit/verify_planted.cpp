@@ -214,7 +214,7 @@ TEST_CASE("operands of a lower precision do not pass for those of the type, and 
                     CHECK(verify(x, mode).failed() == (data != Data::integers));
                 }
                 // A level that says so may round its operands.
-                Rounding rounded = Rounding::of(type);
+                Rounding rounded = Rounding::of(Problem{.type = type});
                 rounded.operand_roundoff = std::ldexp(1, -bits - 1);
                 const VerifyOptions options = {.mode = VerifyMode::full, .threads = 2, .rounding = rounded};
                 CHECK(verify_multiply(x.problem, x.operands(), options).verdict == "passed");
@@ -300,7 +300,7 @@ TEST_CASE("what may differ follows from the arithmetic that a level states") {
     const Catalog catalog = Catalog::standard();
     const std::int64_t n = 300;
     Product x = make_product({Type::f16, n, n, n, Data::positive, false, false, 2});
-    const auto verdict = [&](Arithmetic (*arithmetic)(Type)) {
+    const auto verdict = [&](Arithmetic (*arithmetic)(const Problem&)) {
         Level level = *catalog.registry().levels(kMultiply, DeviceKind::cpu).front();
         level.arithmetic = arithmetic;
         return catalog.verify(level, x.problem, x.operands(), {.mode = VerifyMode::full, .threads = 2})
@@ -317,7 +317,7 @@ TEST_CASE("what may differ follows from the arithmetic that a level states") {
         }
     }
     CHECK(verdict(plain_arithmetic) == "failed");
-    CHECK(verdict([](Type) { return Arithmetic{Type::f16, Type::f16}; }) == "passed");
+    CHECK(verdict([](const Problem&) { return Arithmetic{Type::f16, Type::f16}; }) == "passed");
     // f32, with factors of f16: only a level that says so may.
     x = make_product({Type::f32, n, n, n, Data::normal, false, false, 2});
     const Matrix a = copy_of(x.a);
@@ -325,7 +325,7 @@ TEST_CASE("what may differ follows from the arithmetic that a level states") {
     compute_fast(x);
     std::memcpy(x.a.data(), a.data(), a.bytes());
     CHECK(verdict(plain_arithmetic) == "failed");
-    CHECK(verdict([](Type) { return Arithmetic{Type::f16, Type::f32}; }) == "passed");
+    CHECK(verdict([](const Problem&) { return Arithmetic{Type::f16, Type::f32}; }) == "passed");
     // Tensor cores cut sums in f32, by up to 2u each: all errors go one way.
     x = make_product({Type::f16, 64, 64, 20000, Data::positive, false, false, 2});
     for (std::int64_t i = 0; i < 64; ++i) {
@@ -341,7 +341,9 @@ TEST_CASE("what may differ follows from the arithmetic that a level states") {
             set(x.c, i * 64 + j, total);
         }
     }
-    CHECK(verdict([](Type) { return Arithmetic{Type::f32, Type::f32, Units::tensor}; }) == "passed");
+    CHECK(verdict([](const Problem&) {
+              return Arithmetic{Type::f32, Type::f32, Units::tensor};
+          }) == "passed");
 }
 
 TEST_CASE("panels of a result give what the whole gives, in any order and expected or not") {

@@ -381,7 +381,7 @@ int alarms(const Options& options) {
                                     {.mode = mode,
                                      .threads = options.threads,
                                      .seed = random(),
-                                     .rounding = Rounding::of(wanted.type, level->arithmetic(wanted.type))});
+                                     .rounding = Rounding::of(wanted.type, level->arithmetic(x.problem))});
                 ++products;
                 worst = std::max(worst, result.worst_ratio);
                 expected = std::max(expected, result.expected_ratio);

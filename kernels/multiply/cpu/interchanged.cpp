@@ -22,7 +22,7 @@ template <class T>
 void multiply(const Problem& p, const Operands& operands, std::vector<Sum<T>>& sums) {
     const auto* a = operands.a.as<T>();
     const auto* b = operands.b.as<T>();
-    auto* c = operands.c.as<T>();
+    auto* c = operands.c.as<Result<T>>();
     const Epilogue<T> finish(p, operands);
     const std::int64_t a_row = p.transpose_a ? 1 : operands.a.pitch;
     const std::int64_t a_step = p.transpose_a ? operands.a.pitch : 1;

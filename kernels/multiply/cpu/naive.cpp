@@ -13,7 +13,7 @@ template <class T>
 void multiply(const Problem& p, const Operands& operands) {
     const auto* a = operands.a.as<T>();
     const auto* b = operands.b.as<T>();
-    auto* c = operands.c.as<T>();
+    auto* c = operands.c.as<Result<T>>();
     const Epilogue<T> finish(p, operands);
     // Element steps along k and along the result, for either storage of A and B.
     const std::int64_t a_row = p.transpose_a ? 1 : operands.a.pitch;

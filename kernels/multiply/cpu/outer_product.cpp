@@ -8,25 +8,30 @@
 // For that, both operands are packed in the order in which the loop reads them: A in panels of 12 rows,
 // B in panels of 32 columns, each column or row of a panel after the other, edges filled with zeros. So
 // the loop is the same for every storage and shape, reads in order and never crosses pages at a stride.
-// A panel of B (384 · 128 bytes) stays in the nearest caches while the panels of A for 240 rows, which
+// Packing is also where types become what the vector units multiply: f16 and bf16 become f32, i8 becomes
+// groups of four or two steps of k in 32 bits, whose products one instruction adds up exactly, and a row of
+// complex numbers becomes a row of real parts and one of imaginary parts, so that the four products of two
+// complex numbers are four multiply-adds of whole vectors and nothing is moved within one.
+//
+// A panel of B (384 · 128 bytes) stays in the nearest caches while the panels of A for some 240 rows, which
 // stay in the second, pass by. The loop prefetches what comes next: a kibibyte of A from the
 // second cache, the next panel of B from the third, and its own rows of C. Traffic: A and B are packed once
 // for each 3840 columns or rows of the other; C is read and written once for each 384 of depth. What limits
 // it: the multiply-add units; then packing, a twentieth of the time at 2048³, and that traffic of C.
 //
 // The additions of an element are in the same order on any number of threads: k by k within a block of
-// depth, then block by block. Constraints: f32 and f64; the 16-bit, complex and integer types stay with
-// `tiled`. AVX-512, AVX2 with FMA or plain code is decided when the level is prepared.
+// depth, then block by block; α and β·D come after the last, as in the other levels. AVX-512, AVX2 with FMA
+// or plain code is decided when the level is prepared.
 //
 // Source of the idea: K. Goto and R. van de Geijn, "Anatomy of High-Performance Matrix Multiplication"
 // (2008); F. Van Zee and R. van de Geijn, "BLIS" (2015); the rank-1 update, V. Volkov (2008).
+#include "kernels/multiply/cpu/outer_product.hpp"
+
 #include <algorithm>
-#include <cstring>
+#include <limits>
 #include <memory>
 
-#include "kernels/common/intrinsics.hpp"
 #include "kernels/common/team.hpp"
-#include "kernels/common/vector.hpp"
 #include "kernels/common/vector_width.hpp"
 #include "kernels/multiply/arithmetic.hpp"
 #include "kernels/multiply/cpu/levels.hpp"
@@ -36,380 +41,241 @@
 namespace gpumat::multiply::cpu {
 namespace {
 
-// Blocks, in elements: the depth of the panels, the part of C that one thread takes at once, and the part of
-// A and B that is packed at once.
-constexpr std::int64_t kDepth = 384;
-constexpr std::int64_t kTaskRows = 240;
-constexpr std::int64_t kTaskCols = 768;
-constexpr std::int64_t kBlockRows = 3840;
+constexpr std::int64_t kBlockRows = 3840;  // of C that are worked on at once
 constexpr std::int64_t kBlockCols = 3840;
-constexpr std::int64_t kAheadBytes = 1024;  // of a panel of A, from the second-level cache to the first
-constexpr std::int64_t kPanelsAtOnce = 4;   // packed by one thread, so that it reads long pieces of rows
-static_assert(kBlockRows % kTaskRows == 0 && kBlockCols % kTaskCols == 0, "tasks do not cross blocks");
+constexpr std::int64_t kTaskBytes =
+    384 * 1024;  // of A, in the second-level cache of the thread that has a task
+constexpr std::int64_t kTaskCols = 768;
+constexpr std::int64_t kDivisions = 8;  // of the largest task, in each direction
+constexpr std::int64_t kLoad = 4;       // loading an element of a task takes as long as so many multiply-adds
+constexpr std::int64_t kPanelsAtOnce = 4;  // packed by one thread, so that it reads long pieces of rows
 
 // Below this many operations more threads cost more than they gain.
 constexpr double kThreadedFlops = 4e6;
 
 std::int64_t pieces(std::int64_t count, std::int64_t size) {
-    return (count + size - 1) / size;
+    return count / size + (count % size == 0 ? 0 : 1);
 }
 
-/// A tile of the result: C = α·sum + scale·add, whose rows are `ld` and `add_ld` apart.
-template <class T>
-struct Target {
-    T* c;
-    const T* add;  ///< null: nothing is added
-    std::int64_t ld;
-    std::int64_t add_ld;
-    std::int64_t rows;
-    std::int64_t cols;
-    T alpha;
-    T scale;
-    const T* next;  ///< what of B is read later: a line for each step of depth is prefetched
-};
-
-// ---- Packing. A panel holds, for each k, `kWidth` elements; those beyond `width` are 0. ----
-
-/// From storage in which the elements of one k are neighbours; `ld` is the way from k to k + 1.
-template <class T, int kWidth>
-void pack_along(const T* from, std::int64_t ld, std::int64_t width, std::int64_t depth, T* to) {
-    for (std::int64_t panel = 0; panel * kWidth < width; ++panel) {
-        const std::int64_t filled = std::min<std::int64_t>(kWidth, width - panel * kWidth);
-        const T* line = from + panel * kWidth;
-        T* target = to + panel * kWidth * depth;
-        for (std::int64_t k = 0; k < depth; ++k, line += ld, target += kWidth) {
-            if (filled == kWidth) {
-                std::memcpy(target, line, kWidth * sizeof(T));
-            } else {
-                for (std::int64_t i = 0; i < kWidth; ++i) target[i] = i < filled ? line[i] : T{};
-            }
-        }
-    }
+/// The size of the parts of `extent` that are at most `most` large, nearly equal and multiples of `unit`.
+std::int64_t even_part(std::int64_t extent, std::int64_t most, std::int64_t unit) {
+    const std::int64_t count = std::max<std::int64_t>(1, pieces(extent, most / unit * unit));
+    return std::max(unit, pieces(pieces(extent, count), unit) * unit);
 }
 
-/// 16 bytes: what every processor of the platform has.
-template <class T>
-using Lane = Vector<T, 16 / sizeof(T)>;
-
-template <class T>
-GPUMAT_INLINE Lane<T> load_lane(const T* from) {
-    Lane<T> value;
-    std::memcpy(&value, from, sizeof value);
-    return value;
-}
-template <class T>
-GPUMAT_INLINE void store_lane(T* to, Lane<T> value) {
-    std::memcpy(to, &value, sizeof value);
-}
-
-/// Transposes 16 / size rows of 16 bytes; rows of `from` are ld apart, rows of `to` kWidth.
-template <int kWidth>
-GPUMAT_INLINE void transpose_lanes(const float* from, std::int64_t ld, float* to) {
-    const auto a = load_lane(from);
-    const auto b = load_lane(from + ld);
-    const auto c = load_lane(from + 2 * ld);
-    const auto d = load_lane(from + 3 * ld);
-    const auto ac_low = __builtin_shufflevector(a, c, 0, 4, 1, 5);
-    const auto ac_high = __builtin_shufflevector(a, c, 2, 6, 3, 7);
-    const auto bd_low = __builtin_shufflevector(b, d, 0, 4, 1, 5);
-    const auto bd_high = __builtin_shufflevector(b, d, 2, 6, 3, 7);
-    store_lane(to, __builtin_shufflevector(ac_low, bd_low, 0, 4, 1, 5));
-    store_lane(to + kWidth, __builtin_shufflevector(ac_low, bd_low, 2, 6, 3, 7));
-    store_lane(to + 2 * kWidth, __builtin_shufflevector(ac_high, bd_high, 0, 4, 1, 5));
-    store_lane(to + 3 * kWidth, __builtin_shufflevector(ac_high, bd_high, 2, 6, 3, 7));
-}
-template <int kWidth>
-GPUMAT_INLINE void transpose_lanes(const double* from, std::int64_t ld, double* to) {
-    const auto a = load_lane(from);
-    const auto b = load_lane(from + ld);
-    store_lane(to, __builtin_shufflevector(a, b, 0, 2));
-    store_lane(to + kWidth, __builtin_shufflevector(a, b, 1, 3));
-}
-
-/// From storage in which the elements of one k are `ld` apart, and k + 1 follows k.
-template <class T, int kWidth>
-void pack_across(const T* from, std::int64_t ld, std::int64_t width, std::int64_t depth, T* to) {
-    constexpr int kLanes = 16 / sizeof(T);
-    static_assert(kWidth % kLanes == 0, "a panel is whole lanes wide");
-    const std::int64_t whole = depth / kLanes * kLanes;
-    for (std::int64_t i = 0; i < pieces(width, kWidth) * kWidth; i += kLanes) {
-        const T* rows = from + i * ld;
-        T* target = to + i / kWidth * kWidth * depth + i % kWidth;
-        const std::int64_t filled = std::clamp<std::int64_t>(width - i, 0, kLanes);
-        std::int64_t k = 0;
-        if (filled == kLanes) {
-            for (; k < whole; k += kLanes) transpose_lanes<kWidth>(rows + k, ld, target + k * kWidth);
-        }
-        for (; k < depth; ++k) {
-            for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-                target[k * kWidth + lane] = lane < filled ? rows[lane * ld + k] : T{};
-            }
-        }
-    }
-}
-
-// ---- The loop over k, and what becomes of its sums. ----
-
-template <class T>
-GPUMAT_INLINE void store_row(const T* sums, const Target<T>& t, std::int64_t i, std::int64_t cols) {
-    T* c = t.c + i * t.ld;
-    if (t.add == nullptr) {
-        for (std::int64_t j = 0; j < cols; ++j) c[j] = t.alpha * sums[j];
-    } else {
-        const T* add = t.add + i * t.add_ld;
-        for (std::int64_t j = 0; j < cols; ++j) c[j] = t.alpha * sums[j] + t.scale * add[j];
-    }
-}
-
-template <class T, int kRows, int kCols>
-GPUMAT_INLINE void store_tile(const T* sums, const Target<T>& t) {
-    if (t.cols == kCols) {  // a constant, so that the loops become a few vector instructions
-        for (std::int64_t i = 0; i < t.rows; ++i) store_row(sums + i * kCols, t, i, kCols);
-    } else {
-        for (std::int64_t i = 0; i < t.rows; ++i) store_row(sums + i * kCols, t, i, t.cols);
-    }
-}
-
-/// Prefetches the part of A that is read kAheadBytes later, and, to the second-level cache, a line of B.
-template <class T, int kRows>
-GPUMAT_INLINE void prefetch_panels(const T* a, const T* next, std::int64_t k) {
-    constexpr std::int64_t kAhead = kAheadBytes / sizeof(T);
-    constexpr std::int64_t kLine = 64 / sizeof(T);
-    for (std::int64_t i = 0; i < kRows; i += kLine) __builtin_prefetch(a + kAhead + i);
-    __builtin_prefetch(next + k * kLine, 0, 2);
-}
-
-/// Prefetches a row of the tile that the sums will be added to.
-template <class T, int kCols>
-GPUMAT_INLINE void prefetch_row(const Target<T>& t, std::int64_t i) {
-    constexpr std::int64_t kLine = 64 / sizeof(T);
-    for (std::int64_t j = 0; j < kCols; j += kLine) __builtin_prefetch(t.c + i * t.ld + j, 1);
-}
-
-/// Compiled for each width of vectors, of kBytes. A product and a sum become one instruction where there is
-/// one.
-template <class T, int kBytes, int kRows, int kVectors>
-GPUMAT_INLINE void add_product(const T* a, const T* b,
-                               Vector<T, kBytes / sizeof(T)> (&sums)[kRows][kVectors]) {
-    constexpr int kLanes = kBytes / sizeof(T);
-    Vector<T, kLanes> line[kVectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) std::memcpy(&line[v], b + v * kLanes, kBytes);
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) sums[i][v] += a[i] * line[v];
-    }
-}
-
-template <class T, int kBytes, int kRows, int kVectors>
-GPUMAT_INLINE void multiply_tile(std::int64_t depth, const T* a, const T* b, const Target<T>& target) {
-    constexpr int kCols = kVectors * kBytes / sizeof(T);
-    Vector<T, kBytes / sizeof(T)> sums[kRows][kVectors] = {};
-    // A row of C a step: all at once would fill the buffers that loads of A and B wait for as well.
-    const std::int64_t ahead = std::min(depth, target.rows);
-    for (std::int64_t k = 0; k < ahead; ++k) {
-        prefetch_row<T, kCols>(target, k);
-        prefetch_panels<T, kRows>(a + k * kRows, target.next, k);
-        add_product<T, kBytes>(a + k * kRows, b + k * kCols, sums);
-    }
-    for (std::int64_t k = ahead; k < depth; ++k) {
-        prefetch_panels<T, kRows>(a + k * kRows, target.next, k);
-        add_product<T, kBytes>(a + k * kRows, b + k * kCols, sums);
-    }
-    alignas(64) T tile[kRows * kCols];
-    std::memcpy(tile, sums, sizeof tile);
-    store_tile<T, kRows, kCols>(tile, target);
-}
-
-template <class T>
-void multiply_plain(std::int64_t depth, const T* a, const T* b, const Target<T>& target) {
-    multiply_tile<T, 16, 4, 2>(depth, a, b, target);
-}
+Kernel kernel_for(Type type, VectorWidth width) {
 #ifdef __x86_64__
-template <class T>
-GPUMAT_AVX2 void multiply_avx2(std::int64_t depth, const T* a, const T* b, const Target<T>& target) {
-    multiply_tile<T, 32, 4, 3>(depth, a, b, target);
-}
-template <class T>
-GPUMAT_AVX512 void multiply_avx512(std::int64_t depth, const T* a, const T* b, const Target<T>& target) {
-    multiply_tile<T, 64, 12, 2>(depth, a, b, target);
-}
-#endif
-
-// ---- The blocks around it. ----
-
-/// The functions for one type and width of vectors, and the tile that they work on.
-template <class T>
-struct Kernel {
-    using Pack = void (*)(const T* from, std::int64_t ld, std::int64_t width, std::int64_t depth, T* to);
-
-    std::int64_t rows;
-    std::int64_t cols;
-    Pack pack_a_along;
-    Pack pack_a_across;
-    Pack pack_b_along;
-    Pack pack_b_across;
-    void (*multiply)(std::int64_t depth, const T* a, const T* b, const Target<T>& target);
-};
-
-template <class T, int kRows, int kCols>
-Kernel<T> make_kernel(void (*multiply)(std::int64_t, const T*, const T*, const Target<T>&)) {
-    static_assert(kTaskRows % kRows == 0 && kTaskCols % kCols == 0, "a task is whole tiles");
-    return {kRows,
-            kCols,
-            pack_along<T, kRows>,
-            pack_across<T, kRows>,
-            pack_along<T, kCols>,
-            pack_across<T, kCols>,
-            multiply};
-}
-
-template <class T>
-Kernel<T> kernel_for(VectorWidth width) {
-    constexpr int kSize = sizeof(T);
-#ifdef __x86_64__
-    if (width == VectorWidth::avx512) return make_kernel<T, 12, 128 / kSize>(multiply_avx512<T>);
-    if (width == VectorWidth::avx2) return make_kernel<T, 4, 96 / kSize>(multiply_avx2<T>);
+    if (width == VectorWidth::avx512) return avx512_kernel(type);
+    if (width == VectorWidth::avx2) return avx2_kernel(type);
 #endif
     static_cast<void>(width);
-    return make_kernel<T, 4, 32 / kSize>(multiply_plain<T>);
+    return plain_kernel(type);
 }
 
-/// One run: the operands, and the memory that a block of A and of B is packed into.
-template <class T>
+/// The extents of blocks, and of the tasks that threads share out, in elements.
+struct Blocking {
+    std::int64_t depth;
+    std::int64_t rows;
+    std::int64_t cols;
+    std::int64_t task_rows = 0;
+    std::int64_t task_cols = 0;
+
+    /// Takes the tasks with which the thread that has most of them is done first.
+    Blocking(const Problem& p, const Kernel& use, int threads)
+        : depth(even_part(p.k, use.depth, use.group)),
+          rows(even_part(p.m, kBlockRows, use.rows)),
+          cols(even_part(p.n, kBlockCols, use.cols)) {
+        const std::int64_t most_rows =
+            std::max<std::int64_t>(1, kTaskBytes / std::max<std::int64_t>(1, use.a_panel(depth))) * use.rows;
+        std::int64_t least = std::numeric_limits<std::int64_t>::max();
+        for (std::int64_t down = 1; down <= kDivisions; ++down) {
+            for (std::int64_t across = 1; across <= kDivisions; ++across) {
+                const std::int64_t r = even_part(rows, std::max(most_rows / down, use.rows), use.rows);
+                const std::int64_t c = even_part(cols, std::max(kTaskCols / across, use.cols), use.cols);
+                const std::int64_t tasks_of_one = pieces(pieces(rows, r) * pieces(cols, c), threads);
+                const std::int64_t steps = tasks_of_one * (r * c + kLoad * (r + c));
+                if (steps >= least) continue;
+                least = steps;
+                task_rows = r;
+                task_cols = c;
+            }
+        }
+    }
+};
+
+/// What is held beside the operands: a block of A and of B, packed, and the sums of a block of C where they
+/// are of a wider type than C.
+struct Work {
+    Buffer a;
+    Buffer b;
+    Buffer sums;
+};
+
+/// A matrix as bytes.
+template <class Byte>
+struct Place {
+    Byte* data;
+    std::int64_t ld;
+    std::int64_t size;  ///< of an element
+
+    [[nodiscard]] Byte* at(std::int64_t row, std::int64_t col) const {
+        return data == nullptr ? nullptr : data + (row * ld + col) * size;
+    }
+};
+
+/// One run.
 struct Run {
     const Problem& p;
-    const Operands& operands;
-    const Kernel<T>& use;
-    Epilogue<T> scalars;
-    T* packed_a;
-    T* packed_b;
+    const Kernel& use;
+    const Blocking& blocking;
+    Place<const std::byte> a;
+    Place<const std::byte> b;
+    Place<const std::byte> d;  ///< no data: nothing is added
+    Place<std::byte> c;
+    Place<std::byte> sums;  ///< no data: C has them
+    const void* alpha;
+    const void* beta;
+    std::byte* packed_a;
+    std::byte* packed_b;
 
-    /// Packs op(A)'s rows [row, row + rows) for [k, k + depth).
-    void pack_a(Team& team, std::int64_t row, std::int64_t rows, std::int64_t k, std::int64_t depth) const {
-        const auto* a = operands.a.as<T>();
-        const std::int64_t lda = operands.a.pitch;
-        const std::int64_t step = use.rows * kPanelsAtOnce;
-        team.share(pieces(rows, step), [&](std::int64_t item) {
-            const std::int64_t i = item * step;
-            const std::int64_t width = std::min(step, rows - i);
-            if (p.transpose_a) {
-                use.pack_a_along(a + k * lda + row + i, lda, width, depth, packed_a + i * depth);
+    /// Packs op(A)'s rows and op(B)'s columns of the block for [k, k + depth).
+    void pack(Team& team, const Block& block, std::int64_t k, std::int64_t depth) const {
+        const std::int64_t rows = use.rows * kPanelsAtOnce;
+        const std::int64_t cols = use.cols * kPanelsAtOnce;
+        const std::int64_t items_of_b = pieces(block.cols, cols);
+        team.share(items_of_b + pieces(block.rows, rows), [&](std::int64_t item) {
+            if (item < items_of_b) {
+                pack_b(block, item * cols, std::min(cols, block.cols - item * cols), k, depth);
             } else {
-                use.pack_a_across(a + (row + i) * lda + k, lda, width, depth, packed_a + i * depth);
+                const std::int64_t i = (item - items_of_b) * rows;
+                pack_a(block, i, std::min(rows, block.rows - i), k, depth);
             }
         });
     }
 
-    /// Packs op(B)'s columns [col, col + cols) for [k, k + depth).
-    void pack_b(Team& team, std::int64_t col, std::int64_t cols, std::int64_t k, std::int64_t depth) const {
-        const auto* b = operands.b.as<T>();
-        const std::int64_t ldb = operands.b.pitch;
-        const std::int64_t step = use.cols * kPanelsAtOnce;
-        team.share(pieces(cols, step), [&](std::int64_t item) {
-            const std::int64_t j = item * step;
-            const std::int64_t width = std::min(step, cols - j);
-            if (p.transpose_b) {
-                use.pack_b_across(b + (col + j) * ldb + k, ldb, width, depth, packed_b + j * depth);
-            } else {
-                use.pack_b_along(b + k * ldb + col + j, ldb, width, depth, packed_b + j * depth);
-            }
-        });
+    void pack_a(const Block& block, std::int64_t i, std::int64_t rows, std::int64_t k,
+                std::int64_t depth) const {
+        const std::int64_t row = block.row + i;
+        use.pack_a({.data = p.transpose_a ? a.at(k, row) : a.at(row, k),
+                    .ld = a.ld,
+                    .width = rows,
+                    .depth = depth,
+                    .across = !p.transpose_a},
+                   packed_a + i / use.rows * use.a_panel(depth));
     }
 
-    /// Adds the packed block's products to C's block at (row, col); the first block brings β·D in.
+    void pack_b(const Block& block, std::int64_t j, std::int64_t cols, std::int64_t k,
+                std::int64_t depth) const {
+        const std::int64_t col = block.col + j;
+        use.pack_b({.data = p.transpose_b ? b.at(col, k) : b.at(k, col),
+                    .ld = b.ld,
+                    .width = cols,
+                    .depth = depth,
+                    .across = p.transpose_b},
+                   packed_b + j / use.cols * use.b_panel(depth));
+    }
+
+    /// Adds the packed block's products to the sums of C's block; the last block of k makes elements of them.
     void multiply(Team& team, const Block& block, std::int64_t k, std::int64_t depth) const {
-        auto* c = operands.c.as<T>();
-        const std::int64_t ldc = operands.c.pitch;
-        const T* add = k == 0 ? scalars.d : c;
-        const std::int64_t add_ld = k == 0 ? operands.d.pitch : ldc;
-        const T scale = k == 0 ? scalars.beta : T{1};
-        const std::int64_t across = pieces(block.cols, kTaskCols);
-        team.share(pieces(block.rows, kTaskRows) * across, [&](std::int64_t task) {
-            const std::int64_t first_row = task / across * kTaskRows;
-            const std::int64_t first_col = task % across * kTaskCols;
-            const std::int64_t end_row = std::min(first_row + kTaskRows, block.rows);
-            const std::int64_t end_col = std::min(first_col + kTaskCols, block.cols);
-            for (std::int64_t j = first_col; j < end_col; j += use.cols) {
-                for (std::int64_t i = first_row; i < end_row; i += use.rows) {
-                    const std::int64_t row = block.row + i;
-                    const std::int64_t col = block.col + j;
-                    // The next panel of B is on its way while tiles use this one; two tiles prefetch all of
-                    // it.
-                    const std::int64_t part = i / use.rows % 2;
-                    use.multiply(depth, packed_a + i * depth, packed_b + j * depth,
-                                 {.c = c + row * ldc + col,
-                                  .add = add == nullptr ? nullptr : add + row * add_ld + col,
-                                  .ld = ldc,
-                                  .add_ld = add_ld,
-                                  .rows = std::min(use.rows, end_row - i),
-                                  .cols = std::min(use.cols, end_col - j),
-                                  .alpha = scalars.alpha,
-                                  .scale = scale,
-                                  .next = packed_b + (j + use.cols) * depth + part * depth * use.cols / 2});
+        const std::int64_t across = pieces(block.cols, blocking.task_cols);
+        team.share(pieces(block.rows, blocking.task_rows) * across, [&](std::int64_t task) {
+            const std::int64_t row = task / across * blocking.task_rows;
+            const std::int64_t col = task % across * blocking.task_cols;
+            const std::int64_t end_row = std::min(row + blocking.task_rows, block.rows);
+            const std::int64_t end_col = std::min(col + blocking.task_cols, block.cols);
+            for (std::int64_t j = col; j < end_col; j += use.cols) {
+                for (std::int64_t i = row; i < end_row; i += use.rows) {
+                    multiply_tile(block,
+                                  {i, j, std::min(use.rows, end_row - i), std::min(use.cols, end_col - j)}, k,
+                                  depth);
                 }
             }
         });
+    }
+
+    /// The tile is within the block.
+    void multiply_tile(const Block& block, const Block& tile, std::int64_t k, std::int64_t depth) const {
+        const bool last = k + depth >= p.k;
+        const std::int64_t row = block.row + tile.row;
+        const std::int64_t col = block.col + tile.col;
+        const bool apart = sums.data != nullptr;
+        std::byte* const before = apart ? sums.at(tile.row, tile.col) : c.at(row, col);
+        const std::int64_t before_ld = apart ? sums.ld : c.ld;
+        const std::byte* const panel = packed_b + tile.col / use.cols * use.b_panel(depth);
+        // The next panel of B is on its way while tiles use this one, a line of the cache for each step of k.
+        const std::int64_t parts = pieces(use.b_line, 64);
+        const std::int64_t part = tile.row / use.rows % parts;
+        use.multiply(use.lines(depth), packed_a + tile.row / use.rows * use.a_panel(depth), panel,
+                     {.to = last ? c.at(row, col) : before,
+                      .before = k == 0 ? nullptr : before,
+                      .add = d.at(row, col),
+                      .ld = last ? c.ld : before_ld,
+                      .before_ld = before_ld,
+                      .add_ld = d.ld,
+                      .rows = tile.rows,
+                      .cols = tile.cols,
+                      .alpha = alpha,
+                      .beta = beta,
+                      .last = last,
+                      .next = panel + use.b_panel(depth) + part * use.lines(depth) * 64});
     }
 
     /// The blocks in the order of Goto and van de Geijn; where K = 0, one of no depth that only writes β·D.
     void operator()(Team& team) const {
-        for (std::int64_t col = 0; col < p.n; col += kBlockCols) {
-            const std::int64_t cols = std::min(kBlockCols, p.n - col);
-            std::int64_t k = 0;
-            do {
-                const std::int64_t depth = std::min(kDepth, p.k - k);
-                pack_b(team, col, cols, k, depth);
-                for (std::int64_t row = 0; row < p.m; row += kBlockRows) {
-                    const Block block{row, col, std::min(kBlockRows, p.m - row), cols};
-                    pack_a(team, row, block.rows, k, depth);
+        for (std::int64_t col = 0; col < p.n; col += blocking.cols) {
+            for (std::int64_t row = 0; row < p.m; row += blocking.rows) {
+                const Block block{row, col, std::min(blocking.rows, p.m - row),
+                                  std::min(blocking.cols, p.n - col)};
+                std::int64_t k = 0;
+                do {
+                    const std::int64_t depth = std::min(blocking.depth, p.k - k);
+                    pack(team, block, k, depth);
                     multiply(team, block, k, depth);
-                }
-                k += depth;
-            } while (k < p.k);
+                    k += depth;
+                } while (k < p.k);
+            }
         }
     }
 };
 
-struct Panels {
-    Buffer a;
-    Buffer b;
-};
+}  // namespace
 
-template <class T>
-Launch prepare(const Problem& problem, const Operands& operands, const Device& device) {
+Launch prepare_outer_product(const Problem& problem, const Operands& operands, const Device& device) {
     const VectorWidth width = vector_width(problem);
-    const Kernel<T> use = kernel_for<T>(width);
+    const Kernel use = kernel_for(problem.type, width);
     const int threads = problem.flops() < kThreadedFlops ? 1 : device.threads;
-    const std::int64_t depth = std::min(kDepth, problem.k);
-    const auto bytes = [depth](std::int64_t extent, std::int64_t panel) {
-        return static_cast<std::size_t>(pieces(extent, panel) * panel * depth) * sizeof(T);
-    };
-    const auto panels =
-        std::make_shared<Panels>(Panels{Buffer(bytes(std::min(problem.m, kBlockRows), use.rows)),
-                                        Buffer(bytes(std::min(problem.n, kBlockCols), use.cols))});
+    const Blocking blocking(problem, use, threads);
+    const auto size = [](std::int64_t bytes) { return static_cast<std::size_t>(bytes); };
+    const bool apart = size(use.sum_size) != size_of(result_type(problem)) && problem.k > blocking.depth;
+    const auto work = std::make_shared<Work>(
+        Work{Buffer(size(pieces(blocking.rows, use.rows) * use.a_panel(blocking.depth))),
+             Buffer(size(pieces(blocking.cols, use.cols) * use.b_panel(blocking.depth))),
+             Buffer(apart ? size(blocking.rows * blocking.cols * use.sum_size) : 0)});
     return {.level = "outer-product",
             .run =
-                [problem, operands, use, threads, panels](Stream) {
-                    const Run<T> run{problem,
-                                     operands,
-                                     use,
-                                     Epilogue<T>(problem, operands),
-                                     reinterpret_cast<T*>(panels->a.data()),
-                                     reinterpret_cast<T*>(panels->b.data())};
-                    Team::run(threads, run);
+                [problem, operands, use, blocking, threads, work](Stream) {
+                    const auto in = static_cast<std::int64_t>(size_of(problem.type));
+                    const auto out = static_cast<std::int64_t>(size_of(result_type(problem)));
+                    visit_multiply_type(problem.type, [&]<class T>(TypeTag<T>) {
+                        const Epilogue<T> scalars(problem, operands);
+                        const Run run{.p = problem,
+                                      .use = use,
+                                      .blocking = blocking,
+                                      .a = {operands.a.as<std::byte>(), operands.a.pitch, in},
+                                      .b = {operands.b.as<std::byte>(), operands.b.pitch, in},
+                                      .d = {reinterpret_cast<const std::byte*>(scalars.d), scalars.ldd, out},
+                                      .c = {operands.c.as<std::byte>(), operands.c.pitch, out},
+                                      .sums = {work->sums.data(), blocking.cols, use.sum_size},
+                                      .alpha = &scalars.alpha,
+                                      .beta = &scalars.beta,
+                                      .packed_a = work->a.data(),
+                                      .packed_b = work->b.data()};
+                        Team::run(threads, run);
+                    });
                 },
             .details = {{"vectors", std::string(name_of(width))},
                         {"tile", std::to_string(use.rows) + "x" + std::to_string(use.cols)},
                         {"threads", std::to_string(threads)}}};
-}
-
-}  // namespace
-
-Launch prepare_outer_product(const Problem& problem, const Operands& operands, const Device& device) {
-    if (problem.type == Type::f32) return prepare<float>(problem, operands, device);
-    return prepare<double>(problem, operands, device);
 }
 
 }  // namespace gpumat::multiply::cpu

@@ -79,7 +79,7 @@ void compute_tile(const Problem& p, const Operands& operands, std::int64_t i, st
         multiply_tiles(tiles, side, rows, cols, depth);
     }
     const Epilogue<T> finish(p, operands);
-    auto* c = operands.c.as<T>();
+    auto* c = operands.c.as<Result<T>>();
     for (std::int64_t row = 0; row < rows; ++row) {
         for (std::int64_t col = 0; col < cols; ++col) {
             c[(i + row) * operands.c.pitch + j + col] =

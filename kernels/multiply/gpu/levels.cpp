@@ -10,23 +10,29 @@ namespace {
 constexpr std::array kTypes = {Type::f32, Type::f64,  Type::c64, Type::c128,
                                Type::f16, Type::bf16, Type::i32, Type::i64};
 constexpr std::array kTensorTypes = {Type::f16, Type::bf16, Type::f32, Type::f64, Type::c128, Type::i8};
-constexpr std::array kVendorTypes = {Type::f32, Type::f64, Type::c64, Type::c128, Type::f16, Type::bf16};
+constexpr std::array kVendorTypes = {Type::f32, Type::f64,  Type::c64, Type::c128,
+                                     Type::f16, Type::bf16, Type::i8};
 
 using Prepare = Launch (*)(const Problem&, const Operands&, const Device&);
 
-/// f32, and c64 that is made of it, are not converted for the tensor cores; the others may go there.
-Arithmetic cublas_arithmetic(Type element) {
-    Arithmetic arithmetic = plain_arithmetic(element);
-    if (element != Type::f32 && element != Type::c64) arithmetic.units = Units::tensor;
+/// The matrix units of four warps take these, f32 only where it may be rounded to less.
+constexpr std::array kWgmmaTypes = {Type::f16, Type::bf16, Type::f32, Type::i8};
+constexpr auto kComputeSetting = std::to_array<std::string_view>({"compute"});
+
+Arithmetic tensor_arithmetic(const Problem& problem) {
+    Arithmetic arithmetic = plain_arithmetic(problem.type == Type::i8 ? Type::i32 : problem.type);
+    arithmetic.units = Units::tensor;
+    arithmetic.factors = factors_of(problem);
     return arithmetic;
 }
 
-/// Factors are taken as they are, but f32 is rounded to what --compute says; products are exact.
-Arithmetic tensor_arithmetic(Type element) {
-    Arithmetic arithmetic = plain_arithmetic(element);
-    if (element == Type::i8) arithmetic = {.products = Type::i32, .sums = Type::i32};
-    arithmetic.units = Units::tensor;
-    return arithmetic;
+/// f32, and c64 that is made of it, are not converted for the tensor cores unless that is asked for; the
+/// others may go there.
+Arithmetic cublas_arithmetic(const Problem& problem) {
+    const Arithmetic arithmetic = tensor_arithmetic(problem);
+    const bool own =
+        (problem.type == Type::f32 || problem.type == Type::c64) && arithmetic.factors == Factors::own;
+    return own ? plain_arithmetic(problem) : arithmetic;
 }
 
 constexpr Level rung(int number, std::string_view name, std::string_view summary, std::string_view removes,
@@ -82,17 +88,29 @@ std::span<const Level> levels() {
               .name = "tensor",
               .summary = "tensor cores through warp-level instructions, swizzled stages, cc 8.0",
               .removes = "an issue slot for each multiply-add of a warp",
-              .needs = {.compute_capability = 80, .types = kTensorTypes},
+              .needs = {.compute_capability = 80, .types = kTensorTypes, .settings = kComputeSetting},
               .arithmetic = tensor_arithmetic,
               .unsupported = GPUMAT_GPU_LEVEL(tensor_unsupported),
               .prepare = GPUMAT_GPU_LEVEL(prepare_tensor)},
+        Level{.operation = &kMultiply,
+              .device = DeviceKind::gpu,
+              .number = 14,
+              .name = "wgmma",
+              .summary = "matrix units that read shared memory, fed by the copy engine for pairs of blocks",
+              .removes =
+                  "operands in registers, the instructions that bring them there, and half of the traffic",
+              .needs = {.compute_capability = 90, .types = kWgmmaTypes, .settings = kComputeSetting},
+              .parameters = kWgmmaParameters,
+              .arithmetic = tensor_arithmetic,
+              .unsupported = GPUMAT_GPU_LEVEL(wgmma_unsupported),
+              .prepare = GPUMAT_GPU_LEVEL(prepare_wgmma)},
         Level{.operation = &kMultiply,
               .device = DeviceKind::gpu,
               .role = Role::vendor,
               .name = "vendor",
               .summary = "cuBLAS, loaded at run time, in the precision of the type",
               .removes = "nothing: what one would call instead",
-              .needs = {.types = kVendorTypes},
+              .needs = {.types = kVendorTypes, .settings = kComputeSetting},
               .arithmetic = cublas_arithmetic,
               .unsupported = GPUMAT_GPU_LEVEL(vendor_unsupported),
               .prepare = GPUMAT_GPU_LEVEL(prepare_vendor),
@@ -102,7 +120,11 @@ std::span<const Level> levels() {
 }
 
 std::vector<Preference> preference(const Problem&, const Device& device) {
-    return {{"pipelined", measured(device.gpu)
+    constexpr std::string_view kExact =
+        "tensor cores multiply factors of this type, or those asked for, exactly";
+    return {{"wgmma", std::string(kExact)},
+            {"tensor", std::string(kExact)},
+            {"pipelined", measured(device.gpu)
                               ? "it is the fastest of our levels on this device for every type and shape"
                               : "by the default for devices that were not measured"}};
 }

@@ -30,6 +30,21 @@ inline constexpr std::array kPipelinedParameters = {Parameter{
     "128 (not c128): operands packed k by k for the copy engine, in tiles of that many columns",
     kPacks, kPackAuto}};
 
+/// The tiles of `wgmma` by their columns, and the runs that it may split k into.
+inline constexpr std::string_view kWgmmaAuto = "auto";
+inline constexpr auto kWgmmaTileChoices = std::to_array<std::string_view>({kWgmmaAuto, "64", "128", "256"});
+inline constexpr auto kWgmmaSplitCounts = std::to_array<int>({1, 2, 3, 4, 6, 8, 12, 16, 32, 64});
+inline constexpr std::string_view kWgmmaShare = "share";
+inline constexpr auto kWgmmaSplitChoices = std::to_array<std::string_view>(
+    {kWgmmaAuto, kWgmmaShare, "1", "2", "3", "4", "6", "8", "12", "16", "32", "64"});
+inline constexpr std::array kWgmmaParameters = {
+    Parameter{"tile", "columns of a tile of C, which has 128 rows; auto: by the shape", kWgmmaTileChoices,
+              kWgmmaAuto},
+    Parameter{"split",
+              "runs that k is split into, added up in order; share: the tiles of the last wave alone, "
+              "evenly; auto: by the shape",
+              kWgmmaSplitChoices, kWgmmaAuto}};
+
 // One function a level, each in the file of its level.
 Launch prepare_naive_strided(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_naive(const Problem& problem, const Operands& operands, const Device& device);
@@ -46,6 +61,8 @@ Launch prepare_pipelined(const Problem& problem, const Operands& operands, const
 Reasons pipelined_unsupported(const Problem& problem, const Operands&, const Device& device);
 Launch prepare_tensor(const Problem& problem, const Operands& operands, const Device& device);
 Reasons tensor_unsupported(const Problem& problem, const Operands&, const Device& device);
+Launch prepare_wgmma(const Problem& problem, const Operands& operands, const Device& device);
+Reasons wgmma_unsupported(const Problem& problem, const Operands&, const Device& device);
 Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device& device);
 Reasons vendor_unsupported(const Problem& problem, const Operands&, const Device& device);
 
@@ -57,5 +74,9 @@ Launch prepare_tensor_f32(const Problem& problem, const Operands& operands, cons
 Launch prepare_tensor_i8(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_tensor_f64(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_tensor_c128(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_wgmma_f16(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_wgmma_bf16(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_wgmma_f32(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_wgmma_i8(const Problem& problem, const Operands& operands, const Device& device);
 
 }  // namespace gpumat::multiply::gpu

@@ -1,0 +1,244 @@
+"""What an HDF5 file holds: every matrix counts, one is taken only where it is the only one, and then it is named; `info` says
+what there is. The files are as AnnData, 10x Genomics, Seurat, cooler, binsparse, MATLAB and Octave lay them out."""
+
+import json
+import unittest
+
+import h5py
+import numpy as np
+import scipy.sparse
+
+from harness import Case, read_h5, write_h5
+
+DENSE = np.arange(12.0).reshape(6, 2)
+SPARSE = scipy.sparse.random(6, 4, density=0.4, random_state=5, format="csr")
+ENTRIES = SPARSE.nnz
+
+
+def put_arrays(group, matrix):
+    for name in ("data", "indices", "indptr"):
+        group[name] = getattr(matrix, name)
+    return group
+
+
+def anndata(file, kind):
+    group = put_arrays(file.create_group("X"), SPARSE.asformat(kind))
+    group.attrs.update({"encoding-type": f"{kind}_matrix", "encoding-version": "0.1.0", "shape": np.array(SPARSE.shape)})
+    return "/X"
+
+
+def old_anndata(file, kind):
+    group = put_arrays(file.create_group("raw.X"), SPARSE.asformat(kind))
+    group.attrs.update({"h5sparse_format": kind, "h5sparse_shape": np.array(SPARSE.shape)})
+    return "/raw.X"
+
+
+def tenx(file, kind, name="matrix"):
+    group = put_arrays(file.create_group(name), SPARSE.asformat(kind))
+    group["shape"] = np.array(SPARSE.shape, "i4")
+    group["barcodes"] = np.array([b"AAAC"] * 4)
+    return "/" + name
+
+
+def seurat(file, kind):
+    group = put_arrays(file.create_group("assays/RNA/counts"), SPARSE.asformat(kind))
+    group.attrs["dims"] = np.array(SPARSE.shape, "i4")
+    return "/assays/RNA/counts"
+
+
+def binsparse(file, kind, nested=True):
+    matrix = SPARSE.asformat(kind)
+    group = file.create_group("B")
+    described = {"version": "0.1", "format": kind.upper(), "shape": list(SPARSE.shape), "number_of_stored_values": ENTRIES}
+    group.attrs["binsparse"] = json.dumps({"binsparse": described} if nested else described)
+    group["pointers_to_1"], group["indices_1"], group["values"] = matrix.indptr, matrix.indices, matrix.data
+    return "/B"
+
+
+LAYOUTS = [(anndata, "csr"), (anndata, "csc"), (old_anndata, "csr"), (old_anndata, "csc"), (tenx, "csc"), (seurat, "csc"),
+           (binsparse, "csr")]
+
+
+class SparseGroups(Case):
+    def make(self, layout, kind, with_dense=True):
+        with h5py.File(self.path("in.h5"), "w") as file:
+            if with_dense:
+                file["obsm/X_pca"] = DENSE
+            return layout(file, kind)
+
+    def test_counts_and_is_refused_by_its_kind(self):
+        for layout, kind in LAYOUTS:
+            with self.subTest(layout.__name__, kind=kind):
+                name = self.make(layout, kind)
+                what = f"a {kind.upper()} matrix of 6 × 4, {ENTRIES} entries, which cannot be read yet"
+                for verb in (("reduce", "in.h5"), ("transpose", "in.h5", "-o", "out.h5"), ("convert", "in.h5", "-o", "out.h5")):
+                    self.assert_says(self.run_tool(*verb, code=3), "holds 2 matrices, name one", f"{name} 6x4", "/obsm/X_pca 6x2")
+                self.assert_says(self.run_tool("reduce", f"in.h5:{name}", code=3), f"in.h5:{name}: {what}")
+                self.assertEqual(float(self.run_tool("reduce", "in.h5:/obsm/X_pca").out), DENSE.sum())
+                sparse, dense = sorted(self.run_tool("info", "in.h5", "--json").json()["matrices"], key=lambda found: found["unread"] is None)
+                self.assertEqual((sparse["dataset"], sparse["rows"], sparse["cols"], sparse["stored_entries"], sparse["unread"]),
+                                 (name, 6, 4, ENTRIES, what))
+                self.assertEqual((dense["dataset"], dense["unread"]), ("/obsm/X_pca", None))
+                self.assertIn(kind.upper(), self.run_tool("info", "in.h5").out)
+                self.make(layout, kind, with_dense=False)
+                self.assert_says(self.run_tool("reduce", "in.h5", code=3), f"in.h5:{name}: {what}")
+
+    def test_statistics_of_what_cannot_be_read(self):
+        self.make(anndata, "csr")
+        result = self.run_tool("info", "in.h5", "--stats", "--json", code=3)
+        self.assert_says(result, "in.h5:/X: a CSR matrix")
+        listed = {found["dataset"]: found["statistics"] for found in result.json()["matrices"]}
+        self.assertIsNone(listed["/X"])
+        self.assertEqual(listed["/obsm/X_pca"]["nonzeros"], 11)
+
+    def test_several_genomes(self):
+        with h5py.File(self.path("in.h5"), "w") as file:
+            for genome in ("hg19", "mm10"):
+                tenx(file, "csc", genome)
+        self.assert_says(self.run_tool("reduce", "in.h5", code=3), "holds 2 matrices", "/hg19 6x4", "/mm10 6x4")
+
+    def test_cooler(self):
+        for place in ("", "resolutions/1000/"):
+            with self.subTest(place=place):
+                with h5py.File(self.path("in.cool"), "w") as file:
+                    group = file.create_group(place + "pixels")
+                    group.parent.attrs["nbins"] = 4
+                    for name, values in (("bin1_id", [0, 0, 2]), ("bin2_id", [0, 3, 3]), ("count", [5, 1, 2])):
+                        group[name] = values
+                    group.parent["bins/start"] = [0, 1, 2, 3]
+                self.assert_says(self.run_tool("reduce", "in.cool", code=3), f"in.cool:/{place}pixels: a COO matrix of 4 × 4, 3 entries")
+                listed = self.run_tool("info", "in.cool", "--json").json()
+                self.assertEqual([found["dataset"] for found in listed["matrices"]], [f"/{place}pixels"])
+                self.assertEqual([other["dataset"] for other in listed["others"]], [f"/{place}bins/start"])
+
+    def test_a_vector_of_binsparse_is_no_matrix(self):
+        with h5py.File(self.path("in.h5"), "w") as file:
+            file["A"] = DENSE
+            group = file.create_group("v")
+            group.attrs["binsparse"] = json.dumps({"binsparse": {"format": "CVEC", "shape": [9]}})
+            group["values"] = [1.0]
+        self.assertEqual(float(self.run_tool("reduce", "in.h5").out), DENSE.sum())
+
+    def test_what_is_malformed_makes_no_other_the_only_one(self):
+        def short_pointers(group):
+            del group["indptr"]
+            group["indptr"] = np.zeros(3, "i4")
+
+        def no_shape(group):
+            del group.attrs["shape"]
+
+        def three_extents(group):
+            group.attrs["shape"] = np.array([6, 4, 1])
+
+        def other_lengths(group):
+            del group["indices"]
+            group["indices"] = np.zeros(2, "i4")
+
+        def no_values(group):
+            del group["data"]
+
+        def negative(group):
+            group.attrs["shape"] = np.array([-6, 4])
+
+        for harm in (short_pointers, no_shape, three_extents, other_lengths, no_values, negative):
+            with self.subTest(harm.__name__):
+                self.make(anndata, "csr")
+                with h5py.File(self.path("in.h5"), "a") as file:
+                    harm(file["X"])
+                for verb in (("reduce", "in.h5"), ("info", "in.h5"), ("reduce", "in.h5:/X")):
+                    self.assert_says(self.run_tool(*verb, code=3), "in.h5:/X")
+
+    def test_arrays_without_a_shape(self):
+        with h5py.File(self.path("in.h5"), "w") as file:
+            file["A"] = DENSE
+            put_arrays(file.create_group("g"), SPARSE)
+        self.assert_says(self.run_tool("reduce", "in.h5", code=3), "in.h5:/g: is a sparse matrix", "says no shape")
+        self.assertEqual(self.run_tool("reduce", "in.h5:/g/data", "--as-column", "--op", "max").out, f"{SPARSE.data.max()!r}\n")
+
+
+class Structs(Case):
+    DATA = np.arange(12.0).reshape(3, 4)
+
+    def make(self, *others):
+        with h5py.File(self.path("in.mat"), "w", userblock_size=512) as file:
+            struct = file.create_group("EEG")
+            struct.attrs["MATLAB_class"] = np.bytes_("struct")
+            inner = struct.create_group("inner")
+            inner.attrs["MATLAB_class"] = np.bytes_("struct")
+            inner["data"] = self.DATA.T
+            inner["data"].attrs["MATLAB_class"] = np.bytes_("double")
+            struct["name"] = np.array([[69], [69]], "u2")
+            struct["name"].attrs["MATLAB_class"] = np.bytes_("char")
+            for name in others:
+                file[name] = np.ones((1, 4))
+                file[name].attrs["MATLAB_class"] = np.bytes_("double")
+
+    def test_fields_count(self):
+        self.make("rates")
+        self.assert_says(self.run_tool("reduce", "in.mat", code=3), "holds 2 matrices", "/EEG/inner/data 3x4", "/rates 4x1")
+        self.assertEqual(float(self.run_tool("reduce", "in.mat:/EEG/inner/data").out), self.DATA.sum())
+        listed = self.run_tool("info", "in.mat", "--json").json()
+        self.assertEqual([found["dataset"] for found in listed["matrices"]], ["/EEG/inner/data", "/rates"])
+        self.assertEqual(listed["others"], [{"path": "in.mat", "dataset": "/EEG/name", "what": "is a MATLAB char, expected a matrix of numbers"}])
+
+    def test_the_only_field_is_taken_and_named(self):
+        self.make()
+        name = "in.mat:/EEG/inner/data"
+        result = self.run_tool("transpose", "in.mat", "-o", "out.mtx")
+        self.assert_says(result, f"transpose f64 3x4 of {name}, level", f"wrote out.mtx from {name}")
+        result = self.run_tool("convert", "in.mat", "-o", "out.h5")
+        self.assert_says(result, f"from {name} (")
+        np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], self.DATA)
+        record = self.record("reduce", "in.mat")
+        self.assertEqual((record["inputs"][0]["dataset"], record["answer"]), ("/EEG/inner/data", self.DATA.sum()))
+        self.assert_says(self.run_tool("verify", "transpose", "in.mat", "out.mtx"), f"of {name}: out.mtx passed")
+        self.assertIn(name, self.run_tool("compare", "in.mat", "out.h5").out)
+        self.assertNotIn(f"of {name}", self.run_tool("reduce", name).err)
+
+    def test_struct_of_octave(self):
+        def value(group, name, kind):
+            made = group.create_group(name)
+            made.attrs["OCTAVE_NEW_FORMAT"] = np.uint8(1)
+            made["type"] = np.bytes_(kind)
+            return made
+
+        with h5py.File(self.path("in.h5"), "w") as file:
+            struct = value(file, "s", "scalar struct").create_group("value")
+            value(struct, "m", "matrix")["value"] = self.DATA.T
+            value(file, "x", "matrix")["value"] = DENSE
+        self.assert_says(self.run_tool("reduce", "in.h5", code=3), "holds 2 matrices", "/s/value/m 3x4", "/x 2x6")
+        self.assertEqual(float(self.run_tool("reduce", "in.h5:/s/value/m").out), self.DATA.sum())
+
+
+class Others(Case):
+    def test_a_file_without_matrices(self):
+        with h5py.File(self.path("in.h5"), "w") as file:
+            file["data"] = np.arange(5.0)
+            file["cube"] = np.zeros((2, 3, 4))
+            file["table"] = np.zeros(3, [("a", "f8")])
+        what = {"/data": "is a dataset of 1 dimensions (5), expected 2 (--as-column takes it as a matrix of one column)",
+                "/cube": "is a dataset of 3 dimensions (2x3x4), expected 2 (a slice of it is read where it is stored as a dataset of its own)",
+                "/table": "holds a compound of a, expected numbers"}
+        listed = self.run_tool("info", "in.h5", "--json").json()
+        self.assertEqual((listed["matrices"], {other["dataset"]: other["what"] for other in listed["others"]}), ([], what))
+        text = self.run_tool("info", "in.h5").out
+        for name, why in what.items():
+            self.assertIn(f"in.h5:{name} ", text)
+            self.assertIn(why, text)
+        self.assertEqual(self.run_tool("info", "in.h5", "--as-column", "--json").json()["matrices"][0]["rows"], 5)
+        self.assertEqual(float(self.run_tool("reduce", "in.h5", "--as-column").out), 10)
+
+    def test_a_file_that_holds_nothing(self):
+        h5py.File(self.path("in.h5"), "w").close()
+        self.assertEqual(self.run_tool("info", "in.h5").out, "in.h5 holds nothing\n")
+        self.assertEqual(self.run_tool("info", "in.h5", "--json").json()["others"], [])
+
+    def test_what_comes_through_a_pipe(self):
+        write_h5(self.path("in.h5"), np.arange(5.0))
+        with open(self.path("in.h5"), "rb") as file:
+            listed = self.run_tool("info", "-", "--from", "hdf5", "--json", stdin=file.read()).json()
+        self.assertEqual([(other["path"], other["dataset"]) for other in listed["others"]], [("-", "/A")])
+
+
+if __name__ == "__main__":
+    unittest.main()
