@@ -30,7 +30,7 @@ constexpr std::int64_t kChunkValues = std::int64_t{1} << 15;
 constexpr std::int64_t kChunksPerThread = 4;
 
 /// So few values are worth a thread's while, where memory is scarce.
-constexpr std::int64_t kLeastValues = 1024;
+constexpr std::int64_t kLeastValues = 128;
 
 /// "-2.2250738585072014e-308" and a blank or line feed.
 constexpr std::size_t kLongestNumber = 25;
