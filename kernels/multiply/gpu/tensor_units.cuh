@@ -11,6 +11,7 @@
 
 #include "kernels/common/intrinsics.hpp"
 #include "kernels/multiply/gpu/arithmetic.cuh"
+#include "kernels/multiply/gpu/matrix_unit.cuh"
 #include "kernels/multiply/gpu/tuning.hpp"
 
 namespace gpumat::multiply::gpu {
@@ -30,11 +31,6 @@ inline constexpr int kPieceBytes = 16;
 template <class S, int kCount>
 struct Run {
     S at[kCount];
-};
-
-/// f32 rounded to the 11 bits that tensor cores take of it.
-struct Tf32 {
-    float value;
 };
 
 // ---- Elements of 4 bytes and fewer ----
