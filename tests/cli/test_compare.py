@@ -561,10 +561,10 @@ class Memory(CompareCase):
         matrix = random_values("f64", (150, 170))
         write_mtx(self.path("x.mtx"), matrix)
         write_mtx(self.path("y.mtx"), np.asfortranarray(matrix.T))
-        self.compare("x.mtx", "y.mtx", "--transposed", "--memory-limit", "64KiB", code=0)
+        self.compare("x.mtx", "y.mtx", "--transposed", "--memory-limit", "128KiB", code=0)
         matrix[140, 3] += 1
         write_mtx(self.path("x.mtx"), matrix)
-        self.compare("x.mtx", "y.mtx", "--transposed", "--memory-limit", "64KiB", code=1)
+        self.compare("x.mtx", "y.mtx", "--transposed", "--memory-limit", "128KiB", code=1)
 
 
 # --------------------------------------------------------------------------------- files, streams, usage

@@ -39,9 +39,29 @@ class Transpose(Case):
                 self.assert_same_bits(read_h5(self.path("out.h5"))[1], matrix.T.copy(), f"{name} {shape}")
 
 
+TENSOR_LEVELS = ("tensor", "wgmma")  # they take f32 only where its factors may be rounded
+
+
+@unittest.skipIf(WHY, f"no GPU: {WHY}")
+@cases([(f"{level}_{factors}", level, factors, bits) for level in TENSOR_LEVELS for factors, bits in (("tf32", 11), ("bf16", 8), ("f16", 11))])
+class FewerBits(Case):
+    def check(self, level, factors, bits):
+        a, b = random_values("f32", (35, 670), 1), random_values("f32", (670, 42), 2)
+        write_h5(self.path("a.h5"), a)
+        write_h5(self.path("b.h5"), b)
+        words = ["multiply", "a.h5", "b.h5", "-o", "out.h5", "-d", "gpu", "-l", level, "--verify", "full"]
+        self.run_tool(*words, code=5, gpu=True)
+        record = self.record(*words, "--compute", factors, gpu=True)
+        self.assertEqual((record["level"], record["settings"]["compute"]), (level, factors))
+        wide = a.astype(np.float64), b.astype(np.float64)
+        # Both factors are rounded, or cut, by 2^(1-bits) at most; each of the 670 additions in f32 is cut by 2^-23.
+        bound = (2.01 * 2.0 ** (1 - bits) + 670 * 2.0**-23) * (abs(wide[0]) @ abs(wide[1]))
+        self.assertTrue(np.all(abs(read_h5(self.path("out.h5"))[1] - wide[0] @ wide[1]) <= bound))
+
+
 @unittest.skipIf(WHY, f"no GPU: {WHY}")
 @cases([(f"{level['name'].replace('-', '_')}_{name}", level["name"], name) for level in levels("multiply", "gpu")
-        for name in MULTIPLY_TYPES if name in level["types"]])
+        for name in MULTIPLY_TYPES if name in level["types"] and (name != "f32" or level["name"] not in TENSOR_LEVELS)])
 class Multiply(Case):
     def check(self, level, name):
         a, b, d = (random_values(name, shape, seed) for seed, shape in enumerate([(35, 67), (67, 42), (35, 42)]))

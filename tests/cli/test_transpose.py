@@ -308,7 +308,7 @@ class NothingTimesTheMost(Case):
         for name, (m, n) in (("in.mtx", (rows, cols)), ("expected.mtx", (cols, rows))):
             with open(self.path(name), "w", encoding="ascii") as file:
                 file.write(f"%%MatrixMarket matrix array real general\n{m} {n}\n")
-        arguments = ["transpose", "in.mtx", "-d", "cpu", "-l", level, "--verify", "full", "--memory-limit", "1KiB"]
+        arguments = ["transpose", "in.mtx", "-d", "cpu", "-l", level, "--verify", "full", "--memory-limit", "100KiB"]
         record = self.record(*arguments, "-o", "out.mtx")
         self.assertEqual(record["verification"]["verdict"], "passed")
         with open(self.path("out.mtx"), encoding="ascii") as file:

@@ -125,7 +125,7 @@ class TransposeErrors(VerifyCase):
             a = random_bits(name, (9, 70))
             parts = a.view(a.real.dtype if name[0] == "c" else a.dtype)
             bits = parts.view(f"u{parts.dtype.itemsize}")
-            bits[0, :4] = (1 << 8 * parts.dtype.itemsize) - np.array([1, 2, 3, 5])  # negative, with payloads
+            bits[0, :4] = np.iinfo(bits.dtype).max - np.array([0, 1, 2, 4], bits.dtype)  # negative, with payloads
             write_h5(self.path("a.h5"), a, name)
             for command, other in ((["transpose"], "at.mtx"), (["convert"], "same.mtx")):
                 self.run_tool(*command, "a.h5", "-o", other, "--force", "-q")
