@@ -525,7 +525,8 @@ void add_batch_options(CLI::App& command, BatchOptions& options) {
             "run the other jobs where one fails (the default)")
         ->excludes(fast);
     command.add_option("--timeout", options.timeout_s, "seconds after which a job is ended (exit code 143)")
-        ->check(CLI::Range(1e-3, kMostTimeout));
+        ->check(CLI::Range(1e-3, kMostTimeout))
+        ->check(is_number());
     command.add_flag(
         "--resume", options.resume,
         "leave out jobs that --log says are done in this folder, whose line, inputs and output are "

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 #include "cli/color.hpp"
 #include "cli/command_facts.hpp"
@@ -45,9 +46,18 @@ void add_threads(CLI::App& command, int& threads, const std::string& help) {
         ->default_str("all processors");  // in the help, and the same in every machine's manual page
 }
 
+CLI::Validator is_number() {
+    return {[](std::string& text) {
+                return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number"
+                                                                      : std::string();
+            },
+            ""};
+}
+
 void add_time_limit(CLI::App& command, double& seconds, const std::string& help) {
     command.add_option("--time-limit", seconds, help)
         ->check(CLI::Range(kLeastSeconds, kMostSeconds))
+        ->check(is_number())
         ->capture_default_str();
 }
 

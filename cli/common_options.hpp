@@ -32,6 +32,9 @@ CLI::Option* suggest_types(CLI::Option* option);
 /// Adds --threads to a command: as many as there are processors unless it is given.
 void add_threads(CLI::App& command, int& threads, const std::string& help);
 
+/// Refuses what is no number, which ranges let pass.
+CLI::Validator is_number();
+
 /// Adds --time-limit to a command: seconds.
 void add_time_limit(CLI::App& command, double& seconds, const std::string& help);
 

@@ -254,7 +254,8 @@ void add_tune(CLI::App& app, Context& context) {
         ->add_option("--within", request->within_s,
                      "most seconds in all; classes that are left then stay as they were (default: 20 times "
                      "the samples of all levels, and 60 at least)")
-        ->check(CLI::Range(1e-3, kMostWithinS));
+        ->check(CLI::Range(1e-3, kMostWithinS))
+        ->check(is_number());
     add_threads(*command, tune.threads, "CPU threads that the measurements are for");
     add_seed(*command, tune.seed, "seed of the random matrices");
     add_memory_limit(*command, tune.memory_limit, "most host memory, such as 4GiB");

@@ -79,7 +79,8 @@ MatrixView DenseReader::unpacked(const MatrixView& stored) {
     const std::int64_t count = stored.shape.elements();
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(double);
     if (unpacked_.size() < bytes) unpacked_ = Buffer(bytes);
-    unpack(*source_.packing, stored.data, count, reinterpret_cast<double*>(unpacked_.data()), threads_);
+    unpack(*source_.packing, stored.data, count, reinterpret_cast<double*>(unpacked_.data()), threads_,
+           source_.name);
     return {Type::f64, stored.shape, stored.ld, unpacked_.data()};
 }
 

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cctype>
 #include <cmath>
 #include <limits>
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "formats/hdf5/locate.hpp"
@@ -16,7 +19,8 @@
 namespace gpumat::formats::hdf5 {
 namespace {
 
-constexpr std::array kScaling = {"scale_factor", "add_offset", "_Unsigned"};
+constexpr const char* kUnsigned = "_Unsigned";
+constexpr std::array kScaling = {"scale_factor", "add_offset", kUnsigned};
 constexpr std::array kMissing = {"_FillValue", "missing_value"};
 constexpr hssize_t kMostMissing = 1024;
 
@@ -75,6 +79,16 @@ Matrix missing_of(hid_t dataset, Type type, const std::string& what) {
     return held_in(type, numbers);
 }
 
+/// The elements of both rows, which have the same number of bytes, as those of the first one's type.
+Matrix together(const Matrix& first, const Matrix& second) {
+    Matrix all({1, first.shape().cols + second.shape().cols}, first.type());
+    const std::size_t bytes = static_cast<std::size_t>(first.shape().cols) * size_of(first.type());
+    std::copy_n(first.data(), bytes, all.data());
+    std::copy_n(second.data(), static_cast<std::size_t>(second.shape().cols) * size_of(first.type()),
+                all.data() + bytes);
+    return all;
+}
+
 /// By value; what is missing may be a zero of either sign.
 template <class T>
 bool same_number(T x, T y) {
@@ -82,19 +96,38 @@ bool same_number(T x, T y) {
     return static_cast<double>(x) == static_cast<double>(y);
 }
 
-Type unsigned_of(Type type) {
-    switch (type) {
-        case Type::i8:
-            return Type::u8;
-        case Type::i16:
-            return Type::u16;
-        case Type::i32:
-            return Type::u32;
-        case Type::i64:
-            return Type::u64;
-        default:
-            return type;
+/// The types of integers, and those of the same width with or without a sign.
+constexpr std::array kSigns = {std::pair{Type::i8, Type::u8}, std::pair{Type::i16, Type::u16},
+                               std::pair{Type::i32, Type::u32}, std::pair{Type::i64, Type::u64}};
+
+/// How elements of `type` are to be taken.
+Type meant_by(hid_t dataset, Type type, const std::string& what) {
+    if (!has_attribute(dataset, kUnsigned, what)) return type;
+    std::string text = text_attribute(dataset, kUnsigned, what);
+    std::ranges::transform(text, text.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (text != "true" && text != "false") {
+        throw Error(ErrorCode::input, what + ": its attribute '" + std::string(kUnsigned) + "' is '" + text +
+                                          "'; expected true or false");
     }
+    for (const auto& [with_sign, without] : kSigns) {
+        if (type == with_sign || type == without) return text == "true" ? without : with_sign;
+    }
+    return type;
+}
+
+/// Whether a 64-bit integer has no more digits than f64.
+template <class T>
+bool holds_exactly(T value) {
+    constexpr double kBeyond = std::is_signed_v<T> ? 0x1p63 : 0x1p64;
+    const auto rounded = static_cast<double>(value);
+    return rounded < kBeyond && static_cast<T>(rounded) == value;
+}
+
+template <class T>
+std::string number_text(T value) {
+    if constexpr (std::is_integral_v<T>) return std::to_string(value);
+    return "";
 }
 
 /// Whether nothing is missing but what is NaN already, as in floating point of xarray.
@@ -132,8 +165,11 @@ Packing packing_of(hid_t dataset, const Element& element, const std::string& wha
     packing.stored = element.type;
     packing.scale = number_of(dataset, "scale_factor", 1, what);
     packing.offset = number_of(dataset, "add_offset", 0, what);
-    packing.missing = missing_of(dataset, element.type, what);
-    if (text_attribute(dataset, "_Unsigned", what) == "true") packing.stored = unsigned_of(element.type);
+    packing.stored = meant_by(dataset, element.type, what);
+    // A missing value may be given as the number that is meant, or as the one that is stored.
+    packing.missing = missing_of(dataset, packing.stored, what);
+    if (packing.stored != element.type)
+        packing.missing = together(packing.missing, missing_of(dataset, element.type, what));
     return packing;
 }
 
@@ -143,21 +179,32 @@ bool is_of_packing(const std::string& attribute) {
     return among(kScaling) || among(kMissing) || among(kRanges);
 }
 
-void unpack(const Packing& packing, const std::byte* from, std::int64_t count, double* values, int threads) {
+void unpack(const Packing& packing, const std::byte* from, std::int64_t count, double* values, int threads,
+            const std::string& what) {
     constexpr std::int64_t kLeastCount = 4096;
     visit_type(packing.stored, [&]<class T>(TypeTag<T>) {
         if constexpr (!requires(T value) { value.imag(); }) {
             const auto* const stored = reinterpret_cast<const T*>(from);
             const std::span missing(packing.missing.as<T>(),
                                     static_cast<std::size_t>(packing.missing.shape().cols));
+            const bool plain = packing.scale == 1 && packing.offset == 0;
+            std::atomic<std::int64_t> inexact = -1;  // the place of a number that f64 does not hold
             parallel_for(count, kLeastCount, threads, [&](std::int64_t begin, std::int64_t end) {
                 for (std::int64_t i = begin; i < end; ++i) {
                     const bool absent =
                         std::ranges::any_of(missing, [&](T one) { return same_number(one, stored[i]); });
                     values[i] = absent ? std::numeric_limits<double>::quiet_NaN()
                                        : static_cast<double>(stored[i]) * packing.scale + packing.offset;
+                    if constexpr (sizeof(T) == 8 && std::is_integral_v<T>) {
+                        if (plain && !absent && !holds_exactly(stored[i])) inexact = i;
+                    }
                 }
             });
+            if (inexact >= 0) {
+                throw Error(ErrorCode::input,
+                            what + ": f64 does not hold " + number_text(stored[inexact]) +
+                                ", which is unpacked without a scale; read it without --unpack");
+            }
         }
     });
 }

@@ -10,7 +10,8 @@ namespace gpumat::formats::hdf5 {
 /// What the attributes of netCDF say that stored numbers stand for: number × scale + offset, and no value at
 /// all where the number is one of `missing`.
 struct Packing {
-    Type stored = Type::i16;  ///< how the numbers are to be taken: unsigned where `_Unsigned` says so
+    Type stored =
+        Type::i16;  ///< how the numbers are to be taken: with or without sign where `_Unsigned` says so
     double scale = 1;
     double offset = 0;
     Matrix missing;  ///< one row, of the stored type
@@ -26,7 +27,9 @@ Packing packing_of(hid_t dataset, const Element& element, const std::string& wha
 bool is_of_packing(const std::string& attribute);
 
 /// Fills `values` with what the numbers of `from`, which follow each other without gaps, stand for: NaN for
-/// those that are missing.
-void unpack(const Packing& packing, const std::byte* from, std::int64_t count, double* values, int threads);
+/// those that are missing. Throws Error{input} with `what` for a number that is neither scaled nor held by
+/// f64.
+void unpack(const Packing& packing, const std::byte* from, std::int64_t count, double* values, int threads,
+            const std::string& what);
 
 }  // namespace gpumat::formats::hdf5

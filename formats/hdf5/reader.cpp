@@ -286,7 +286,9 @@ class Hdf5Reader final : public Reader, public AttributeSource {
     [[nodiscard]] const std::string& name() const override { return source_.name; }
 
     [[nodiscard]] bool keeps(const std::string& attribute) const override {
-        return !source_.packing || !is_of_packing(attribute);
+        // What a sign stands for is true of no other type.
+        const bool signs = attribute == "_Unsigned" && options_.type && *options_.type != source_.element.type;
+        return !signs && (!source_.packing || !is_of_packing(attribute));
     }
 
     [[nodiscard]] hid_t kept_type() const override {
