@@ -18,8 +18,12 @@ KILLS = int(os.environ.get("GPUMAT_TEST_KILLS", "25"))
 
 
 def children(number):
-    with open(f"/proc/{number}/task/{number}/children", encoding="ascii") as file:
-        return [int(word) for word in file.read().split()]
+    """None of a process that has ended meanwhile."""
+    try:
+        with open(f"/proc/{number}/task/{number}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 class BatchCase(Case):

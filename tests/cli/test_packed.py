@@ -101,6 +101,33 @@ class Packed(Case):
         found, _ = self.values("--unpack")
         self.assert_same_bits(found, np.array([[510, 10, np.nan]]))
 
+    def test_missing_numbers_are_named_with_or_without_the_sign(self):
+        """What is missing may be given as the number that is meant, or as the one that is stored."""
+        stored = np.array([[-1, -2, 3]], np.int8)
+        for fill in (np.int16(255), np.uint8(255), np.int8(-1), 255.0):
+            with self.subTest(repr(fill)):
+                self.make(stored, {"_Unsigned": "True", "missing_value": fill})
+                self.assert_same_bits(self.values("--unpack")[0], np.array([[np.nan, 254, 3]]))
+        self.make(stored.view(np.uint8), {"_Unsigned": "false"})
+        self.assert_same_bits(self.values("--unpack")[0], np.array([[-1.0, -2, 3]]))
+        self.make(stored, {"_Unsigned": "maybe"})
+        self.assert_says(self.run_tool("reduce", "in.h5", "--unpack", code=3), "_Unsigned", "maybe", "true or false")
+
+    def test_another_type_has_other_signs(self):
+        self.make(np.array([[-1, 2]], np.int8), {"_Unsigned": "true"})
+        self.run_tool("convert", "in.h5", "-t", "i16", "-o", "out.h5")
+        with h5py.File(self.path("out.h5")) as file:
+            self.assertNotIn("_Unsigned", file["temp"].attrs)
+
+    def test_64_bits_never_lose_digits(self):
+        """Neither scaled nor held by f64: refused, for what is read would be another number."""
+        for kind, number in ((np.int64, 2**53 + 1), (np.int64, 2**63 - 1), (np.uint64, 2**64 - 1)):
+            with self.subTest(number):
+                self.make(np.array([[number, 1]], kind), {"_FillValue": kind(7)})
+                self.assert_says(self.run_tool("reduce", "in.h5", "--unpack", code=3), "in.h5:/temp", str(number), "f64")
+        self.make(np.array([[2**53, 7]], np.int64), {"_FillValue": np.int64(7)})
+        self.assert_same_bits(self.values("--unpack")[0], np.array([[2.0**53, np.nan]]))
+
     def test_floating_point_in_which_only_nan_is_missing(self):
         self.make(np.array([[1.0, np.nan]]), {"_FillValue": np.nan})
         self.assertNotIn("packed", self.run_tool("convert", "in.h5", "-o", "out.h5").err)
