@@ -287,7 +287,8 @@ class Hdf5Reader final : public Reader, public AttributeSource {
 
     [[nodiscard]] bool keeps(const std::string& attribute) const override {
         // What a sign stands for is true of no other type.
-        const bool signs = attribute == "_Unsigned" && options_.type && *options_.type != source_.element.type;
+        const bool signs =
+            attribute == "_Unsigned" && options_.type && *options_.type != source_.element.type;
         return !signs && (!source_.packing || !is_of_packing(attribute));
     }
 
