@@ -21,6 +21,7 @@ T without_nan_bits(T value) {
 }  // namespace
 
 void make_nans_plain(const MutableMatrixView& matrix, int threads) {
+    if (matrix.shape.rows == 0 || matrix.shape.cols == 0) return;  // there may be any number of the other
     visit_type(matrix.type, [&]<class T>(TypeTag<T>) {
         if constexpr (!std::is_integral_v<T>) {
             const std::int64_t cols = matrix.shape.cols;

@@ -89,7 +89,7 @@ std::optional<Verification> verify_in_blocks(std::vector<PlannedInput>& inputs, 
     StoredMatrices stored{std::vector<formats::Reader*>(asked.inputs.size()), result, beside, hashes,
                           progress};
     for (const PlannedInput& input : inputs) stored.inputs[input.role] = input.reader.get();
-    const auto found = verifier.in_blocks(record.problem, stored, asked.how, room);
+    auto found = verifier.in_blocks(record.problem, stored, asked.how, room);
     if (!found) return {};
     for (std::size_t i = 0; i < inputs.size(); ++i) record.inputs[i].hash = hashes[inputs[i].role];
     record.result->hash = hashes.back();

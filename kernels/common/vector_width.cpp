@@ -10,9 +10,8 @@ VectorWidth widest_vectors() {
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
         return VectorWidth::avx512;
     }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
-        return VectorWidth::avx2;
-    }
+    // Whatever has these two converts f16 as well.
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return VectorWidth::avx2;
 #endif
     return VectorWidth::plain;
 }
