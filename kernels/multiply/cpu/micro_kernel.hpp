@@ -34,7 +34,9 @@ struct Single {
 
     static GPUMAT_INLINE void convert(const T* from, std::int64_t count, Packed* to) {
         if constexpr (kSame) {
-            std::memcpy(static_cast<void*>(to), from, static_cast<std::size_t>(count) * sizeof(T));
+            // Without any there may be no memory to copy from.
+            if (count > 0)
+                std::memcpy(static_cast<void*>(to), from, static_cast<std::size_t>(count) * sizeof(T));
         } else if constexpr (std::is_same_v<T, Half>) {
             constexpr int kLanes = Isa::kBytes / sizeof(float);
             std::int64_t i = 0;
