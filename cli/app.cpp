@@ -16,20 +16,20 @@
 #include <system_error>
 #include <utility>
 
-#include "cli/color.hpp"
-#include "cli/command_line.hpp"
-#include "cli/commands.hpp"
-#include "cli/common_options.hpp"
-#include "cli/context.hpp"
+#include "cli/commands/version.hpp"
 #include "cli/enough_stack.hpp"
-#include "cli/help.hpp"
-#include "cli/progress.hpp"
-#include "cli/settings.hpp"
-#include "cli/text.hpp"
-#include "cli/version.hpp"
-#include "lib/core/error.hpp"
-#include "lib/printable.hpp"
-#include "lib/signal_cleanup.hpp"
+#include "cli/options/command_line.hpp"
+#include "cli/options/commands.hpp"
+#include "cli/options/common_options.hpp"
+#include "cli/options/help.hpp"
+#include "cli/options/settings.hpp"
+#include "cli/terminal/color.hpp"
+#include "cli/terminal/context.hpp"
+#include "cli/terminal/progress.hpp"
+#include "cli/terminal/text.hpp"
+#include "core/error.hpp"
+#include "core/text/printable.hpp"
+#include "lib/output/signal_cleanup.hpp"
 
 namespace gpumat::cli {
 namespace {

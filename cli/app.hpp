@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/catalog.hpp"
+#include "lib/run/catalog.hpp"
 
 namespace gpumat::cli {
 

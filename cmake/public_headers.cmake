@@ -3,12 +3,12 @@
 set(GPUMAT_PUBLIC_HEADERS
   formats/registry.hpp
   kernels/registry.hpp
-  lib/catalog.hpp
-  lib/compare.hpp
-  lib/record.hpp
-  lib/run.hpp
-  lib/verify_stored.hpp
-  lib/version.hpp)
+  lib/run/catalog.hpp
+  lib/matrices/compare.hpp
+  lib/record/record.hpp
+  lib/run/run.hpp
+  lib/run/verify_stored.hpp
+  lib/record/version.hpp)
 
 # gpumat_public_headers(VARIABLE): those and every header of the project that they include.
 function(gpumat_public_headers variable)

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <utility>
 
+#include "core/memory.hpp"
+#include "core/spool.hpp"
 #include "formats/file_versions.hpp"
 #include "formats/registry.hpp"
-#include "lib/core/memory.hpp"
-#include "lib/core/spool.hpp"
 
 namespace gpumat::formats {
 

@@ -1,7 +1,7 @@
 #include <libdeflate.h>
 
+#include "core/error.hpp"
 #include "formats/deflate.hpp"
-#include "lib/core/error.hpp"
 
 namespace gpumat::formats {
 

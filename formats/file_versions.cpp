@@ -1,6 +1,6 @@
 #include "formats/file_versions.hpp"
 
-#include "lib/core/error.hpp"
+#include "core/error.hpp"
 
 namespace gpumat::formats {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "lib/core/error.hpp"
+#include "core/error.hpp"
 
 namespace gpumat::formats {
 

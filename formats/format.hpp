@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "lib/core/error.hpp"
-#include "lib/core/matrix.hpp"
+#include "core/error.hpp"
+#include "core/numbers/matrix.hpp"
 
 namespace gpumat::formats {
 
@@ -223,5 +223,11 @@ class Writer {
 
 /// A whole matrix. Memory is checked against the limit before it is allocated.
 Matrix read_whole(Reader& reader, const ReadOptions& options);
+
+/// A matrix that will be opened, and how.
+struct AheadCheck {
+    Reference reference;
+    ReadOptions options;
+};
 
 }  // namespace gpumat::formats

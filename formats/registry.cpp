@@ -10,10 +10,10 @@
 #include <cstring>
 #include <filesystem>
 
+#include "core/descriptor.hpp"
+#include "core/error.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/matrix_market/matrix_market.hpp"
-#include "lib/core/descriptor.hpp"
-#include "lib/core/error.hpp"
 
 namespace gpumat::formats {
 namespace {

@@ -89,12 +89,6 @@ class Container {
 
 std::unique_ptr<Reader> open_reader(const Reference& reference, const ReadOptions& options);
 
-/// A matrix that will be opened, and how.
-struct AheadCheck {
-    Reference reference;
-    ReadOptions options;
-};
-
 /// Tries many matrices of formats whose files are tried before they are opened, in one go, which costs less
 /// than each by itself. What opening them gives or throws stays the same.
 void check_ahead(std::span<const AheadCheck> checks);

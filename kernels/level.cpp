@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "core/error.hpp"
 #include "kernels/operation.hpp"
-#include "lib/core/error.hpp"
 
 namespace gpumat {
 namespace {

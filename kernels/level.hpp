@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/gpu.hpp"
+#include "kernels/device/gpu.hpp"
 #include "kernels/problem.hpp"
 
 namespace gpumat {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "lib/core/matrix.hpp"
+#include "core/numbers/matrix.hpp"
 
 namespace gpumat {
 

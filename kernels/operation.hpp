@@ -11,8 +11,8 @@
 #include "kernels/size_class.hpp"
 
 // An operation is one row: what the command line, plan, bench, tune, records, plots and listings need to know
-// of it. They iterate the rows and never ask which operation they have. lib/catalog.hpp binds to each row the
-// verification of its results.
+// of it. They iterate the rows and never ask which operation they have. lib/run/catalog.hpp binds to each row
+// the verification of its results.
 
 namespace gpumat {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include "core/numbers/scalar.hpp"
+#include "core/numbers/type.hpp"
 #include "kernels/operand.hpp"
-#include "lib/core/scalar.hpp"
-#include "lib/core/type.hpp"
 
 namespace gpumat {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/error.hpp"
 #include "kernels/multiply/operation.hpp"
 #include "kernels/reduce/operation.hpp"
 #include "kernels/transpose/operation.hpp"
-#include "lib/core/error.hpp"
 
 namespace gpumat {
 namespace {

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "lib/core/descriptor.hpp"
+#include "core/descriptor.hpp"
 
 /// The file at `path`, empty and open for reading and writing; as it is where `kept`.
 inline gpumat::Descriptor open_file(const std::string& path, bool kept = false) {

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "formats/registry.hpp"
-#include "lib/run.hpp"
-#include "lib/verify_stored.hpp"
-#include "lib/version.hpp"
+#include "lib/record/version.hpp"
+#include "lib/run/run.hpp"
+#include "lib/run/verify_stored.hpp"
 
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/common/cuda_check.cuh"
+#include "kernels/device/cuda_check.cuh"
 
 namespace gpumat {
 

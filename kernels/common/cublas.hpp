@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "lib/core/error.hpp"
+#include "core/error.hpp"
 
 // cuBLAS is loaded at run time, so that one binary starts where it is missing. Its header gives the
 // prototypes at build time; a toolkit without it builds a gpumat that says so.

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "kernels/common/cuda_check.cuh"
-#include "kernels/common/cuda_stream.cuh"
+#include "kernels/device/cuda_check.cuh"
+#include "kernels/device/cuda_stream.cuh"
 #include "kernels/level.hpp"
 
 namespace gpumat {

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "kernels/gpu.hpp"
+#include "kernels/device/gpu.hpp"
 
 namespace gpumat {
 

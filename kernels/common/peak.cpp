@@ -7,10 +7,10 @@
 #include <numeric>
 #include <vector>
 
+#include "core/parallel.hpp"
 #include "kernels/common/intrinsics.hpp"
 #include "kernels/common/vector.hpp"
 #include "kernels/common/vector_width.hpp"
-#include "lib/core/parallel.hpp"
 
 namespace gpumat {
 namespace {

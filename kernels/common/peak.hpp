@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "lib/core/type.hpp"
+#include "core/numbers/type.hpp"
 
 namespace gpumat {
 

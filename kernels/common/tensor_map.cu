@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-#include "kernels/common/cuda_check.cuh"
+#include "kernels/device/cuda_check.cuh"
 
 namespace gpumat {
 namespace {

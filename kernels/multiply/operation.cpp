@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "core/error.hpp"
+#include "core/numbers/scalar.hpp"
 #include "kernels/multiply/cpu/levels.hpp"
 #include "kernels/multiply/gpu/levels.hpp"
-#include "lib/core/error.hpp"
-#include "lib/core/scalar.hpp"
 
 namespace gpumat {
 namespace multiply {

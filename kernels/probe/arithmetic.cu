@@ -5,10 +5,10 @@
 #include <array>
 #include <vector>
 
+#include "core/error.hpp"
 #include "kernels/probe/cpu.hpp"
 #include "kernels/probe/measure.hpp"
 #include "kernels/probe/timing.cuh"
-#include "lib/core/error.hpp"
 
 namespace gpumat::probe {
 namespace {

@@ -8,12 +8,12 @@
 #include <cstring>
 #include <vector>
 
+#include "core/memory.hpp"
+#include "core/numbers/half.hpp"
+#include "core/parallel.hpp"
 #include "kernels/common/intrinsics.hpp"
 #include "kernels/common/vector.hpp"
 #include "kernels/common/vector_width.hpp"
-#include "lib/core/half.hpp"
-#include "lib/core/memory.hpp"
-#include "lib/core/parallel.hpp"
 
 namespace gpumat::probe {
 namespace {

@@ -1,7 +1,7 @@
 // The probes of a build without CUDA: the reason.
+#include "core/error.hpp"
 #include "kernels/probe/cpu.hpp"
 #include "kernels/probe/measure.hpp"
-#include "lib/core/error.hpp"
 
 namespace gpumat::probe {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "kernels/common/cuda_check.cuh"
-#include "kernels/common/cuda_stream.cuh"
-#include "kernels/gpu.hpp"
+#include "kernels/device/cuda_check.cuh"
+#include "kernels/device/cuda_stream.cuh"
+#include "kernels/device/gpu.hpp"
 
 namespace gpumat::probe {
 

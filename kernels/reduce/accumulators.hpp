@@ -12,8 +12,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/numbers/half.hpp"
 #include "kernels/reduce/operation.hpp"
-#include "lib/core/half.hpp"
 
 #ifdef __CUDACC__
 #include <cuda_fp16.h>

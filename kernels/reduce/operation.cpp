@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "core/error.hpp"
 #include "kernels/reduce/cpu/levels.hpp"
 #include "kernels/reduce/gpu/levels.hpp"
-#include "lib/core/error.hpp"
 
 namespace gpumat {
 namespace reduce {

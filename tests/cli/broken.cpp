@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "cli/app.hpp"
+#include "core/error.hpp"
+#include "core/numbers/type.hpp"
 #include "kernels/multiply/operation.hpp"
 #include "kernels/reduce/operation.hpp"
 #include "kernels/transpose/operation.hpp"
-#include "lib/core/error.hpp"
-#include "lib/core/type.hpp"
 
 namespace {
 

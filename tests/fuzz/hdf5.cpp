@@ -7,8 +7,8 @@
 
 #include <string_view>
 
+#include "core/error.hpp"
 #include "formats/hdf5/hdf5.hpp"
-#include "lib/core/error.hpp"
 #include "tests/fuzz/support.hpp"
 
 using namespace gpumat;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "formats/hdf5/hdf5.hpp"
-#include "formats/hdf5/probe.hpp"
+#include "formats/hdf5/sandbox/probe.hpp"
 #include "tests/fuzz/support.hpp"
 #include "tests/open_file.hpp"
 

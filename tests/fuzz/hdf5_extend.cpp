@@ -10,9 +10,9 @@
 #include <numeric>
 #include <string_view>
 
+#include "core/descriptor.hpp"
+#include "core/error.hpp"
 #include "formats/hdf5/hdf5.hpp"
-#include "lib/core/descriptor.hpp"
-#include "lib/core/error.hpp"
 #include "tests/fuzz/support.hpp"
 
 using namespace gpumat;

@@ -9,8 +9,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "core/error.hpp"
 #include "formats/matrix_market/matrix_market.hpp"
-#include "lib/core/error.hpp"
 #include "tests/fuzz/matrix_market_values.hpp"
 #include "tests/fuzz/support.hpp"
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/matrix_market/header.hpp"
-#include "formats/matrix_market/text.hpp"
+#include "formats/matrix_market/text/header.hpp"
+#include "formats/matrix_market/text/text.hpp"
 #include "tests/fuzz/support.hpp"
 
 namespace gpumat::fuzz {

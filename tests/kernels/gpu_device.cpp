@@ -2,8 +2,8 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/gpu.hpp"
-#include "lib/core/error.hpp"
+#include "core/error.hpp"
+#include "kernels/device/gpu.hpp"
 #include "tests/catch.hpp"
 
 using namespace gpumat;

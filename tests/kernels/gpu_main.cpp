@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "kernels/gpu.hpp"
+#include "kernels/device/gpu.hpp"
 #include "tests/runner.hpp"
 
 int main(int argc, char** argv) {

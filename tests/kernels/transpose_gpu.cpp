@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/error.hpp"
 #include "kernels/registry.hpp"
 #include "kernels/transpose/operation.hpp"
-#include "lib/core/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/spread.hpp"
 

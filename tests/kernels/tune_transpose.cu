@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/common/cuda_check.cuh"
 #include "kernels/common/launch.cuh"
 #include "kernels/common/tensor_map.cuh"
+#include "kernels/device/cuda_check.cuh"
 #include "kernels/transpose/gpu/shifted.cuh"
 #include "kernels/transpose/gpu/thin.cuh"
 #include "kernels/transpose/gpu/tma.cuh"

@@ -1,4 +1,4 @@
-#include "lib/atomic_output.hpp"
+#include "lib/output/atomic_output.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -17,7 +17,7 @@
 #include <memory>
 #include <vector>
 
-#include "lib/core/error.hpp"
+#include "core/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 

@@ -1,10 +1,10 @@
 // Lines of shells, templates of outputs, and the order of jobs.
-#include "lib/batch_order.hpp"
-#include "lib/core/error.hpp"
-#include "lib/output_template.hpp"
-#include "lib/printable.hpp"
-#include "lib/record.hpp"
-#include "lib/shell_words.hpp"
+#include "core/error.hpp"
+#include "core/text/printable.hpp"
+#include "core/text/shell_words.hpp"
+#include "lib/batch/batch_order.hpp"
+#include "lib/output/output_template.hpp"
+#include "lib/record/record.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 

@@ -1,5 +1,5 @@
 // The bench with levels of its own: what it verifies, compares, refuses and exports.
-#include "lib/bench.hpp"
+#include "lib/measure/bench.hpp"
 #include "kernels/multiply/operation.hpp"
 #include "kernels/transpose/operation.hpp"
 
@@ -8,11 +8,11 @@
 #include <cstring>
 #include <numeric>
 
-#include "lib/bench_export.hpp"
-#include "lib/bench_memory.hpp"
-#include "lib/bench_sampling.hpp"
-#include "lib/core/error.hpp"
-#include "lib/plot.hpp"
+#include "core/error.hpp"
+#include "lib/measure/bench_export.hpp"
+#include "lib/measure/bench_memory.hpp"
+#include "lib/measure/bench_sampling.hpp"
+#include "lib/report/plot.hpp"
 #include "tests/catch.hpp"
 
 using namespace gpumat;

@@ -11,10 +11,10 @@
 #include <limits>
 #include <thread>
 
-#include "lib/core/convert.hpp"
-#include "lib/core/error.hpp"
-#include "lib/core/helpers.hpp"
-#include "lib/core/parallel.hpp"
+#include "core/error.hpp"
+#include "core/helpers.hpp"
+#include "core/numbers/convert.hpp"
+#include "core/parallel.hpp"
 #include "tests/catch.hpp"
 
 using namespace gpumat;

@@ -3,13 +3,13 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/error.hpp"
 #include "kernels/multiply/operation.hpp"
 #include "kernels/reduce/operation.hpp"
 #include "kernels/transpose/operation.hpp"
-#include "lib/core/error.hpp"
-#include "lib/device_choice.hpp"
-#include "lib/device_cost.hpp"
-#include "lib/tuning_cache.hpp"
+#include "lib/choose/device_choice.hpp"
+#include "lib/choose/device_cost.hpp"
+#include "lib/choose/tuning_cache.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 

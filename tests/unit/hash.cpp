@@ -1,4 +1,4 @@
-#include "lib/hash.hpp"
+#include "core/hash/hash.hpp"
 
 #include <algorithm>
 #include <array>

@@ -12,8 +12,8 @@
 #include <random>
 #include <sstream>
 
+#include "core/error.hpp"
 #include "formats/registry.hpp"
-#include "lib/core/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/open_file.hpp"
 #include "tests/temporary_folder.hpp"

@@ -8,8 +8,8 @@
 #include <functional>
 #include <optional>
 
-#include "formats/hdf5/locate.hpp"
-#include "formats/hdf5/probe.hpp"
+#include "formats/hdf5/read/locate.hpp"
+#include "formats/hdf5/sandbox/probe.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 

@@ -9,8 +9,8 @@
 #include <sstream>
 #include <tuple>
 
+#include "core/error.hpp"
 #include "formats/registry.hpp"
-#include "lib/core/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/open_file.hpp"
 

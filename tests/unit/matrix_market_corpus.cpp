@@ -10,8 +10,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/error.hpp"
 #include "formats/registry.hpp"
-#include "lib/core/error.hpp"
 #include "tests/catch.hpp"
 
 namespace gpumat::formats {

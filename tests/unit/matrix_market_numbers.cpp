@@ -13,7 +13,7 @@
 #include <string>
 #include <type_traits>
 
-#include "formats/matrix_market/number.hpp"
+#include "formats/matrix_market/numbers/number.hpp"
 #include "tests/catch.hpp"
 
 /// Numbers of each kind.

@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "formats/matrix_market/shortest.hpp"
+#include "formats/matrix_market/numbers/shortest.hpp"
 #include "tests/catch.hpp"
 
 namespace gpumat::formats::matrix_market {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "core/error.hpp"
 #include "formats/registry.hpp"
-#include "lib/core/error.hpp"
 #include "tests/open_file.hpp"
 
 namespace gpumat::formats {

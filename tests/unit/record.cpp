@@ -1,4 +1,4 @@
-#include "lib/record.hpp"
+#include "lib/record/record.hpp"
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -12,8 +12,8 @@
 #include <regex>
 #include <sstream>
 
-#include "lib/core/error.hpp"
-#include "lib/run_log.hpp"
+#include "core/error.hpp"
+#include "lib/record/run_log.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 

@@ -7,8 +7,8 @@
 #include <set>
 #include <sstream>
 
+#include "core/error.hpp"
 #include "kernels/transpose/operation.hpp"
-#include "lib/core/error.hpp"
 #include "tests/catch.hpp"
 
 using namespace gpumat;

@@ -1,4 +1,4 @@
-#include "lib/statistics.hpp"
+#include "lib/matrices/statistics.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
-#include "lib/suggestion.hpp"
+#include "core/text/suggestion.hpp"
 
-#include "lib/version.hpp"
+#include "lib/record/version.hpp"
 #include "tests/catch.hpp"
 
 namespace gpumat {

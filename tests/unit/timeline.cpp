@@ -1,4 +1,4 @@
-#include "lib/timeline.hpp"
+#include "lib/record/timeline.hpp"
 
 #include <chrono>
 #include <cmath>

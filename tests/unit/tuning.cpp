@@ -7,9 +7,9 @@
 
 #include "kernels/multiply/operation.hpp"
 #include "kernels/transpose/operation.hpp"
-#include "lib/auto_level.hpp"
-#include "lib/tune.hpp"
-#include "lib/tuning_cache.hpp"
+#include "lib/choose/auto_level.hpp"
+#include "lib/choose/tuning_cache.hpp"
+#include "lib/measure/tune.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 

@@ -1,6 +1,8 @@
-#include "lib/verify.hpp"
+#include "kernels/check/verification.hpp"
+#include "kernels/multiply/check/verify_multiply.hpp"
 #include "kernels/multiply/operation.hpp"
 #include "kernels/reduce/operation.hpp"
+#include "kernels/transpose/check/verify_transpose.hpp"
 #include "kernels/transpose/operation.hpp"
 
 #include <algorithm>
@@ -11,12 +13,12 @@
 #include <limits>
 #include <random>
 
+#include "core/error.hpp"
+#include "kernels/check/elements.hpp"
+#include "kernels/multiply/check/reference.hpp"
+#include "kernels/reduce/check/verify_reduce.hpp"
 #include "kernels/registry.hpp"
-#include "lib/catalog.hpp"
-#include "lib/core/error.hpp"
-#include "lib/elements.hpp"
-#include "lib/reference.hpp"
-#include "lib/verify_reduce.hpp"
+#include "lib/run/catalog.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 

@@ -5,12 +5,13 @@
 #include <limits>
 #include <random>
 
+#include "kernels/check/verification.hpp"
+#include "kernels/multiply/check/product_check.hpp"
+#include "kernels/multiply/check/verify_multiply.hpp"
 #include "kernels/multiply/operation.hpp"
 #include "kernels/registry.hpp"
 #include "kernels/transpose/operation.hpp"
-#include "lib/catalog.hpp"
-#include "lib/product_check.hpp"
-#include "lib/verify.hpp"
+#include "lib/run/catalog.hpp"
 #include "tests/catch.hpp"
 #include "tests/verification/planted.hpp"
 #include "tests/verification/products.hpp"

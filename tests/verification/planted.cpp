@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "lib/elements.hpp"
+#include "kernels/check/elements.hpp"
 
 namespace gpumat::verification {
 namespace {

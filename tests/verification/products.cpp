@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "lib/core/parallel.hpp"
-#include "lib/elements.hpp"
+#include "core/parallel.hpp"
+#include "kernels/check/elements.hpp"
 
 namespace gpumat::verification {
 namespace {

@@ -6,8 +6,8 @@
 #include <span>
 #include <string_view>
 
+#include "core/numbers/matrix.hpp"
 #include "kernels/registry.hpp"
-#include "lib/core/matrix.hpp"
 
 // Products to try verification on: operands of many kinds, computed by any level on any device.
 

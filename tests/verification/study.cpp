@@ -20,12 +20,13 @@
 #include <string>
 #include <vector>
 
+#include "core/parallel.hpp"
+#include "core/stopwatch.hpp"
+#include "kernels/check/elements.hpp"
+#include "kernels/check/verification.hpp"
+#include "kernels/multiply/check/reference.hpp"
+#include "kernels/multiply/check/verify_multiply.hpp"
 #include "kernels/multiply/operation.hpp"
-#include "lib/core/parallel.hpp"
-#include "lib/elements.hpp"
-#include "lib/reference.hpp"
-#include "lib/stopwatch.hpp"
-#include "lib/verify.hpp"
 #include "tests/verification/planted.hpp"
 #include "tests/verification/products.hpp"
 

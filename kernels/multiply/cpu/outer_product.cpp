@@ -31,12 +31,12 @@
 #include <limits>
 #include <memory>
 
+#include "core/memory.hpp"
+#include "core/numbers/shape.hpp"
 #include "kernels/common/team.hpp"
 #include "kernels/common/vector_width.hpp"
 #include "kernels/multiply/arithmetic.hpp"
 #include "kernels/multiply/cpu/levels.hpp"
-#include "lib/core/memory.hpp"
-#include "lib/core/shape.hpp"
 
 namespace gpumat::multiply::cpu {
 namespace {

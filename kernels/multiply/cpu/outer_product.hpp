@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lib/core/type.hpp"
+#include "core/numbers/type.hpp"
 
 // What `outer-product` is made of: blocks and threads (outer_product.cpp), and for each type and width of
 // vectors a kernel, which packs panels and multiplies them (micro_kernel.hpp).

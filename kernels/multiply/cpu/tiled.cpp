@@ -14,9 +14,9 @@
 #include <array>
 #include <vector>
 
+#include "core/parallel.hpp"
 #include "kernels/multiply/arithmetic.hpp"
 #include "kernels/multiply/cpu/levels.hpp"
-#include "lib/core/parallel.hpp"
 
 namespace gpumat::multiply::cpu {
 namespace {

@@ -13,9 +13,9 @@
 #include <cstring>
 #include <limits>
 
+#include "core/forking.hpp"
 #include "kernels/multiply/arithmetic.hpp"
 #include "kernels/multiply/cpu/levels.hpp"
-#include "lib/core/forking.hpp"
 
 namespace gpumat::multiply::cpu {
 namespace {

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <cstring>
 
+#include "core/parallel.hpp"
 #include "kernels/common/vector.hpp"
 #include "kernels/reduce/cpu/levels.hpp"
 #include "kernels/reduce/operation.hpp"
-#include "lib/core/parallel.hpp"
 
 namespace gpumat::reduce::cpu {
 namespace {

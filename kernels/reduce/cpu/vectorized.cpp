@@ -14,10 +14,10 @@
 #include <memory>
 #include <vector>
 
+#include "core/parallel.hpp"
 #include "kernels/reduce/cpu/levels.hpp"
 #include "kernels/reduce/cpu/pieces.hpp"
 #include "kernels/reduce/operation.hpp"
-#include "lib/core/parallel.hpp"
 
 namespace gpumat::reduce::cpu {
 namespace {

@@ -4,8 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "core/parallel.hpp"
 #include "kernels/transpose/operation.hpp"
-#include "lib/core/parallel.hpp"
 
 namespace gpumat::transpose::cpu {
 namespace {

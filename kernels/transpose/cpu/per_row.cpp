@@ -12,9 +12,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/parallel.hpp"
 #include "kernels/transpose/cpu/levels.hpp"
 #include "kernels/transpose/move.hpp"
-#include "lib/core/parallel.hpp"
 
 namespace gpumat::transpose::cpu {
 namespace {

@@ -28,13 +28,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/parallel.hpp"
 #include "kernels/common/vector_width.hpp"
 #include "kernels/transpose/cpu/blocks.hpp"
 #include "kernels/transpose/cpu/levels.hpp"
 #include "kernels/transpose/cpu/pending.hpp"
 #include "kernels/transpose/cpu/streaming.hpp"
 #include "kernels/transpose/move.hpp"
-#include "lib/core/parallel.hpp"
 
 namespace gpumat::transpose::cpu {
 namespace {

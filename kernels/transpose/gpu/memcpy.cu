@@ -1,6 +1,6 @@
 // transpose baseline `memcpy`: the driver's device-to-device copy of the matrix.
 #include "kernels/common/copy_rows.cuh"
-#include "kernels/common/cuda_stream.cuh"
+#include "kernels/device/cuda_stream.cuh"
 #include "kernels/transpose/gpu/baselines.hpp"
 
 namespace gpumat::transpose::gpu {

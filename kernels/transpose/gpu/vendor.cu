@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "kernels/common/cublas.hpp"
-#include "kernels/common/cuda_stream.cuh"
+#include "kernels/device/cuda_stream.cuh"
 #include "kernels/transpose/gpu/baselines.hpp"
 
 namespace gpumat::transpose::gpu {

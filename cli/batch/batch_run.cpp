@@ -1,0 +1,572 @@
+#include "cli/batch/batch_run.hpp"
+
+#include <poll.h>
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "cli/batch/batch_worker.hpp"
+#include "cli/options/common_options.hpp"
+#include "cli/terminal/last_words.hpp"
+#include "cli/terminal/progress.hpp"
+#include "core/error.hpp"
+#include "core/memory.hpp"
+#include "core/parallel.hpp"
+#include "core/stopwatch.hpp"
+#include "formats/registry.hpp"
+#include "kernels/device/gpu.hpp"
+#include "lib/batch/batch_log.hpp"
+#include "lib/output/output_template.hpp"
+#include "lib/output/signal_cleanup.hpp"
+#include "lib/record/run_log.hpp"
+
+namespace gpumat::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMostInGroup = 32;                            ///< jobs that a worker is given at once
+constexpr std::uint64_t kMostGroupBytes = std::uint64_t{16} << 20;  ///< of their inputs
+constexpr int kMostJobs = 256;
+constexpr double kMostTimeout = 1e7;
+constexpr int kProgressMs = 200;
+
+enum class State { waiting, ready, running, ended, skipped, not_run };
+
+/// What the batch knows of a job while it runs.
+struct JobProgress {
+    State state = State::waiting;
+    int exit_code = 0;
+    std::size_t open_predecessors = 0;
+    std::vector<std::size_t> successors;
+    bool alone = false;  ///< runs while no other does, with all memory
+};
+
+std::uint64_t input_bytes(const Job& job) {
+    std::uint64_t bytes = 0;
+    for (const formats::Reference& input : job.files.inputs) {
+        struct stat status = {};
+        if (stat(input.path.c_str(), &status) == 0) bytes += static_cast<std::uint64_t>(status.st_size);
+    }
+    return bytes;
+}
+
+std::vector<std::string> files_of_jobs(const std::vector<Job>& jobs) {
+    std::vector<std::string> files;
+    for (const Job& job : jobs) {
+        for (const formats::Reference& input : job.files.inputs) files.push_back(input.path);
+        if (job.files.output) files.push_back(job.files.output->path);
+    }
+    return files;
+}
+
+/// Each worker that uses a GPU starts it for itself, one after the other, and few of them keep it busy.
+constexpr std::size_t kMostOnGpu = 4;
+
+/// Whether a GPU is expected to run it: with small inputs, `auto` takes the CPU.
+bool uses_gpu(const Job& job) {
+    return job.device.starts_with("gpu") ||
+           (job.device == "auto" && may_have_gpu() && input_bytes(job) >= kMostGroupBytes);
+}
+
+std::size_t jobs_at_once(const std::vector<Job>& jobs, const BatchOptions& options) {
+    const auto on_gpu = static_cast<std::size_t>(std::ranges::count_if(jobs, uses_gpu));
+    const std::size_t useful = jobs.size() - on_gpu + std::min(on_gpu, kMostOnGpu);
+    const auto asked = static_cast<std::size_t>(options.jobs > 0 ? options.jobs : hardware_threads());
+    return std::max<std::size_t>(1, std::min(asked, options.jobs > 0 ? jobs.size() : useful));
+}
+
+class Batch {
+  public:
+    Batch(const std::vector<Job>& jobs, const BatchOptions& options, std::string shown,
+          const Context& context)
+        : jobs_(jobs),
+          options_(options),
+          shown_(std::move(shown)),
+          context_(context),
+          logged_(options.resume ? read_batch_log(options.log) : LoggedOutputs()),
+          log_(options.log, files_of_jobs(jobs)),
+          logs_outputs_(!options.log.empty() && options.log != "-"),
+          progress_(jobs.size()),
+          at_once_(jobs_at_once(jobs, options)),
+          shows_progress_(shows_progress(context.style)) {}
+
+    int run() {
+        order();
+        skip_done();
+        refuse();
+        notice_.emplace();
+        while (!finished()) {
+            assign();
+            if (running_ == 0) break;
+            wait();
+        }
+        workers_.clear();
+        return conclude();
+    }
+
+  private:
+    // ---- Before anything runs ---------------------------------------------------------------------------
+
+    void skip_done() {
+        if (!options_.resume) return;
+        constexpr std::size_t kChecked = 64;  // inputs and outputs that one child tries
+        std::vector<std::pair<std::size_t, const nlohmann::json*>> known;
+        for (std::size_t job = 0; job < jobs_.size(); ++job) {
+            if (const auto found = logged_.find(jobs_[job].text); found != logged_.end())
+                known.emplace_back(job, &found->second);
+        }
+        for (std::size_t first = 0; first < known.size(); first += kChecked) {
+            const auto last = std::min(first + kChecked, known.size());
+            std::vector<formats::AheadCheck> checks;
+            for (std::size_t i = first; i < last; ++i) {
+                const Job& job = jobs_[known[i].first];
+                for (const formats::Reference& input : job.files.inputs) checks.push_back({input, job.read});
+                if (job.files.output) checks.push_back({*job.files.output, {}});
+            }
+            formats::check_ahead(checks);
+            for (std::size_t i = first; i < last; ++i) {
+                const auto& [job, record] = known[i];
+                if (orders_[job].refused.empty() && is_done_before(job, *record))
+                    progress_[job].state = State::skipped;
+            }
+        }
+        run_again_what_reads_new_outputs();
+    }
+
+    [[nodiscard]] bool is_done_before(std::size_t job, const nlohmann::json& record) const {
+        formats::ReadOptions read = jobs_[job].read;
+        read.threads = hardware_threads();
+        return is_done(record, jobs_[job].files, read);
+    }
+
+    void run_again_what_reads_new_outputs() {
+        for (std::size_t job = 0; job < jobs_.size(); ++job) {
+            const bool reads_new = std::ranges::any_of(orders_[job].needs, [&](std::size_t earlier) {
+                return progress_[earlier].state != State::skipped;
+            });
+            if (reads_new) progress_[job].state = State::waiting;
+        }
+    }
+
+    void order() {
+        std::vector<JobFiles> files;
+        for (const Job& job : jobs_) files.push_back(job.files);
+        orders_ = order_jobs(files);
+    }
+
+    void refuse() {
+        for (std::size_t job = 0; job < jobs_.size(); ++job) {
+            for (const std::size_t earlier : orders_[job].after) {
+                if (progress_[earlier].state == State::skipped) continue;
+                progress_[earlier].successors.push_back(job);
+                ++progress_[job].open_predecessors;
+            }
+        }
+        for (std::size_t job = 0; job < jobs_.size(); ++job) {
+            if (progress_[job].state != State::waiting) continue;
+            const std::string& wrong = jobs_[job].wrong;
+            const std::string& refused = orders_[job].refused;
+            if (!wrong.empty()) {
+                fail(job, ErrorCode::usage, wrong);
+            } else if (!refused.empty()) {
+                fail(job, ErrorCode::usage,
+                     refused + ": the one of " + place_of(orders_[job].conflict) + " comes first");
+            } else if (progress_[job].open_predecessors == 0) {
+                make_ready(job);
+            }
+        }
+    }
+
+    // ---- Giving jobs to workers -------------------------------------------------------------------------
+
+    [[nodiscard]] bool stopping() const { return options_.fail_fast && failed_ > 0; }
+
+    [[nodiscard]] bool finished() const {
+        return running_ == 0 && ((ready_.empty() && ready_on_gpu_.empty() && alone_.empty()) || stopping());
+    }
+
+    void make_ready(std::size_t job) {
+        progress_[job].state = State::ready;
+        (progress_[job].alone ? alone_ : uses_gpu(jobs_[job]) ? ready_on_gpu_ : ready_).insert(job);
+    }
+
+    /// The jobs that the worker of this number takes next.
+    std::set<std::size_t>& queue_of(std::size_t worker) {
+        const bool may_use_gpu = worker < kMostOnGpu || options_.jobs > 0;
+        return may_use_gpu && !ready_on_gpu_.empty() ? ready_on_gpu_ : ready_;
+    }
+
+    void assign() {
+        if (stopping()) return;
+        for (std::size_t i = 0; i < at_once_ && !queue_of(i).empty() && !runs_alone_; ++i) {
+            if (i == workers_.size()) workers_.push_back(std::make_unique<Worker>(jobs_, context_.catalog));
+            if (workers_[i]->idle()) give(*workers_[i], next_group(queue_of(i)));
+        }
+        if (running_ > 0 || alone_.empty()) return;
+        const std::size_t job = *alone_.begin();
+        alone_.erase(alone_.begin());
+        if (workers_.empty()) workers_.push_back(std::make_unique<Worker>(jobs_, context_.catalog));
+        runs_alone_ = true;
+        give(*workers_.front(), {job});
+    }
+
+    /// Jobs of small inputs go together, but every worker gets some.
+    std::vector<std::size_t> next_group(std::set<std::size_t>& ready) const {
+        const std::size_t share = std::clamp<std::size_t>(ready.size() / (2 * at_once_), 1, kMostInGroup);
+        std::vector<std::size_t> group;
+        std::uint64_t bytes = 0;
+        while (!ready.empty() && group.size() < share && bytes < kMostGroupBytes) {
+            bytes += input_bytes(jobs_[*ready.begin()]);
+            if (!group.empty() && bytes > kMostGroupBytes) break;
+            group.push_back(*ready.begin());
+            ready.erase(ready.begin());
+        }
+        return group;
+    }
+
+    void give(Worker& worker, const std::vector<std::size_t>& group) {
+        std::vector<Assignment> assignments;
+        const std::uint64_t memory = at_once_ > 1 ? available_memory_bytes() / at_once_ : 0;
+        for (const std::size_t job : group) {
+            JobProgress& progress = progress_[job];
+            progress.state = State::running;
+            ++running_;
+            Assignment assignment{.job = static_cast<std::uint32_t>(job)};
+            if (at_once_ > 1 && !progress.alone) {
+                assignment.threads =
+                    std::max<std::uint64_t>(1, static_cast<std::uint64_t>(hardware_threads()) / at_once_);
+                assignment.memory = memory;
+            }
+            assignments.push_back(assignment);
+        }
+        worker.give(assignments);
+    }
+
+    // ---- Listening to them ------------------------------------------------------------------------------
+
+    void wait() {
+        std::vector<pollfd> polled;
+        for (const auto& worker : workers_) polled.push_back({worker->descriptor(), POLLIN, 0});
+        polled.push_back({notice_->descriptor(), POLLIN, 0});
+        poll(polled.data(), polled.size(), poll_timeout_ms());
+        if (const int signal_number = SignalNotice::signal_number(); signal_number != 0)
+            end_all(signal_number);
+        polled.pop_back();
+        for (std::size_t i = 0; i < polled.size(); ++i) {
+            if (polled[i].revents != 0) {
+                hear(workers_[i]);
+            } else if (!workers_[i]->idle() && is_late(*workers_[i])) {
+                end_late(workers_[i]);
+            }
+        }
+        show_progress();
+    }
+
+    [[nodiscard]] bool is_late(const Worker& worker) const {
+        return options_.timeout_s > 0 &&
+               std::chrono::duration<double>(Clock::now() - worker.began()).count() >= options_.timeout_s;
+    }
+
+    [[nodiscard]] int poll_timeout_ms() const {
+        double wait_ms = shows_progress_ ? kProgressMs : -1;
+        for (const auto& worker : workers_) {
+            if (options_.timeout_s <= 0 || worker->idle()) continue;
+            const double passed_s = std::chrono::duration<double>(Clock::now() - worker->began()).count();
+            const double left_ms = std::clamp((options_.timeout_s - passed_s) * 1e3, 0.0, 1e6);
+            wait_ms = wait_ms < 0 ? left_ms : std::min(wait_ms, left_ms);
+        }
+        return wait_ms < 0 ? -1 : static_cast<int>(std::ceil(wait_ms));
+    }
+
+    void hear(std::unique_ptr<Worker>& worker) {
+        std::vector<Outcome> heard;
+        const bool alive = worker->listen(heard);
+        for (const Outcome& outcome : heard) {
+            if (outcome.ended) {
+                end(outcome);
+                continue;
+            }
+            if (logs_outputs_ && outcome.exit_code == 0)
+                log_.append_line(output_line(nlohmann::json::parse(outcome.record)));
+            worker->allow_naming();
+        }
+        if (alive) return;
+        std::vector<Outcome> ended;
+        const int signal_number = worker->stop(ended);
+        end_worker(worker, signal_number == 0 ? static_cast<int>(ErrorCode::device) : 128 + signal_number,
+                   signal_number == 0 ? "its process ended"
+                                      : fmt::format("its process was ended by signal {} ({})", signal_number,
+                                                    strsignal(signal_number)));
+    }
+
+    void end_late(std::unique_ptr<Worker>& worker) {
+        std::vector<Outcome> ended;
+        worker->stop(ended);
+        if (ended.empty()) {
+            end_worker(worker, 128 + SIGTERM,
+                       fmt::format("it was ended after {:g} s, the --timeout of a job", options_.timeout_s));
+            return;
+        }
+        // It ended by itself meanwhile. The next one may have begun, but was not allowed to name its output.
+        for (const Outcome& outcome : ended) end(outcome);
+        replace(worker, 0);
+    }
+
+    /// A signal ends the batch: what ended before is told of as ever, and the jobs that ran have ended by it.
+    [[noreturn]] void end_all(int signal_number) {
+        clear_line();
+        const int exit_code = exit_code_of_signal(signal_number);
+        const std::string error = describe_signal(signal_number);
+        for (const auto& worker : workers_) {
+            std::vector<Outcome> ended;
+            worker->stop(ended);
+            for (const Outcome& outcome : ended) log_.append_line(outcome.record);
+            if (worker->idle()) continue;
+            log_.append_line(record_of_failure(jobs_[worker->given().front().job], exit_code, error));
+        }
+        end_by_signal(signal_number);
+    }
+
+    /// The process is gone, and the job that it ran has failed.
+    void end_worker(std::unique_ptr<Worker>& worker, int exit_code, const std::string& error) {
+        const std::deque<Assignment> given = worker->given();
+        replace(worker, 1);
+        if (given.empty()) return;
+        const std::uint32_t job = given.front().job;
+        end({job, exit_code, record_of_failure(jobs_[job], exit_code, error), error});
+    }
+
+    /// Another process for one that is gone. The jobs that it had, from the one at `first` on, are given
+    /// again.
+    void replace(std::unique_ptr<Worker>& worker, std::size_t first) {
+        const std::deque<Assignment> given = worker->given();
+        worker = std::make_unique<Worker>(jobs_, context_.catalog);
+        for (std::size_t i = first; i < given.size(); ++i) {
+            --running_;
+            make_ready(given[i].job);
+        }
+    }
+
+    // ---- What becomes of a job --------------------------------------------------------------------------
+
+    void end(const Outcome& outcome) {
+        JobProgress& progress = progress_[outcome.job];
+        --running_;
+        runs_alone_ = false;
+        // It had a part of the memory.
+        if (outcome.exit_code == static_cast<int>(ErrorCode::memory) && at_once_ > 1 && !progress.alone) {
+            progress.alone = true;
+            make_ready(outcome.job);
+            return;
+        }
+        conclude_job(outcome);
+    }
+
+    /// One that does not run.
+    void fail(std::size_t job, ErrorCode code, const std::string& error) {
+        const int exit_code = static_cast<int>(code);
+        conclude_job({static_cast<std::uint32_t>(job), exit_code,
+                      record_of_failure(jobs_[job], exit_code, error), error});
+    }
+
+    void conclude_job(const Outcome& outcome) {
+        JobProgress& progress = progress_[outcome.job];
+        progress.state = State::ended;
+        progress.exit_code = outcome.exit_code;
+        if (outcome.exit_code != 0) ++failed_;
+        ++ended_;
+        log_.append_line(outcome.record);
+        tell_messages(outcome);
+        for (const std::size_t next : progress.successors) {
+            JobProgress& successor = progress_[next];
+            if (successor.state != State::waiting) continue;
+            const bool needed =
+                std::ranges::find(orders_[next].needs, outcome.job) != orders_[next].needs.end();
+            --successor.open_predecessors;
+            if (needed && outcome.exit_code != 0) {
+                fail(next, ErrorCode::input,
+                     fmt::format(
+                         "it was not run: the job of {}, whose output it reads, ended with exit code {}",
+                         place_of(outcome.job), outcome.exit_code));
+            } else if (successor.open_predecessors == 0) {
+                make_ready(next);
+            }
+        }
+    }
+
+    [[nodiscard]] std::string place_of(std::size_t job) const {
+        return shown_ + fmt::format("{}", jobs_[job].line);
+    }
+
+    void tell_messages(const Outcome& outcome) const {
+        const bool differs = outcome.exit_code == static_cast<int>(ErrorCode::differs);
+        const std::string messages =
+            outcome.messages.empty() && differs ? "the result differs" : outcome.messages;
+        if (messages.empty() || (context_.style.quiet && outcome.exit_code == 0)) return;
+        std::istringstream lines(messages);
+        for (std::string line; std::getline(lines, line);) {
+            spdlog::log(outcome.exit_code == 0 ? spdlog::level::warn : spdlog::level::err, "{}: {}",
+                        place_of(outcome.job), line);
+        }
+    }
+
+    void show_progress() {
+        if (!shows_progress_) return;
+        show_line(fmt::format("{} of {} jobs{}", ended_, jobs_.size(),
+                              failed_ > 0 ? fmt::format(", {} not done", failed_) : ""));
+    }
+
+    // ---- The end ----------------------------------------------------------------------------------------
+
+    struct Counts {
+        std::size_t done = 0;
+        std::size_t differs = 0;
+        std::size_t failed = 0;
+        std::size_t skipped = 0;
+        std::size_t not_run = 0;
+        std::set<int> codes;
+        int first_code = 0;
+    };
+
+    [[nodiscard]] Counts count() const {
+        Counts counts;
+        for (const JobProgress& progress : progress_) {
+            if (progress.state == State::skipped) {
+                ++counts.skipped;
+            } else if (progress.state != State::ended) {
+                ++counts.not_run;
+            } else if (progress.exit_code == 0) {
+                ++counts.done;
+            } else if (progress.exit_code == static_cast<int>(ErrorCode::differs)) {
+                ++counts.differs;
+            } else {
+                ++counts.failed;
+                counts.codes.insert(progress.exit_code);
+                if (counts.first_code == 0) counts.first_code = progress.exit_code;
+            }
+        }
+        return counts;
+    }
+
+    [[nodiscard]] int conclude() const {
+        const Counts counts = count();
+        const int exit_code = counts.differs > 0 ? static_cast<int>(ErrorCode::differs) : counts.first_code;
+        clear_line();
+        std::string text =
+            fmt::format("{} job{}: {} done", jobs_.size(), jobs_.size() == 1 ? "" : "s", counts.done);
+        if (counts.skipped > 0) text += fmt::format(", {} done before", counts.skipped);
+        if (counts.differs > 0)
+            text += fmt::format(", {} differ{}", counts.differs, counts.differs == 1 ? "s" : "");
+        if (counts.failed > 0)
+            text += fmt::format(", {} failed ({})", counts.failed, fmt::join(counts.codes, ", "));
+        if (counts.not_run > 0) text += fmt::format(", {} not run", counts.not_run);
+        spdlog::info("{} in {:.3g} s", text, watch_.elapsed_ms() / 1e3);
+        if (context_.style.json) {
+            const nlohmann::ordered_json json = {{"schema", "gpumat.batch/1"},
+                                                 {"jobs", jobs_.size()},
+                                                 {"done", counts.done},
+                                                 {"done_before", counts.skipped},
+                                                 {"differ", counts.differs},
+                                                 {"failed", counts.failed},
+                                                 {"not_run", counts.not_run},
+                                                 {"failure_codes", counts.codes},
+                                                 {"total_ms", watch_.elapsed_ms()},
+                                                 {"exit_code", exit_code}};
+            std::puts(json.dump().c_str());
+        }
+        return exit_code;
+    }
+
+    const std::vector<Job>& jobs_;
+    const BatchOptions& options_;
+    std::string shown_;
+    const Context& context_;
+    Stopwatch watch_;
+    std::optional<SignalNotice> notice_;  ///< once jobs may run
+    LoggedOutputs logged_;                ///< read first: to open a pipe as a log waits for its reader
+    RunLog log_;
+    bool logs_outputs_;  ///< to a log that is kept
+    std::vector<JobOrder> orders_;
+    std::vector<JobProgress> progress_;
+    std::size_t at_once_;
+    bool shows_progress_;
+    std::set<std::size_t> ready_;
+    std::set<std::size_t> ready_on_gpu_;
+    std::set<std::size_t> alone_;
+    bool runs_alone_ = false;
+    std::size_t running_ = 0;
+    std::size_t ended_ = 0;
+    std::size_t failed_ = 0;
+    std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace
+
+void add_batch_options(CLI::App& command, BatchOptions& options) {
+    command
+        .add_option("--jobs", options.jobs,
+                    "jobs that run at the same time (default: as many as processors, 4 of them on a GPU)")
+        ->check(CLI::Range(1, kMostJobs));
+    CLI::Option* fast =
+        command.add_flag("--fail-fast", options.fail_fast, "begin no more jobs once one is not done");
+    command
+        .add_flag_callback(
+            "--keep-going", [&options] { options.fail_fast = false; },
+            "run the other jobs where one fails (the default)")
+        ->excludes(fast);
+    command.add_option("--timeout", options.timeout_s, "seconds after which a job is ended (exit code 143)")
+        ->check(CLI::Range(1e-3, kMostTimeout))
+        ->check(is_number());
+    command.add_flag(
+        "--resume", options.resume,
+        "leave out jobs that --log says are done in this folder, whose line, inputs and output are "
+        "unchanged, whatever settings say now");
+}
+
+void add_several_inputs(CLI::App& command, SeveralInputs& inputs, const std::string& name,
+                        const std::string& help) {
+    command.add_option(name, inputs.names, help)->required()->type_name(kReference);
+    begin_group(command, "Several inputs, with --output 'out/{/.}_new.h5' or a folder");
+    add_batch_options(command, inputs.batch);
+}
+
+bool run_several(const CLI::App& command, SeveralInputs& inputs, const std::optional<std::string>& output,
+                 const std::string& log, Context& context) {
+    const bool many = inputs.names.size() > 1 || inputs.batch.timeout_s > 0 || inputs.batch.resume;
+    const bool fills = output && is_template(*output);
+    if (context.is_job || !(many || fills)) return false;
+    if (!output) {
+        throw Error(ErrorCode::usage,
+                    "there are " + std::to_string(inputs.names.size()) +
+                        " inputs; several need an --output with a placeholder, such as 'out/{/.}_new.h5'");
+    }
+    inputs.batch.log = log;
+    const std::vector<Job> jobs =
+        jobs_of_inputs(command, context.command_line, inputs.names, *output, context.catalog);
+    context.exit_code = run_batch(jobs, inputs.batch, "input ", context);
+    return true;
+}
+
+int run_batch(const std::vector<Job>& jobs, const BatchOptions& options, const std::string& shown,
+              const Context& context) {
+    if (options.log.ends_with(".csv"))
+        throw Error(ErrorCode::usage, "the --log of a batch is lines of JSON; expected no name in .csv");
+    if (options.log == "-" && context.style.json)
+        throw Error(ErrorCode::usage, "only one of --log - and --json can have standard output");
+    if (options.resume && (options.log.empty() || options.log == "-"))
+        throw Error(ErrorCode::usage, "--resume needs the --log of the batch to resume");
+    Batch batch(jobs, options, shown, context);
+    return batch.run();
+}
+
+}  // namespace gpumat::cli

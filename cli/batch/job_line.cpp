@@ -1,0 +1,279 @@
+#include "cli/batch/job_line.hpp"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+#include "cli/options/command_line.hpp"
+#include "cli/options/commands.hpp"
+#include "cli/options/common_options.hpp"
+#include "core/error.hpp"
+#include "core/text/shell_words.hpp"
+#include "lib/output/output_template.hpp"
+#include "lib/record/record.hpp"
+
+namespace gpumat::cli {
+namespace {
+
+/// Ends the parsing of a command line before its command runs.
+struct ParsedCommand {};
+
+/// A command that is parsed and not run. What its options are put into lives as long as its callback, which
+/// stays.
+void stop_before_run(CLI::App& command) {
+    const auto inner = command.get_subcommands([](CLI::App*) { return true; });
+    for (CLI::App* each : inner) stop_before_run(*each);
+    if (inner.empty()) command.parse_complete_callback([] { throw ParsedCommand(); });
+}
+
+void parse_only(CLI::App& app, std::vector<std::string> words) {
+    words.insert(words.begin(), app.get_name());
+    try {
+        parse_words(app, words);
+    } catch (const ParsedCommand&) {
+        std::vector<std::string> others = app.remaining(true);
+        std::erase(others, "--");
+        if (!others.empty())
+            throw Error(ErrorCode::usage, describe_parse_error(app, CLI::ExtrasError(others)));
+    } catch (const CLI::ParseError& error) {
+        const bool help = error.get_exit_code() == 0;
+        throw Error(ErrorCode::usage, help ? "asks for help or the version, which is no job"
+                                           : describe_parse_error(app, error));
+    }
+}
+
+void refuse_streams(const std::string& name) {
+    if (name == "-" || name.starts_with("-:"))
+        throw Error(ErrorCode::usage, "standard input and output ('-') belong to the batch, not to a job");
+}
+
+/// What only the batch has, or both: it is not part of a job's line.
+constexpr std::array kBatchOptions = {"jobs", "timeout", "log", "fail-fast", "keep-going", "resume"};
+
+std::string long_name_of(const CLI::Option& option) {
+    return option.get_lnames().empty() ? "" : option.get_lnames().front();
+}
+
+/// The files that an option names, and how inputs are read.
+void note_option(const CLI::Option& option, Job& job) {
+    std::vector<std::string> texts = option.results();
+    if (texts.empty() && !option.get_default_str().empty()) texts = {option.get_default_str()};
+    if (texts.empty()) return;
+    const std::string name = long_name_of(option);
+    if (name == "log") {
+        refuse_streams(texts.front());
+        job.files.log = texts.front();
+    }
+    if (name == "layout")
+        job.read.layout = texts.front() == "row" ? formats::Layout::row : formats::Layout::matlab;
+    if (name == "device") job.device = texts.front();
+    if (name == "as-column") job.read.as_column = true;
+    if (name == "unpack") job.read.unpack = true;
+    if (name == "allow-external") job.read.allow_external = true;
+    if (name == "from") job.read.from = texts.front();
+    if (name == "type") job.read.type = type_from_name(texts.front());
+    if (option.get_type_name() != kReference) return;
+    for (const std::string& text : texts) {
+        refuse_streams(text);
+        if (name == "output" || name == "save-mismatch") {
+            job.files.output = formats::parse_reference(text);
+        } else {
+            job.files.inputs.push_back(formats::parse_reference(text));
+        }
+    }
+}
+
+void note_files(const CLI::App& command, Job& job) {
+    for (const CLI::Option* option : command.get_options()) note_option(*option, job);
+    for (const CLI::App* chosen : command.get_subcommands()) note_files(*chosen, job);
+}
+
+/// A line of a batch is of one input, and leaves to the batch what is the batch's.
+void require_one_job(const CLI::App& command, const Job& job) {
+    if (command.get_option_no_throw("--resume") == nullptr) return;  // it never takes several
+    for (const CLI::Option* option : command.get_options()) {
+        const bool of_batch = std::ranges::find(kBatchOptions, long_name_of(*option)) != kBatchOptions.end();
+        if (of_batch && long_name_of(*option) != "log" && option->count() > 0) {
+            throw Error(ErrorCode::usage,
+                        option->get_name() + " is an option of the batch, not of one of its jobs");
+        }
+        if (option->get_positional() && option->count() > 1) {
+            throw Error(ErrorCode::usage, "has " + std::to_string(option->count()) +
+                                              " inputs; expected one: a line of a batch is one job");
+        }
+    }
+    if (!job.of_template && job.files.output && is_template(job.files.output->path)) {
+        throw Error(ErrorCode::usage, "has the placeholder of several inputs in '" + job.files.output->path +
+                                          "'; a line of a batch is one job");
+    }
+}
+
+void understand(Job& job, const Catalog& catalog) {
+    const std::string command = job.words.empty() ? "" : job.words.front();
+    if (!may_be_job(command, catalog))
+        throw Error(ErrorCode::usage, "'" + command + "' is no command that can be a job of a batch");
+    CLI::App app("", "gpumat");
+    Context context = {catalog, job.words, {}, 0, true};
+    add_commands(app, context, command);
+    stop_before_run(app);
+    parse_only(app, job.words);
+    note_files(app, job);
+    for (const CLI::App* chosen : app.get_subcommands()) require_one_job(*chosen, job);
+}
+
+/// The options in a word of a command line, such as -qo.
+struct OptionWord {
+    const CLI::Option* option = nullptr;  ///< the last one in the word; none where it is unknown
+    std::string flags;                    ///< the short ones before it
+    std::size_t words = 1;                ///< with the value that follows
+};
+
+/// A command line for many inputs as that of one: a word is an option, its value or an input by its place.
+class LineOfOne {
+  public:
+    LineOfOne(const CLI::App& command, const std::vector<std::string>& command_line)
+        : command_(command), words_{command.get_name()} {
+        bool had_command = false;
+        for (std::size_t i = 1; i < command_line.size();) {
+            const std::string& word = command_line[i];
+            if (word == "--") break;  // inputs follow
+            if (word.starts_with('-') && word != "-" && !word.starts_with("-:")) {
+                i += take_option(command_line, i);
+                continue;
+            }
+            if (had_command && !input_place_) input_place_ = words_.size();
+            had_command = true;
+            ++i;
+        }
+    }
+
+    [[nodiscard]] std::vector<std::string> with(const std::string& input, const std::string& output) const {
+        std::vector<std::string> words;
+        for (std::size_t i = 0; i <= words_.size(); ++i) {
+            if (i == input_place_ && !input.starts_with('-')) words.push_back(input);
+            if (i == output_place_.value_or(words_.size())) words.insert(words.end(), {"-o", output});
+            if (i < words_.size()) words.push_back(words_[i]);
+        }
+        if (!input_place_ || input.starts_with('-')) words.insert(words.end(), {"--", input});
+        return words;
+    }
+
+  private:
+    /// Returns how many words it takes.
+    std::size_t take_option(const std::vector<std::string>& line, std::size_t i) {
+        const OptionWord found = option_word(line[i]);
+        const std::string name = found.option == nullptr ? "" : long_name_of(*found.option);
+        const bool of_batch = std::ranges::find(kBatchOptions, name) != kBatchOptions.end();
+        if (!of_batch && name != "output") {
+            for (std::size_t k = i; k < std::min(i + found.words, line.size()); ++k)
+                words_.push_back(line[k]);
+            return found.words;
+        }
+        if (!found.flags.empty()) words_.push_back("-" + found.flags);
+        if (name == "output" && !output_place_) output_place_ = words_.size();
+        return found.words;
+    }
+
+    [[nodiscard]] OptionWord option_word(const std::string& word) const {
+        OptionWord found;
+        if (word.starts_with("--")) {
+            const std::size_t equals = word.find('=');
+            found.option = option_named(word.substr(0, equals));
+            if (equals == std::string::npos && takes_value(found.option)) found.words = 2;
+            return found;
+        }
+        for (std::size_t k = 1; k < word.size(); ++k) {
+            found.option = option_named(std::string("-") + word[k]);
+            if (takes_value(found.option)) {
+                if (k + 1 == word.size()) found.words = 2;
+                break;
+            }
+            found.flags += word[k];
+        }
+        return found;
+    }
+
+    [[nodiscard]] const CLI::Option* option_named(const std::string& name) const {
+        const CLI::Option* option = command_.get_option_no_throw(name);
+        return option != nullptr ? option : command_.get_parent()->get_option_no_throw(name);
+    }
+
+    static bool takes_value(const CLI::Option* option) {
+        return option != nullptr && option->get_items_expected_max() > 0;
+    }
+
+    const CLI::App& command_;
+    std::vector<std::string> words_;
+    std::optional<std::size_t> input_place_;
+    std::optional<std::size_t> output_place_;
+};
+
+}  // namespace
+
+Job job_of(std::size_t line, std::vector<std::string> words, const Catalog& catalog, bool of_template) {
+    Job job;
+    job.of_template = of_template;
+    job.line = line;
+    job.text = shell_line(words);
+    job.words = std::move(words);
+    try {
+        understand(job, catalog);
+    } catch (const Error& error) {
+        job.wrong = error.what();
+    }
+    return job;
+}
+
+std::vector<Job> jobs_of_text(const std::string& text, const Catalog& catalog) {
+    std::vector<Job> jobs;
+    std::istringstream lines(text);
+    std::string line;
+    for (std::size_t number = 1; std::getline(lines, line); ++number) {
+        try {
+            std::vector<std::string> words = shell_words(line);
+            if (!words.empty()) jobs.push_back(job_of(number, std::move(words), catalog));
+        } catch (const Error& error) {
+            jobs.push_back({.line = number, .text = line, .wrong = error.what()});
+        }
+    }
+    return jobs;
+}
+
+namespace {
+
+/// The job that differs from the first one of a template in its files alone.
+Job like_first(const Job& first, std::size_t line, std::vector<std::string> words, const std::string& input,
+               const std::string& output, const Catalog& catalog) {
+    const bool alike = first.wrong.empty() && first.files.inputs.size() == 1 && first.files.output &&
+                       !input.starts_with('-') && !output.starts_with('-');
+    if (!alike) return job_of(line, std::move(words), catalog, true);
+    Job job = first;
+    job.line = line;
+    job.text = shell_line(words);
+    job.words = std::move(words);
+    try {
+        job.files = {{formats::parse_reference(input)}, formats::parse_reference(output), ""};
+    } catch (const Error& error) {
+        job.wrong = error.what();
+    }
+    return job;
+}
+
+}  // namespace
+
+std::vector<Job> jobs_of_inputs(const CLI::App& command, const std::vector<std::string>& command_line,
+                                const std::vector<std::string>& inputs, const std::string& output,
+                                const Catalog& catalog) {
+    const std::vector<std::string> outputs = outputs_of(output, inputs);
+    const LineOfOne line(command, command_line);
+    std::vector<Job> jobs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        std::vector<std::string> words = line.with(inputs[i], outputs[i]);
+        jobs.push_back(
+            i == 0 ? job_of(i + 1, std::move(words), catalog, true)
+                   : like_first(jobs.front(), i + 1, std::move(words), inputs[i], outputs[i], catalog));
+    }
+    return jobs;
+}
+
+}  // namespace gpumat::cli

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/terminal/context.hpp"
+#include "lib/batch/batch_order.hpp"
+
+namespace gpumat::cli {
+
+/// One job of a batch.
+struct Job {
+    std::size_t line = 0;            ///< of the file, or the number of the input; from 1
+    std::string text;                ///< as a shell takes it back, without the tool's name
+    std::vector<std::string> words;  ///< of its command line
+    JobFiles files;
+    formats::ReadOptions read;  ///< how it reads its inputs
+    bool of_template = false;   ///< has the same options as all jobs of its batch
+    std::string device;         ///< as --device says; empty where its command has none
+    std::string wrong;          ///< why its command line cannot be run; empty where it can
+};
+
+/// The job of that command line. What is wrong with it is noted, not thrown: other jobs run.
+Job job_of(std::size_t line, std::vector<std::string> words, const Catalog& catalog,
+           bool of_template = false);
+
+/// The jobs of lines of text, one a line; empty lines and comments are none.
+std::vector<Job> jobs_of_text(const std::string& text, const Catalog& catalog);
+
+/// The jobs of one command for each of several inputs.
+std::vector<Job> jobs_of_inputs(const CLI::App& command, const std::vector<std::string>& command_line,
+                                const std::vector<std::string>& inputs, const std::string& output,
+                                const Catalog& catalog);
+
+}  // namespace gpumat::cli

@@ -1,0 +1,85 @@
+#include <memory>
+
+#include "cli/batch/batch_run.hpp"
+#include "cli/options/common_options.hpp"
+#include "cli/options/output_options.hpp"
+#include "cli/options/run_options.hpp"
+#include "cli/terminal/context.hpp"
+#include "lib/matrices/convert_file.hpp"
+
+namespace gpumat::cli {
+namespace {
+
+/// A matrix to convert as it was asked for.
+struct ConvertRequest {
+    std::string input;
+    std::optional<std::string> type;
+    std::string output;
+    StorageOptions storage;
+    formats::ReadOptions read;
+    int threads = 1;
+    std::string log;
+};
+
+ConvertOptions convert_options(const ConvertRequest& request) {
+    ConvertOptions options = {.input = formats::parse_reference(request.input),
+                              .read = request.read,
+                              .destination = destination_of(request.output, request.storage),
+                              .write = write_options_of(request.storage, request.threads)};
+    options.read.threads = request.threads;
+    if (request.type) options.read.type = parse_type(*request.type);
+    return options;
+}
+
+void convert_asked(const ConvertRequest& request, Context& context) {
+    require_one_on_stdout(request.output, request.log, context);
+    FileRecord record = start_file_record("convert", shell_line(context.command_line));
+    record.inputs.push_back(named_matrix(formats::parse_reference(request.input)));
+    run_file_command(record, request.output, request.log, context, [&](Progress& progress, RunLog& log) {
+        ConvertOptions options = convert_options(request);
+        options.before_naming = listener_of(context);
+        convert_file(options, record, log, progress, say);
+        warn_of_packing(record.inputs, request.read.unpack);
+    });
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app, Context& context) {
+    CLI::App* command =
+        app.add_subcommand("convert", "write a matrix in another format, type, chunking or layout");
+    auto request = std::make_shared<ConvertRequest>();
+    auto several = std::make_shared<SeveralInputs>();
+    add_several_inputs(*command, *several, "in", "FILE or FILE:/DATASET, '-' for standard input");
+    begin_group(*command, "Output");
+    command
+        ->add_option("-o,--output", request->output,
+                     "FILE or FILE:/DATASET to write, '-' for standard output")
+        ->required()
+        ->type_name(kReference);
+    suggest_types(command->add_option(
+        "-t,--type", request->type,
+        "the type to write; values are rounded to it, and refused where it cannot hold them"));
+    add_storage_options(*command, request->storage);
+    begin_group(*command, "Run and record");
+    command->add_option("--log", request->log, "append the record: JSON Lines; '-' is standard output")
+        ->type_name(kFile);
+    add_threads(*command, request->threads, "CPU threads");
+    add_memory_limit(*command, request->read.memory_limit, "most host memory for blocks, such as 256MiB");
+    add_reading_options(*command, request->read);
+    add_style_options(*command, context.style);
+    command->footer(
+        "Without --type the elements keep their type and every value. The matrix may be\n"
+        "larger than memory. The attributes of an HDF5 dataset are kept.\n\n"
+        "Examples:\n"
+        "  gpumat convert A.mtx -o A.h5 --chunk 256x256 --deflate 4 --shuffle\n"
+        "  gpumat convert A.h5:/run1/A -o - -t f32\n"
+        "  gpumat convert matlab.mat:/A -o A.h5");
+    command->callback([command, request, several, &context] {
+        if (run_several(*command, *several, request->output, request->log, context)) return;
+        request->input = several->names.front();
+        convert_asked(*request, context);
+    });
+}
+
+}  // namespace gpumat::cli

@@ -1,0 +1,109 @@
+// The verbs of the operations, made of their rows: gpumat transpose, gpumat multiply …
+#include <cctype>
+#include <memory>
+
+#include "cli/batch/batch_run.hpp"
+#include "cli/options/common_options.hpp"
+#include "cli/options/run_options.hpp"
+
+namespace gpumat::cli {
+namespace {
+
+std::string lowered(std::string_view name) {
+    std::string text(name);
+    for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return text;
+}
+
+std::string help_of(const InputRole& role) {
+    return std::string(role.help);
+}
+
+/// The input that is given by position, where it is the only one.
+std::optional<std::size_t> only_place(const Operation& operation) {
+    std::optional<std::size_t> place;
+    for (std::size_t role = 0; role < operation.roles.size(); ++role) {
+        if (!operation.roles[role].option.empty()) continue;
+        if (place) return {};
+        place = role;
+    }
+    return place;
+}
+
+/// An input: by position where it is required, else by its option.
+void add_input(CLI::App& command, const InputRole& role, std::string& text) {
+    if (!role.option.empty()) {
+        command.add_option("--" + std::string(role.option), text, help_of(role))->type_name(kReference);
+        return;
+    }
+    command.add_option(lowered(role.name), text, help_of(role))->required()->type_name(kReference);
+}
+
+}  // namespace
+
+void add_inputs(CLI::App& command, const Operation& operation, std::vector<std::string>& texts,
+                std::optional<std::size_t> but) {
+    texts.resize(operation.roles.size());
+    for (std::size_t role = 0; role < operation.roles.size(); ++role) {
+        if (role != but) add_input(command, operation.roles[role], texts[role]);
+    }
+}
+
+std::vector<std::optional<formats::Reference>> parse_inputs(const Operation& operation,
+                                                            const std::vector<std::string>& texts) {
+    std::vector<std::optional<formats::Reference>> inputs;
+    for (std::size_t role = 0; role < texts.size(); ++role) {
+        const bool absent = !operation.roles[role].option.empty() && texts[role].empty();
+        inputs.push_back(absent ? std::nullopt : std::optional(formats::parse_reference(texts[role])));
+    }
+    return inputs;
+}
+
+void add_setting(CLI::App& command, const Setting& setting,
+                 std::map<std::string, std::string, std::less<>>& values) {
+    const std::string name(setting.name);
+    if (setting.flag) {
+        const auto set = [&values,
+                          name](std::int64_t count) {  // below 1 for --flag=false, after a default of true
+            if (count > 0) {
+                values[name] = "";
+            } else {
+                values.erase(name);
+            }
+        };
+        command.add_flag_function("--" + name, set, std::string(setting.help));
+        return;
+    }
+    std::string help(setting.help);
+    if (!setting.fallback.empty()) help += " (default: " + std::string(setting.fallback) + ")";
+    CLI::Option* option = command.add_option_function<std::string>(
+        "--" + name, [&values, name](const std::string& value) { values[name] = value; }, help);
+    if (setting.choices.empty()) return;
+    option->check(CLI::IsMember(std::vector<std::string>(setting.choices.begin(), setting.choices.end())));
+}
+
+void add_operation(CLI::App& app, Context& context, const Operation& operation) {
+    CLI::App* command = app.add_subcommand(std::string(operation.name), std::string(operation.summary));
+    auto shared = std::make_shared<SharedOptions>();
+    shared->run.operation = &operation;
+    auto several = std::make_shared<SeveralInputs>();
+    const auto place = only_place(operation);
+    begin_group(*command, "Operation");
+    add_inputs(*command, operation, shared->inputs, place);
+    if (place)
+        add_several_inputs(*command, *several, lowered(operation.roles[*place].name),
+                           help_of(operation.roles[*place]));
+    begin_group(*command, "Operation");
+    for (const Setting& setting : operation.settings) add_setting(*command, setting, shared->run.settings);
+    add_shared_options(*command, *shared, context);
+    command->footer("Examples:\n" + std::string(operation.examples));
+    command->callback([command, shared, several, place, &context] {
+        if (place) {
+            if (run_several(*command, *several, shared->output, shared->log, context)) return;
+            shared->inputs[*place] = several->names.front();
+        }
+        run_operation(*shared, context);
+    });
+}
+
+}  // namespace gpumat::cli

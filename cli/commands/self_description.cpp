@@ -1,0 +1,86 @@
+// The commands that describe the tool to shells and to man. `manpage` is for packages, and hidden in
+// the help.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "cli/options/command_facts.hpp"
+#include "cli/options/common_options.hpp"
+#include "cli/options/completion_script.hpp"
+#include "cli/options/manual_page.hpp"
+#include "cli/terminal/context.hpp"
+#include "core/error.hpp"
+
+namespace gpumat::cli {
+namespace {
+
+struct Shell {
+    const char* name;
+    std::string (*script)(const CommandFacts& tool);
+};
+constexpr std::array kShells = {Shell{"bash", bash_completion}, Shell{"zsh", zsh_completion},
+                                Shell{"fish", fish_completion}};
+
+void print_completion(const CLI::App& app, const std::string& name) {
+    const auto* shell =
+        std::ranges::find(kShells, name, [](const Shell& known) { return std::string(known.name); });
+    std::fputs(shell->script(facts_of(app)).c_str(), stdout);
+}
+
+void write_pages(const CommandFacts& command, const Registry& registry, const std::filesystem::path& folder) {
+    const std::filesystem::path path = folder / (manual_name(command) + ".1");
+    std::ofstream file(path);
+    file << manual_page(command, registry) << std::flush;
+    if (!file) throw Error(ErrorCode::output, path.string() + ": cannot be written");
+    for (const CommandFacts& inner : command.commands) write_pages(inner, registry, folder);
+}
+
+/// The command of that path, "gpumat verify transpose".
+const CommandFacts& find_command(const CommandFacts& tool, const std::vector<std::string>& names) {
+    const CommandFacts* found = &tool;
+    for (const std::string& name : names) {
+        const auto inner = std::ranges::find(found->commands, name, &CommandFacts::name);
+        if (inner == found->commands.end())
+            throw Error(ErrorCode::usage, "there is no command '" + name + "'");
+        found = &*inner;
+    }
+    return *found;
+}
+
+}  // namespace
+
+void add_completion(CLI::App& app, Context& /*context*/) {
+    CLI::App* command =
+        app.add_subcommand("completion", "print the script with which a shell completes gpumat");
+    auto shell = std::make_shared<std::string>();
+    std::vector<std::string> names;
+    for (const Shell& known : kShells) names.emplace_back(known.name);
+    command->add_option("shell", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember(names));
+    command->footer("Examples:\n  source <(gpumat completion bash)");
+    command->callback([&app, shell] { print_completion(app, *shell); });
+}
+
+void add_manpage(CLI::App& app, Context& context) {
+    CLI::App* command =
+        app.add_subcommand("manpage", "print the manual page of gpumat or of one of its commands");
+    struct Request {
+        std::vector<std::string> names;
+        std::string folder;
+    };
+    auto request = std::make_shared<Request>();
+    begin_group(*command, "Pages");
+    command->add_option("command", request->names, "the command, such as: verify transpose");
+    command->add_option("--to", request->folder, "existing folder for the pages of all commands")
+        ->type_name(kFile);
+    command->group("")->footer("Examples:\n  gpumat manpage transpose | man -l -");
+    command->callback([&app, &context, request] {
+        const CommandFacts tool = facts_of(app);
+        if (!request->folder.empty()) return write_pages(tool, context.registry(), request->folder);
+        std::fputs(manual_page(find_command(tool, request->names), context.registry()).c_str(), stdout);
+    });
+}
+
+}  // namespace gpumat::cli

@@ -1,0 +1,159 @@
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/spdlog.h>
+
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/options/common_options.hpp"
+#include "cli/options/run_options.hpp"
+#include "cli/terminal/context.hpp"
+#include "cli/terminal/last_words.hpp"
+#include "cli/terminal/progress.hpp"
+#include "lib/run/executor.hpp"
+#include "lib/run/verify_stored.hpp"
+
+namespace gpumat::cli {
+namespace {
+
+/// A verification as it was asked for.
+struct VerifyRequest {
+    StoredResult asked;
+    std::vector<std::string> inputs;  ///< by role; empty where an optional one is not given
+    std::string result;
+    std::optional<std::string> type;
+    std::string mode = "auto";
+    bool strict = false;
+};
+
+/// What was found, for people: indices count from 1.
+void tell_findings(const StoredVerification& begun, const StoredVerification& record) {
+    const Verification& found = record.verification;
+    if (!found.note.empty() && !found.failed()) spdlog::info("{}", found.note);
+    const std::string taken = taken_unnamed(begun.inputs, record.inputs);
+    const std::string what =
+        fmt::format("{} {} {}{}", record.op, record.type, to_string(record.problem.extents()),
+                    taken.empty() ? "" : " of " + taken);
+    const std::string result = formats::to_string({record.result->path, record.result->dataset});
+    if (!found.failed()) {
+        spdlog::info("{}: {} passed verification ({})", what, result, found.mode);
+        return;
+    }
+    std::string where;
+    if (found.worst && found.expected_ratio > 1) {
+        where = fmt::format("; the worst is row {} of {}, column {} of {}: stored {}, expected {}",
+                            found.worst->row + 1, record.result->rows, found.worst->col + 1,
+                            record.result->cols, found.worst->computed, found.worst->expected);
+        if (std::isfinite(found.expected_ratio))
+            where += fmt::format(", error / bound = {:.3g}", found.expected_ratio);
+    }
+    spdlog::error("{}: {} failed verification ({}): {}{}", what, result, found.mode, describe_wrong(found),
+                  where);
+}
+
+/// Verifies; with --json also prints the record of what could not be verified.
+void verify_asked(VerifyRequest& request, Context& context) {
+    StoredResult& asked = request.asked;
+    asked.inputs = parse_inputs(*asked.operation, request.inputs);
+    asked.result = formats::parse_reference(request.result);
+    asked.how.mode = *verify_mode_from_name(request.mode);
+    asked.how.any_order = !request.strict;
+    asked.read.threads = asked.how.threads;
+    StoredVerification record;
+    record.op = name_of(*asked.operation);
+    for (const auto& input : asked.inputs)
+        if (input) record.inputs.push_back(named_matrix(*input));
+    record.result = named_matrix(asked.result);
+    const StoredVerification begun = record;
+    const auto tell = [&](StoredVerification ended, int exit_code, const std::string& error) {
+        ended.exit_code = exit_code;
+        ended.error = error;
+        if (context.style.json) std::puts(json_line(to_json(ended)).c_str());
+    };
+    Progress progress;
+    LastWords last_words(wants_last_words("", context), [&](int signal_number) {
+        clear_line();
+        tell(begun, exit_code_of_signal(signal_number), describe_signal(signal_number));
+        std::fflush(stdout);
+    });
+    try {
+        if (request.type) asked.read.type = parse_type(*request.type);
+        const ProgressLine line(progress, "verifying", context);
+        context.exit_code = verify_stored(asked, context.catalog, record, progress);
+    } catch (...) {
+        const Error error = failure_in_flight();
+        last_words.settle_failure([&] { tell(record, static_cast<int>(error.code()), error.what()); });
+        throw;
+    }
+    std::vector<RecordedMatrix> read = record.inputs;
+    read.push_back(*record.result);
+    warn_of_packing(read, asked.read.unpack);
+    tell_findings(begun, record);
+    last_words.settle([&] {
+        tell(record, context.exit_code, context.exit_code == 0 ? "" : "verification found a difference");
+    });
+}
+
+/// How the check is made, where there is a choice: what is checked block by block is compared bit for bit.
+void add_mode_options(CLI::App& command, VerifyRequest& request) {
+    VerifyOptions& how = request.asked.how;
+    command.add_option("--mode", request.mode, "auto (full while cheap), full or freivalds")
+        ->check(CLI::IsMember({"auto", "full", "freivalds"}))
+        ->capture_default_str();
+    command
+        .add_option("--tolerance", how.tolerance,
+                    "error to allow in place of the derived bound, relative to the sum of the moduli of an "
+                    "element's terms")
+        ->check(require_non_negative);
+    add_seed(command, how.seed, "seed of the randomized check");
+}
+
+/// gpumat verify OPERATION: the operation's inputs and settings, and the result after the inputs.
+void add_verify_operation(CLI::App& verify_command, Context& context, const Operation& operation) {
+    const std::string name(operation.name);
+    CLI::App* command =
+        verify_command.add_subcommand(name, "check a stored result of: " + std::string(operation.summary));
+    auto request = std::make_shared<VerifyRequest>();
+    request->asked.operation = &operation;
+    add_inputs(*command, operation, request->inputs);
+    command->add_option("stored", request->result, "FILE or FILE:/DATASET of the result")
+        ->required()
+        ->type_name(kReference);
+    begin_group(*command, "Operation");
+    for (const Setting& setting : operation.settings) {
+        if (setting.stored) add_setting(*command, setting, request->asked.settings);
+    }
+    begin_group(*command, "Verification");
+    if (context.catalog.verifier(operation).blockwise == nullptr) add_mode_options(*command, *request);
+    if (context.catalog.verifier(operation).narrows) {
+        command->add_flag("--strict", request->strict,
+                          "within the bound of gpumat's own levels, not that of sums in any order");
+    }
+    suggest_types(command->add_option("-t,--type", request->type,
+                                      "convert all matrices to this type while reading them"));
+    add_threads(*command, request->asked.how.threads, "CPU threads");
+    add_memory_limit(*command, request->asked.read.memory_limit,
+                     "most host memory for the matrices, such as 4GiB");
+    add_reading_options(*command, request->asked.read);
+    add_style_options(*command, context.style);
+    command->footer("Examples:\n  " + std::string(operation.verify_example));
+    command->callback([request, &context] { verify_asked(*request, context); });
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, Context& context) {
+    CLI::App* command =
+        app.add_subcommand("verify", "check a stored result against the stored inputs it was computed from");
+    command->require_subcommand(1);
+    for (const Operation* operation : context.registry().operations())
+        add_verify_operation(*command, context, *operation);
+    command->footer(
+        "Examples:\n  gpumat verify transpose A.h5 At.h5\n  gpumat verify multiply A.h5 B.h5 C.h5 --json\n\n"
+        "Exit codes: 0 verified, 1 differs, 3 input, 8 another shape or type than the\n"
+        "result must have.");
+}
+
+}  // namespace gpumat::cli

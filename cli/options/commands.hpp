@@ -1,0 +1,41 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/terminal/context.hpp"
+
+namespace gpumat::cli {
+
+/// Adds the commands of the tool, or only the one of that name.
+void add_commands(CLI::App& app, Context& context, const std::string& only = "");
+
+/// Whether a line of a batch may begin with this word: a command that works on matrices, measures nothing and
+/// runs no other jobs.
+bool may_be_job(const std::string& command, const Catalog& catalog);
+
+/// What parses command lines and runs them. `words[0]` is the tool.
+class CommandLine {
+  public:
+    /// With all commands, or only the one of that name.
+    CommandLine(const std::vector<std::string>& words, const Catalog& catalog, const std::string& only);
+    /// The same for a job of a batch.
+    CommandLine(const std::vector<std::string>& words, const Catalog& catalog, const std::string& only,
+                NamingNotice before_naming);
+    CommandLine(const CommandLine&) = delete;
+    CommandLine& operator=(const CommandLine&) = delete;
+    ~CommandLine() = default;
+
+    /// Errors are told on standard error. Returns the exit code. Again only with words that have the same
+    /// options: those of the last run keep their values.
+    int run(const std::vector<std::string>& words);
+
+  private:
+    explicit CommandLine(Context context, const std::string& only);
+
+    CLI::App app_;
+    Context context_;
+};
+
+}  // namespace gpumat::cli

@@ -1,0 +1,126 @@
+#include "cli/options/output_options.hpp"
+
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+
+#include "cli/options/command_facts.hpp"
+#include "cli/options/run_options.hpp"
+#include "cli/options/value_names.hpp"
+#include "cli/terminal/last_words.hpp"
+#include "cli/terminal/progress.hpp"
+#include "core/error.hpp"
+#include "core/memory.hpp"
+
+namespace gpumat::cli {
+namespace {
+
+void print_file_summary(const FileRecord& begun, const FileRecord& record) {
+    const RecordedMatrix& output = *record.output;
+    const std::string taken = taken_unnamed(begun.inputs, record.inputs);
+    spdlog::info("{} {} {}x{}: wrote {}{} ({}, {:.4g} ms)", record.op, output.type, output.rows, output.cols,
+                 output.path == "-" ? "standard output" : formats::to_string({output.path, output.dataset}),
+                 taken.empty() ? "" : " from " + taken, format_bytes(output.bytes), *record.total_ms);
+}
+
+/// Whether the log would be among what a pipe or a file gets from standard output.
+bool is_on_stdout(const std::string& log) {
+    struct stat out = {};
+    struct stat named = {};
+    return log == "-" ||
+           (!log.empty() && fstat(STDOUT_FILENO, &out) == 0 && !S_ISCHR(out.st_mode) &&
+            stat(log.c_str(), &named) == 0 && named.st_dev == out.st_dev && named.st_ino == out.st_ino);
+}
+
+}  // namespace
+
+std::vector<CLI::Option*> add_storage_options(CLI::App& command, StorageOptions& storage) {
+    CLI::Option* to = command.add_option("--to", storage.format,
+                                         "output format: hdf5 or matrix-market (default: by extension)");
+    suggest_values(*to, format_names());
+    return {to, command.add_flag("--force", storage.force, "replace an existing output"),
+            command.add_option("--chunk", storage.chunk, "HDF5 chunk, ROWSxCOLS"),
+            command.add_option("--deflate", storage.write.deflate, "HDF5 compression, 0 to 9")
+                ->check(CLI::Range(0, 9)),
+            command.add_flag("--shuffle", storage.write.shuffle, "HDF5 byte shuffle before compression")};
+}
+
+Shape parse_shape(const std::string& text, const std::string& option, std::int64_t least) {
+    Shape shape;
+    const char* end = text.data() + text.size();
+    const auto [middle, first] = std::from_chars(text.data(), end, shape.rows);
+    if (first == std::errc{} && middle != end && *middle == 'x') {
+        const auto [last, second] = std::from_chars(middle + 1, end, shape.cols);
+        if (second == std::errc{} && last == end && shape.rows >= least && shape.cols >= least) return shape;
+    }
+    throw Error(ErrorCode::usage, option + " is '" + text + "'; expected ROWSxCOLS, such as 256x256");
+}
+
+DestinationRequest destination_of(const std::string& output, const StorageOptions& storage) {
+    return {.output = formats::parse_reference(output), .format = storage.format, .force = storage.force};
+}
+
+formats::WriteOptions write_options_of(const StorageOptions& storage, int threads) {
+    formats::WriteOptions write = storage.write;
+    write.threads = threads;
+    if (storage.chunk) {
+        const Shape chunk = parse_shape(*storage.chunk, "--chunk", 1);
+        write.chunk = {chunk.rows, chunk.cols};
+    }
+    return write;
+}
+
+void require_one_on_stdout(const std::string& output, const std::string& log, const Context& context) {
+    const int on_stdout =
+        (output == "-" ? 1 : 0) + (is_on_stdout(log) ? 1 : 0) + (context.style.json ? 1 : 0);
+    if (on_stdout > 1) {
+        throw Error(ErrorCode::usage, "only one of --output -, --log - and --json can have standard output");
+    }
+}
+
+FileRecordListener listener_of(const Context& context) {
+    return [&context](const FileRecord& named) {
+        if (context.before_naming) context.before_naming(to_json(named));
+    };
+}
+
+void run_file_command(FileRecord& record, const std::string& output, const std::string& log_path,
+                      Context& context, const std::function<void(Progress&, RunLog&)>& run) {
+    if (log_path.ends_with(".csv"))
+        throw Error(ErrorCode::usage, "the --log of this command is lines of JSON; expected no name in .csv");
+    std::vector<std::string> matrices = {formats::parse_reference(output).path};
+    for (const RecordedMatrix& input : record.inputs) matrices.push_back(input.path);
+    RunLog log(log_path, matrices);
+    Progress progress;
+    const FileRecord begun = record;
+    const auto tell = [&](FileRecord& ended, int exit_code, const std::string& error) {
+        ended.exit_code = exit_code;
+        ended.error = error;
+        const std::string line = json_line(to_json(ended));
+        if (context.style.json) std::puts(line.c_str());
+        log.append_line(line);
+    };
+    LastWords last_words(wants_last_words(log_path, context), [&](int signal_number) {
+        clear_line();
+        FileRecord cut = begun;
+        cut.total_ms = progress.timeline.elapsed_ms();
+        tell(cut, exit_code_of_signal(signal_number), describe_signal(signal_number));
+        std::fflush(stdout);
+    });
+    try {
+        const ProgressLine line(progress, "writing", context);
+        run(progress, log);
+    } catch (...) {
+        const Error error = failure_in_flight();
+        last_words.settle_failure([&] { tell(record, static_cast<int>(error.code()), error.what()); });
+        throw;
+    }
+    print_file_summary(begun, record);
+    last_words.settle([&] { tell(record, 0, ""); });
+}
+
+}  // namespace gpumat::cli

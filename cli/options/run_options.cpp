@@ -1,0 +1,272 @@
+#include "cli/options/run_options.hpp"
+
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "cli/options/command_facts.hpp"
+#include "cli/options/common_options.hpp"
+#include "cli/options/output_options.hpp"
+#include "cli/options/value_names.hpp"
+#include "cli/terminal/last_words.hpp"
+#include "cli/terminal/progress.hpp"
+#include "core/error.hpp"
+#include "lib/record/progress.hpp"
+#include "lib/record/record.hpp"
+#include "lib/record/run_log.hpp"
+#include "lib/run/run.hpp"
+
+namespace gpumat::cli {
+namespace {
+
+constexpr int kMostRepeats = 1'000'000;
+
+void add_level_options(CLI::App& command, SharedOptions& shared, const Registry& registry) {
+    begin_group(command, "Level and device");
+    RunOptions& run = shared.run;
+    CLI::Option* level =
+        command
+            .add_option("-l,--level", run.level, "optimization level, by name or number (see: gpumat levels)")
+            ->capture_default_str();
+    suggest_values(*level, level_names(registry, run.operation));
+    add_device(command, run.device);
+    for (const Parameter& parameter : registry.parameters(*run.operation)) {
+        const std::string name(parameter.name);
+        CLI::Option* option = command.add_option_function<std::string>(
+            "--" + name, [&run, name](const std::string& value) { run.parameters[name] = value; },
+            "of the levels that have it (see: gpumat levels -v)");
+        suggest_values(*option, parameter_choices(registry, run.operation, name));
+    }
+    add_threads(command, run.threads, "CPU threads");
+}
+
+void add_output_options(CLI::App& command, SharedOptions& shared) {
+    begin_group(command, "Output");
+    RunOptions& run = shared.run;
+    CLI::Option* output = command
+                              .add_option("-o,--output", shared.output,
+                                          "FILE or FILE:/DATASET to write, '-' for standard output; "
+                                          "without it the run is verified and timed only")
+                              ->type_name(kReference);
+    // The others say how it is written.
+    std::vector<CLI::Option*> others = add_storage_options(command, shared.storage);
+    others.push_back(
+        command.add_flag("--keep-failed", run.keep_failed, "write the result even where verification fails"));
+    for (CLI::Option* option : others) option->needs(output);
+}
+
+void add_checking_options(CLI::App& command, SharedOptions& shared) {
+    begin_group(command, "Verification");
+    RunOptions& run = shared.run;
+    command.add_option("--verify", shared.verify, "auto, full, freivalds or none")
+        ->check(CLI::IsMember({"auto", "full", "freivalds", "none"}))
+        ->capture_default_str();
+    command
+        .add_option("--tolerance", run.tolerance,
+                    "error to allow in place of the derived bound, relative to the sum of the moduli of an "
+                    "element's terms")
+        ->check(require_non_negative);
+    add_seed(command, run.seed, "seed of the randomized check");
+}
+
+void add_run_control(CLI::App& command, SharedOptions& shared) {
+    begin_group(command, "Run and record");
+    RunOptions& run = shared.run;
+    command
+        .add_option("--log", shared.log,
+                    "append the run record: JSON Lines, or CSV for a name in .csv; '-' is standard output")
+        ->type_name(kFile)
+        ->check([](const std::string& name) {
+            return name.empty() ? std::string("is empty; expected a file name") : std::string();
+        });
+    command.add_option("--repeat", run.repeat, "timed runs of the level")->check(CLI::Range(1, kMostRepeats));
+    command.add_option("--warmup", run.warmup, "runs before those")->check(CLI::Range(0, kMostRepeats));
+    command.add_flag("--dry-run", run.dry_run, "read the headers, print the plan, write nothing");
+    add_memory_limit(command, run.memory_limit,
+                     "most memory of the host, and of the device, such as 4GiB; larger matrices go in parts");
+    add_memory_limit(command, run.device_memory_limit, "most memory of the device, where that differs",
+                     "--device-memory-limit");
+}
+
+/// The files that the command line names, to which no record may be appended.
+std::vector<std::string> named_files(const RunOptions& run) {
+    std::vector<std::optional<formats::Reference>> matrices = run.inputs;
+    matrices.push_back(run.output);
+    std::vector<std::string> files;
+    for (const auto& matrix : matrices) {
+        if (matrix && matrix->path != "-") files.push_back(matrix->path);
+    }
+    return files;
+}
+
+/// Turns texts into values and refuses what contradicts itself.
+void finish_options(SharedOptions& shared, const Context& context) {
+    RunOptions& run = shared.run;
+    run.command_line = shell_line(context.command_line);
+    run.inputs = parse_inputs(*run.operation, shared.inputs);
+    if (shared.output) run.output = formats::parse_reference(*shared.output);
+    run.verify = *verify_mode_from_name(shared.verify);
+    if (shared.type) run.read.type = parse_type(*shared.type);
+    run.output_format = shared.storage.format;
+    run.force = shared.storage.force;
+    run.write = write_options_of(shared.storage, run.threads);
+    run.read.threads = run.threads;
+    run.read.memory_limit = run.memory_limit;
+    require_one_on_stdout(shared.output.value_or(""), shared.log, context);
+}
+
+std::string rate(const RunRecord& record) {
+    const double ms = *median(record.kernel_samples_ms);
+    const bool multiply = record.kernel_flops > 0;
+    std::string text = multiply ? fmt::format("{:.1f} GFLOP/s", record.kernel_flops / ms / 1e6)
+                                : fmt::format("{:.1f} GB/s", record.kernel_bytes / ms / 1e6);
+    if (record.fraction_of_bound) {
+        text += fmt::format(", {:.2f} of {}", *record.fraction_of_bound,
+                            multiply ? "the roofline bound" : "a device copy");
+    }
+    return text;
+}
+
+std::vector<RecordedMatrix> named_inputs(const RunOptions& run) {
+    std::vector<RecordedMatrix> named;
+    for (const auto& input : run.inputs)
+        if (input) named.push_back(named_matrix(*input));
+    return named;
+}
+
+/// What was done, in two or three lines.
+void print_summary(const RunRecord& record, const RunOptions& run) {
+    const std::string inner = record.k ? "x" + std::to_string(*record.k) : "";
+    const std::string taken = taken_unnamed(named_inputs(run), record.inputs);
+    spdlog::info("{} {} {}x{}{}{}, level '{}' on {}{}", record.op, record.type, record.m, record.n, inner,
+                 taken.empty() ? "" : " of " + taken, record.level, record.device.name,
+                 record.level_reason.empty() ? "" : " (" + record.level_reason + ")");
+    warn_of_packing(record.inputs, run.read.unpack);
+    if (run.dry_run) {
+        spdlog::info("would move at least {} and do {:.4g} operations; only headers were read",
+                     format_traffic(record.kernel_bytes), record.kernel_flops);
+        return;
+    }
+    spdlog::info("{:.4g} ms, {}; verification: {}{}", *median(record.kernel_samples_ms), rate(record),
+                 record.verification.verdict,
+                 record.verification.mode == "none" ? "" : " (" + record.verification.mode + ")");
+    if (record.output) {
+        spdlog::info("wrote {}{}", formats::to_string({record.output->path, record.output->dataset}),
+                     taken.empty() ? "" : " from " + taken);
+    }
+}
+
+}  // namespace
+
+Type parse_type(const std::string& text) {
+    if (const auto type = type_from_name(text)) return *type;
+    std::string known;
+    for (const Type type : all_types()) known += (known.empty() ? "" : ", ") + std::string(name_of(type));
+    throw Error(ErrorCode::usage, "--type is '" + text + "'; expected one of " + known);
+}
+
+void add_reading_options(CLI::App& command, formats::ReadOptions& read) {
+    begin_group(command, "Input");
+    command.add_option("--from", read.from, "format of what comes through a pipe (default: matrix-market)")
+        ->check(CLI::IsMember(format_names()));
+    command.add_flag("--as-column", read.as_column,
+                     "take a one-dimensional dataset as a matrix of one column");
+    command
+        .add_option_function<std::string>(
+            "--layout",
+            [&read](const std::string& text) {
+                read.layout = text == "row" ? formats::Layout::row : formats::Layout::matlab;
+            },
+            "dimensions of an HDF5 dataset: row as stored, matlab reversed (default: as the file says)")
+        ->check(CLI::IsMember({"row", "matlab"}));
+    command.add_flag("--unpack", read.unpack,
+                     "the values of packed numbers (scale_factor, add_offset, _FillValue), NaN if missing");
+    command.add_flag("--allow-external", read.allow_external,
+                     "follow HDF5 external links, external storage and virtual datasets");
+}
+
+void warn_of_packing(std::span<const RecordedMatrix> read, bool unpack) {
+    std::string names;
+    for (const RecordedMatrix& matrix : read) {
+        const std::string name = formats::to_string({matrix.path, matrix.dataset});
+        names += (names.empty() ? "" : ", ") + name;
+        if (!matrix.packing.empty() && !matrix.unpacked)
+            spdlog::warn(
+                "{} is packed ({}): its numbers are used as they are stored; --unpack gives the values", name,
+                matrix.packing);
+    }
+    if (unpack && std::ranges::none_of(read, &RecordedMatrix::unpacked))
+        spdlog::warn(
+            "--unpack has nothing to unpack: {} says none of scale_factor, add_offset, _FillValue, "
+            "missing_value",
+            names);
+}
+
+std::string taken_unnamed(std::span<const RecordedMatrix> named, std::span<const RecordedMatrix> found) {
+    std::string names;
+    for (std::size_t i = 0; i < std::min(named.size(), found.size()); ++i) {
+        if (!named[i].dataset.empty() || found[i].dataset.empty()) continue;
+        names += (names.empty() ? "" : ", ") + formats::to_string({found[i].path, found[i].dataset});
+    }
+    return names;
+}
+
+void add_shared_options(CLI::App& command, SharedOptions& shared, Context& context) {
+    add_output_options(command, shared);
+    add_level_options(command, shared, context.registry());
+    add_checking_options(command, shared);
+    add_run_control(command, shared);
+    add_reading_options(command, shared.run.read);
+    suggest_types(
+        command.add_option("-t,--type", shared.type,
+                           "convert the inputs first: i8 … i64, u8 … u64, f16, bf16, f32, f64, c64, c128"));
+    add_style_options(command, context.style);
+}
+
+void run_operation(SharedOptions& shared, Context& context) {
+    finish_options(shared, context);
+    RunRecord record = start_record();
+    RunLog log(shared.log, named_files(shared.run));
+    Progress progress;
+    KnownRecord<RunRecord> known(record);
+    shared.run.log = &log;
+    shared.run.progress = &progress;
+    shared.run.publish = [&](const RunRecord& more) { known.set(more); };
+    shared.run.before_naming = [&](const RunRecord& named) {
+        if (context.before_naming) context.before_naming(to_json(named));
+    };
+    const auto tell = [&](RunRecord& ended, int exit_code, const std::string& error) {
+        ended.exit_code = exit_code;
+        ended.error = error;
+        if (context.style.json) std::puts(json_line(to_json(ended)).c_str());
+        log.append(ended);
+    };
+    LastWords last_words(wants_last_words(shared.log, context), [&](int signal_number) {
+        clear_line();
+        RunRecord cut = known.get();
+        record_stages(progress.timeline, cut);
+        tell(cut, exit_code_of_signal(signal_number), describe_signal(signal_number));
+        std::fflush(stdout);
+    });
+    try {
+        const ProgressLine line(progress, shared.output ? "writing" : "verifying", context);
+        context.exit_code = gpumat::run(shared.run, context.catalog, record, say);
+    } catch (...) {
+        const Error error = failure_in_flight();
+        last_words.settle_failure([&] { tell(record, static_cast<int>(error.code()), error.what()); });
+        throw;
+    }
+    print_summary(record, shared.run);
+    const bool taken = shared.output == "-" || shared.log == "-" || context.style.json;
+    if (!taken && !record.answer.is_null()) std::puts(answer_text(record.answer).c_str());
+    last_words.settle([&] {
+        tell(record, context.exit_code, context.exit_code == 0 ? "" : "verification found a difference");
+    });
+}
+
+}  // namespace gpumat::cli

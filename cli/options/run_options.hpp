@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/options/output_options.hpp"
+#include "cli/terminal/context.hpp"
+#include "lib/record/record.hpp"
+#include "lib/run/options.hpp"
+
+namespace gpumat::cli {
+
+/// The options that all operations share, as parsed.
+struct SharedOptions {
+    RunOptions run;
+    std::vector<std::string> inputs;  ///< by role; empty where an optional one is not given
+    std::optional<std::string> output;
+    std::optional<std::string> type;
+    std::string verify = "auto";
+    std::string log;
+    StorageOptions storage;
+};
+
+/// The value of --type. Throws Error{usage} listing the names there are.
+Type parse_type(const std::string& text);
+
+/// Adds the shared options to a command.
+void add_shared_options(CLI::App& command, SharedOptions& shared, Context& context);
+
+/// Adds an operation's inputs, except for the role `but`: by position where they are required, else by their
+/// options.
+void add_inputs(CLI::App& command, const Operation& operation, std::vector<std::string>& texts,
+                std::optional<std::size_t> but = {});
+
+/// The references of those inputs, by role; absent where an optional one is not given.
+std::vector<std::optional<formats::Reference>> parse_inputs(const Operation& operation,
+                                                            const std::vector<std::string>& texts);
+
+/// Adds an option of an operation; its value goes into `values` under its name.
+void add_setting(CLI::App& command, const Setting& setting,
+                 std::map<std::string, std::string, std::less<>>& values);
+
+/// Adds the options that say how HDF5 files are read.
+void add_reading_options(CLI::App& command, formats::ReadOptions& read);
+
+/// Warns of matrices whose numbers were taken as they are stored and stand for others, and of an --unpack
+/// that none of them has something for.
+void warn_of_packing(std::span<const RecordedMatrix> read, bool unpack);
+
+/// "FILE:/DATASET, …": those of `found` of which no dataset was `named`.
+std::string taken_unnamed(std::span<const RecordedMatrix> named, std::span<const RecordedMatrix> found);
+
+/// Runs the operation: prints the summary, appends the record to the log, sets the exit code. A failed run
+/// is logged too, and its error rethrown.
+void run_operation(SharedOptions& shared, Context& context);
+
+}  // namespace gpumat::cli

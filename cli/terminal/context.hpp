@@ -1,0 +1,71 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/messages.hpp"
+#include "lib/run/catalog.hpp"
+
+namespace gpumat::cli {
+
+/// How a command talks: shared by all of them.
+struct Style {
+    bool json = false;
+    bool quiet = false;
+    bool verbose = false;
+};
+
+/// Hears the record of a job with its output before that gets its name.
+using NamingNotice = std::function<void(const nlohmann::ordered_json& record)>;
+
+/// What every command gets, and where it leaves its exit code.
+struct Context {
+    const Catalog& catalog;
+    std::vector<std::string> command_line;
+    Style style;
+    int exit_code = 0;
+    bool is_job = false;           ///< of a batch: it runs no other jobs
+    NamingNotice before_naming{};  ///< of a job that runs
+
+    [[nodiscard]] const Registry& registry() const { return catalog.registry(); }
+    /// The operation of that name, which must exist.
+    [[nodiscard]] const Operation& operation(const std::string& name) const {
+        return *registry().operation(name);
+    }
+};
+
+/// What the library says, as messages of the tool.
+void say(Severity severity, const std::string& message);
+
+/// For a catch block: what was caught, with the exit code that it means.
+Error failure_in_flight();
+
+/// For a catch block: reports what was caught on standard error, and returns its exit code.
+int report_failure();
+
+/// Throws where something that was printed did not get there: Error{closed_pipe} where nobody reads it any
+/// more, else Error{output}.
+void flush_standard_output();
+
+// One function a command, each in the file of its name.
+void add_operation(CLI::App& app, Context& context, const Operation& operation);
+void add_verify(CLI::App& app, Context& context);
+void add_compare(CLI::App& app, Context& context);
+void add_generate(CLI::App& app, Context& context);
+void add_convert(CLI::App& app, Context& context);
+void add_batch(CLI::App& app, Context& context);
+void add_bench(CLI::App& app, Context& context);
+void add_tune(CLI::App& app, Context& context);
+void add_probe(CLI::App& app, Context& context);
+void add_report(CLI::App& app, Context& context);
+void add_levels(CLI::App& app, Context& context);
+void add_info(CLI::App& app, Context& context);
+void add_devices(CLI::App& app, Context& context);
+void add_completion(CLI::App& app, Context& context);
+void add_manpage(CLI::App& app, Context& context);
+
+}  // namespace gpumat::cli

@@ -1,0 +1,458 @@
+#include "formats/hdf5/file/element.hpp"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "core/parallel.hpp"
+
+namespace gpumat::formats::hdf5 {
+namespace {
+
+using Wide = unsigned __int128;
+
+bool big_endian(hid_t type) {
+    return H5Tget_order(type) == H5T_ORDER_BE;
+}
+
+/// The bytes of a number that have to be reversed to become the host's; 1 where none have.
+std::size_t swapped_bytes(hid_t type) {
+    const bool host_is_big = std::endian::native == std::endian::big;
+    return big_endian(type) == host_is_big ? 1 : H5Tget_size(type);
+}
+
+std::string order_prefix(hid_t type) {
+    return big_endian(type) && H5Tget_size(type) > 1 ? "big-endian " : "";
+}
+
+Type integer_type(std::size_t bits, bool has_sign) {
+    if (bits <= 8) return has_sign ? Type::i8 : Type::u8;
+    if (bits <= 16) return has_sign ? Type::i16 : Type::u16;
+    if (bits <= 32) return has_sign ? Type::i32 : Type::u32;
+    return has_sign ? Type::i64 : Type::u64;
+}
+
+hid_t native_integer(Type type) {
+    switch (type) {
+        case Type::i8:
+            return H5T_NATIVE_INT8;
+        case Type::i16:
+            return H5T_NATIVE_INT16;
+        case Type::i32:
+            return H5T_NATIVE_INT32;
+        case Type::i64:
+            return H5T_NATIVE_INT64;
+        case Type::u8:
+            return H5T_NATIVE_UINT8;
+        case Type::u16:
+            return H5T_NATIVE_UINT16;
+        case Type::u32:
+            return H5T_NATIVE_UINT32;
+        default:
+            return H5T_NATIVE_UINT64;
+    }
+}
+
+hid_t native_bitfield(std::size_t bytes) {
+    return bytes == 1   ? H5T_NATIVE_B8
+           : bytes == 2 ? H5T_NATIVE_B16
+           : bytes == 4 ? H5T_NATIVE_B32
+                        : H5T_NATIVE_B64;
+}
+
+/// Whether HDF5 only reverses the bytes of such integers, where it should extend their sign and leave out the
+/// bits that are none of theirs: it does so where they start at the first bit, and the matrix type has as
+/// many bytes.
+bool only_swapped(hid_t type) {
+    const std::size_t bits = H5Tget_precision(type);
+    const std::size_t bytes = H5Tget_size(type);
+    return H5Tget_class(type) == H5T_INTEGER && swapped_bytes(type) > 1 && bits < 8 * bytes &&
+           H5Tget_offset(type) == 0 && size_of(integer_type(bits, false)) == bytes;
+}
+
+/// Integers of any precision up to 64 bits, and bit fields, which are unsigned integers.
+std::optional<Element> integer_element(hid_t type) {
+    const H5T_order_t order = H5Tget_order(type);
+    const std::size_t bits = H5Tget_precision(type);
+    const std::size_t bytes = H5Tget_size(type);
+    const int offset = H5Tget_offset(type);
+    if (bits == 0 || bits > 64 || bytes > 8 || (order != H5T_ORDER_LE && order != H5T_ORDER_BE)) return {};
+    if (offset < 0 || static_cast<std::size_t>(offset) + bits > 8 * bytes || only_swapped(type)) return {};
+    const bool is_bitfield = H5Tget_class(type) == H5T_BITFIELD;
+    const bool has_sign = !is_bitfield && H5Tget_sign(type) == H5T_SGN_2;
+    Element element;
+    element.type = integer_type(bits, has_sign);
+    element.stored_bytes = bytes;
+    element.same_bits = bits == 8 * bytes && bytes == size_of(element.type);
+    element.swap_bytes = swapped_bytes(type);
+    element.memory =
+        Handle(H5Tcopy(is_bitfield ? native_bitfield(size_of(element.type)) : native_integer(element.type)));
+    element.name = order_prefix(type) + (element.same_bits ? std::string(name_of(element.type))
+                                                           : std::to_string(bits) + "-bit integer");
+    return element;
+}
+
+/// Booleans as h5py writes them: an enumeration of one byte with FALSE = 0 and TRUE = 1.
+std::optional<Element> boolean_element(hid_t type) {
+    if (H5Tget_size(type) != 1 || H5Tget_nmembers(type) != 2) return {};
+    unsigned char zero = 0xff;
+    unsigned char one = 0xff;
+    if (H5Tenum_valueof(type, "FALSE", &zero) < 0 || H5Tenum_valueof(type, "TRUE", &one) < 0) return {};
+    if (zero != 0 || one != 1) return {};
+    Element element;
+    element.type = Type::u8;
+    element.stored_bytes = 1;
+    element.same_bits = true;
+    element.memory = Handle(H5Tcopy(type));
+    element.name = "bool";
+    return element;
+}
+
+std::optional<FloatFields> fields_of(hid_t type) {
+    const H5T_order_t order = H5Tget_order(type);
+    if (order != H5T_ORDER_LE && order != H5T_ORDER_BE) return {};
+    FloatFields fields;
+    if (H5Tget_fields(type, &fields.sign, &fields.exponent, &fields.exponent_bits, &fields.mantissa,
+                      &fields.mantissa_bits) < 0)
+        return {};
+    fields.bytes = H5Tget_size(type);
+    fields.bias = H5Tget_ebias(type);
+    fields.implied_bit = H5Tget_norm(type) == H5T_NORM_IMPLIED;
+    fields.big_endian = order == H5T_ORDER_BE;
+    const std::size_t bits = 8 * fields.bytes;
+    const bool inside = fields.bytes <= sizeof(Wide) && fields.sign < bits && fields.exponent < bits &&
+                        fields.mantissa < bits && fields.exponent_bits <= bits - fields.exponent &&
+                        fields.mantissa_bits <= bits - fields.mantissa;
+    const auto apart = [](std::size_t first, std::size_t bits_of_first, std::size_t second,
+                          std::size_t bits_of_second) {
+        return first + bits_of_first <= second || second + bits_of_second <= first;
+    };
+    const bool disjoint = apart(fields.sign, 1, fields.exponent, fields.exponent_bits) &&
+                          apart(fields.sign, 1, fields.mantissa, fields.mantissa_bits) &&
+                          apart(fields.exponent, fields.exponent_bits, fields.mantissa, fields.mantissa_bits);
+    // The limits are those of binary128, the widest format that `decode` handles.
+    const bool known = fields.exponent_bits >= 1 && fields.exponent_bits <= 15 && fields.mantissa_bits >= 1 &&
+                       fields.mantissa_bits <= 112 && fields.bias < (std::size_t{1} << fields.exponent_bits);
+    return inside && disjoint && known ? std::optional(fields) : std::nullopt;
+}
+
+/// The fields of a matrix type, all with an implied bit.
+struct FloatRow {
+    Type type;
+    std::size_t bytes, exponent_bits, mantissa_bits;
+};
+constexpr std::array kFloats = {FloatRow{Type::f16, 2, 5, 10}, FloatRow{Type::bf16, 2, 8, 7},
+                                FloatRow{Type::f32, 4, 8, 23}, FloatRow{Type::f64, 8, 11, 52}};
+
+/// The matrix type with exactly these fields, or nothing.
+std::optional<Type> type_with(const FloatFields& fields) {
+    for (const FloatRow& row : kFloats) {
+        if (fields.bytes == row.bytes && fields.implied_bit && fields.sign == 8 * row.bytes - 1 &&
+            fields.exponent == row.mantissa_bits && fields.exponent_bits == row.exponent_bits &&
+            fields.mantissa == 0 && fields.mantissa_bits == row.mantissa_bits &&
+            fields.bias == (std::size_t{1} << (row.exponent_bits - 1)) - 1) {
+            return row.type;
+        }
+    }
+    return {};
+}
+
+/// The narrowest matrix type that holds every number with these fields, or nothing.
+std::optional<Type> type_for(const FloatFields& fields) {
+    struct Range {
+        long digits, largest,
+            finest;  ///< of the significand; powers of two of the largest number and of steps
+    };
+    const auto range_of = [](std::size_t exponent_bits, std::size_t mantissa_bits, std::size_t bias,
+                             bool implied) {
+        const long point = static_cast<long>(mantissa_bits) - (implied ? 0 : 1);
+        return Range{point + 1, (1L << exponent_bits) - 2 - static_cast<long>(bias),
+                     1 - static_cast<long>(bias) - point};
+    };
+    const Range from = range_of(fields.exponent_bits, fields.mantissa_bits, fields.bias, fields.implied_bit);
+    for (const FloatRow& row : kFloats) {
+        const std::size_t bias = (std::size_t{1} << (row.exponent_bits - 1)) - 1;
+        const Range to = range_of(row.exponent_bits, row.mantissa_bits, bias, true);
+        if (from.digits <= to.digits && from.largest <= to.largest && from.finest >= to.finest)
+            return row.type;
+    }
+    return {};
+}
+
+std::optional<Element> float_element(hid_t type) {
+    const auto fields = fields_of(type);
+    if (!fields) return {};
+    const auto exact = type_with(*fields);
+    const auto holds = type_for(*fields);
+    Element element;
+    element.type = exact ? *exact : holds.value_or(Type::f64);
+    element.exact = holds.has_value();
+    element.stored_bytes = fields->bytes;
+    element.same_bits = exact.has_value();
+    if (exact) element.swap_bytes = swapped_bytes(type);
+    if (!exact) element.wide = fields;
+    element.memory = exact ? hdf5_type_of(*exact) : Handle(H5Tcopy(type));
+    element.name =
+        order_prefix(type) + (exact ? std::string(name_of(*exact))
+                                    : std::to_string(H5Tget_precision(type)) + "-bit floating point");
+    return element;
+}
+
+std::string member_name(hid_t type, unsigned index) {
+    char* text = H5Tget_member_name(type, index);
+    if (text == nullptr) return "?";
+    std::string name = text;
+    H5free_memory(text);
+    return name;
+}
+
+/// Complex numbers as h5py (r, i), MATLAB and Octave (real, imag) and Julia (re, im) write them.
+std::optional<Element> complex_element(hid_t type) {
+    if (H5Tget_nmembers(type) != 2) return {};
+    for (const auto& [real_name, imaginary_name] :
+         {std::pair{"r", "i"}, std::pair{"real", "imag"}, std::pair{"re", "im"}}) {
+        const int real = H5Tget_member_index(type, real_name);
+        const int imaginary = H5Tget_member_index(type, imaginary_name);
+        if (real < 0 || imaginary < 0) continue;
+        const Handle part(H5Tget_member_type(type, static_cast<unsigned>(real)));
+        const Handle other(H5Tget_member_type(type, static_cast<unsigned>(imaginary)));
+        if (H5Tget_class(part.id()) != H5T_FLOAT || H5Tequal(part.id(), other.id()) <= 0) return {};
+        const auto fields = fields_of(part.id());
+        const auto part_element = float_element(part.id());
+        if (!fields || !part_element) return {};
+        const std::size_t bytes = fields->bytes;
+        const auto inside = [&](int member) {  // which HDF5 takes for granted
+            const std::size_t offset = H5Tget_member_offset(type, static_cast<unsigned>(member));
+            return offset <= H5Tget_size(type) && bytes <= H5Tget_size(type) - offset;
+        };
+        if (!inside(real) || !inside(imaginary)) return {};
+        const bool adjacent = H5Tget_size(type) == 2 * bytes &&
+                              H5Tget_member_offset(type, static_cast<unsigned>(real)) == 0 &&
+                              H5Tget_member_offset(type, static_cast<unsigned>(imaginary)) == bytes;
+        const auto exact = type_with(*fields);
+        const bool has_type = exact == Type::f32 || exact == Type::f64;
+        if (!has_type && !adjacent) return {};
+
+        Element element;
+        element.type = part_element->type == Type::f64 ? Type::c128 : Type::c64;
+        element.exact = part_element->exact;
+        element.stored_bytes = H5Tget_size(type);
+        element.same_bits = has_type && adjacent;
+        if (has_type) element.swap_bytes = part_element->swap_bytes;
+        if (!has_type) element.wide = fields;
+        if (has_type) {  // HDF5 matches the members of compounds by their names
+            element.memory = Handle(H5Tcreate(H5T_COMPOUND, 2 * bytes));
+            H5Tinsert(element.memory.id(), real_name, 0, part_element->memory.id());
+            H5Tinsert(element.memory.id(), imaginary_name, bytes, part_element->memory.id());
+            element.name = order_prefix(part.id()) + std::string(name_of(element.type));
+        } else {
+            element.memory = Handle(H5Tcopy(type));
+            element.name = "complex of " + part_element->name;
+        }
+        return element;
+    }
+    return {};
+}
+
+/// A float of any layout, widened. `inexact`: bits beyond the 64th were folded into the last one (rounding
+/// to odd), so that one later rounding is right.
+struct Decoded {
+    long double value = 0;
+    bool finite = true;
+    bool inexact = false;
+};
+static_assert(std::numeric_limits<long double>::digits >= 64, "decode keeps 64 significant bits");
+
+Wide bits_of(const FloatFields& fields, const std::byte* data) {
+    Wide bits = 0;
+    for (std::size_t i = 0; i < fields.bytes; ++i) {
+        bits = bits << 8 | std::to_integer<unsigned>(data[fields.big_endian ? i : fields.bytes - 1 - i]);
+    }
+    return bits;
+}
+
+Decoded decode(const FloatFields& fields, const std::byte* data) {
+    const Wide bits = bits_of(fields, data);
+    const Wide exponent_mask = (Wide{1} << fields.exponent_bits) - 1;
+    const bool negative = (bits >> fields.sign & 1) != 0;
+    auto exponent = static_cast<long>(bits >> fields.exponent & exponent_mask);
+    Wide mantissa = bits >> fields.mantissa & ((Wide{1} << fields.mantissa_bits) - 1);
+    Decoded decoded;
+    if (exponent == static_cast<long>(exponent_mask)) {
+        decoded.finite = false;
+        if (!fields.implied_bit) mantissa &= (Wide{1} << (fields.mantissa_bits - 1)) - 1;
+        decoded.value = mantissa == 0 ? std::numeric_limits<long double>::infinity()
+                                      : std::numeric_limits<long double>::quiet_NaN();
+    } else {
+        if (exponent == 0) {
+            exponent = 1;
+        } else if (fields.implied_bit) {
+            mantissa |= Wide{1} << fields.mantissa_bits;
+        }
+        const auto point = static_cast<long>(fields.mantissa_bits - (fields.implied_bit ? 0 : 1));
+        long scale = exponent - static_cast<long>(fields.bias) - point;
+        while (mantissa >> 64 != 0) {
+            decoded.inexact |= (mantissa & 1) != 0;
+            mantissa = mantissa >> 1 | (mantissa & 1);
+            ++scale;
+        }
+        decoded.value = std::ldexp(static_cast<long double>(static_cast<std::uint64_t>(mantissa)),
+                                   static_cast<int>(scale));
+    }
+    if (negative) decoded.value = -decoded.value;
+    return decoded;
+}
+
+/// Rounded to odd: of the two neighbours of an inexact value the one with the odd last bit.
+double odd_double(long double value) {
+    const auto nearest = static_cast<double>(value);
+    if (std::isnan(value) || static_cast<long double>(nearest) == value) return nearest;
+    if ((std::bit_cast<std::uint64_t>(nearest) & 1) != 0) return nearest;
+    const double infinity = std::numeric_limits<double>::infinity();
+    return std::nextafter(nearest, value > static_cast<long double>(nearest) ? infinity : -infinity);
+}
+
+template <class T>
+bool narrow_real(const Decoded& from, T& to) {
+    if (from.finite && !std::isfinite(from.value)) return false;
+    if constexpr (std::is_integral_v<T>) {
+        constexpr auto kLow = static_cast<long double>(std::numeric_limits<T>::min());
+        const long double high = std::ldexp(1.0L, std::numeric_limits<T>::digits);
+        const bool holds = from.finite && !from.inexact && from.value >= kLow && from.value < high &&
+                           std::trunc(from.value) == from.value;
+        if (holds) to = static_cast<T>(from.value);
+        return holds;
+    } else if constexpr (std::is_floating_point_v<T>) {
+        to = static_cast<T>(from.value);
+        return !from.finite || std::isfinite(to);
+    } else {
+        to = T(odd_double(from.value));
+        return !from.finite || std::isfinite(static_cast<float>(to));
+    }
+}
+
+template <class T>
+bool narrow_element(const Element& element, const std::byte* data, T& to) {
+    const FloatFields& fields = *element.wide;
+    const Decoded real = decode(fields, data);
+    const Decoded imaginary = is_complex(element.type) ? decode(fields, data + fields.bytes) : Decoded{};
+    if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
+        typename T::value_type parts[2] = {};
+        const bool holds = narrow_real(real, parts[0]) && narrow_real(imaginary, parts[1]);
+        to = T(parts[0], parts[1]);
+        return holds;
+    } else {
+        return imaginary.value == 0 && narrow_real(real, to);
+    }
+}
+
+std::optional<Element> classified(hid_t type) {
+    switch (H5Tget_class(type)) {
+        case H5T_INTEGER:
+        case H5T_BITFIELD:
+            return integer_element(type);
+        case H5T_FLOAT:
+            return float_element(type);
+        case H5T_ENUM:
+            return boolean_element(type);
+        case H5T_COMPOUND:
+            return complex_element(type);
+        default:
+            return {};
+    }
+}
+
+}  // namespace
+
+std::optional<Element> element_of(hid_t type) {
+    auto element = classified(type);
+    if (element) element->memory_bytes = H5Tget_size(element->memory.id());
+    return element;
+}
+
+std::string words_for(hid_t type) {
+    switch (H5Tget_class(type)) {
+        case H5T_INTEGER:
+            return "an integer of " + std::to_string(H5Tget_precision(type)) + " bits" +
+                   (only_swapped(type) ? ", of whose bytes HDF5 only changes the order" : "");
+        case H5T_BITFIELD:
+            return "a bit field of " + std::to_string(H5Tget_precision(type)) + " bits";
+        case H5T_FLOAT:
+            return "a floating-point number of an unknown layout of " +
+                   std::to_string(H5Tget_precision(type)) + " bits";
+        case H5T_STRING:
+            return "text";
+        case H5T_OPAQUE:
+            return "opaque bytes";
+        case H5T_REFERENCE:
+            return "references to other objects";
+        case H5T_ENUM:
+            return "an enumeration other than a bool";
+        case H5T_VLEN:
+            return "sequences of varying length";
+        case H5T_ARRAY:
+            return "arrays";
+        case H5T_COMPOUND: {
+            constexpr int kShown = 6;
+            const int count = H5Tget_nmembers(type);
+            std::string text = "a compound of ";
+            for (int i = 0; i < count && i < kShown; ++i) {
+                text += (i == 0 ? "" : ", ") + member_name(type, static_cast<unsigned>(i));
+            }
+            return text + (count > kShown ? ", …" : "");
+        }
+        default:
+            return "of an unknown kind";
+    }
+}
+
+Handle hdf5_type_of(Type type) {
+    if (is_integer(type)) return Handle(H5Tcopy(native_integer(type)));
+    if (is_complex(type)) {
+        const Type part_type = type == Type::c64 ? Type::f32 : Type::f64;
+        const Handle part = hdf5_type_of(part_type);
+        Handle compound(H5Tcreate(H5T_COMPOUND, size_of(type)));
+        H5Tinsert(compound.id(), "r", 0, part.id());
+        H5Tinsert(compound.id(), "i", size_of(part_type), part.id());
+        return compound;
+    }
+    if (type == Type::f64) return Handle(H5Tcopy(H5T_NATIVE_DOUBLE));
+    Handle number(H5Tcopy(H5T_NATIVE_FLOAT));
+    if (type == Type::f16) {
+        H5Tset_fields(number.id(), 15, 10, 5, 0, 10);
+        H5Tset_size(number.id(), 2);
+        H5Tset_ebias(number.id(), 15);
+    } else if (type == Type::bf16) {
+        H5Tset_fields(number.id(), 15, 7, 8, 0, 7);
+        H5Tset_size(number.id(), 2);
+        H5Tset_ebias(number.id(), 127);
+    }
+    return number;
+}
+
+void narrow(const Element& element, const std::byte* from, bool reversed, const MutableMatrixView& to,
+            const Block& place, const std::string& what, int threads) {
+    const std::int64_t row_stride = reversed ? 1 : to.shape.cols;
+    const std::int64_t col_stride = reversed ? to.shape.rows : 1;
+    visit_type(to.type, [&]<class T>(TypeTag<T>) {
+        parallel_for(to.shape.rows, 16, threads, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) {
+                for (std::int64_t j = 0; j < to.shape.cols; ++j) {
+                    const auto index = static_cast<std::size_t>(i * row_stride + j * col_stride);
+                    if (narrow_element(element, from + index * element.stored_bytes, to.row<T>(i)[j]))
+                        continue;
+                    throw Error(ErrorCode::input, what + ": row " + std::to_string(place.row + i + 1) +
+                                                      ", column " + std::to_string(place.col + j + 1) +
+                                                      ": the " + element.name + " number cannot be held in " +
+                                                      std::string(name_of(to.type)));
+                }
+            }
+        });
+    });
+}
+
+}  // namespace gpumat::formats::hdf5

@@ -1,0 +1,188 @@
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+
+#include "core/memory.hpp"
+#include "core/parallel.hpp"
+#include "formats/hdf5/read/filters.hpp"
+#include "formats/hdf5/read/raw.hpp"
+#include "formats/hdf5/read/stored_chunk.hpp"
+
+namespace gpumat::formats::hdf5 {
+namespace {
+
+/// Bytes that a thread fetches before it lets the others fetch: waking one takes as long as some small
+/// chunks.
+constexpr std::size_t kFetchBytes = std::size_t{512} << 10;
+constexpr std::int64_t kMostFetched = 16;
+
+/// Chunks are fetched by one thread at a time, as stored, and their filters undone in parallel.
+class ChunkedStorage final : public Storage {
+  public:
+    ChunkedStorage(const Source& source, const Dense& dense, const ReadOptions& options)
+        : source_(source),
+          dense_(dense),
+          most_threads_(std::max(1, options.threads)),
+          element_bytes_(static_cast<std::int64_t>(source.element.memory_bytes)),
+          most_stored_bytes_(decoder().most_stored_bytes()),
+          working_bytes_(decoder().working_bytes()),
+          fill_(fill_value(source, dense)) {
+        const std::uint64_t all = options.memory_limit ? *options.memory_limit : available_memory_bytes();
+        set_spare(all - std::min(all, working_bytes_));
+    }
+
+    [[nodiscard]] std::uint64_t working_bytes() const override { return working_bytes_; }
+
+    /// Each thread takes what decoding a chunk takes, and what it fetches beside that.
+    void set_spare(std::uint64_t bytes) override {
+        const std::uint64_t most = working_bytes_ + bytes;
+        threads_ = static_cast<int>(std::clamp<std::uint64_t>(most / (working_bytes_ + kFetchBytes), 1,
+                                                              static_cast<std::uint64_t>(most_threads_)));
+        fetch_bytes_ = static_cast<std::size_t>(std::min<std::uint64_t>(
+            kFetchBytes, most / static_cast<std::uint64_t>(threads_) - working_bytes_));
+    }
+
+    void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
+        if (rect.rows == 0 || rect.cols == 0) return;
+        const std::int64_t first_row = rect.row / dense_.chunk.rows;
+        const std::int64_t first_col = rect.col / dense_.chunk.cols;
+        const std::int64_t rows = (rect.row + rect.rows - 1) / dense_.chunk.rows - first_row + 1;
+        const std::int64_t cols = (rect.col + rect.cols - 1) / dense_.chunk.cols - first_col + 1;
+        const std::int64_t chunks = rows * cols;
+        const auto workers = static_cast<int>(std::min<std::int64_t>(threads_, chunks));
+        const std::int64_t grain = std::clamp<std::int64_t>(chunks / (4 * workers), 1, kMostFetched);
+        const auto chunk_at = [&](std::int64_t i) {
+            return Block{(first_row + i / cols) * dense_.chunk.rows,
+                         (first_col + i % cols) * dense_.chunk.cols, dense_.chunk.rows, dense_.chunk.cols};
+        };
+        std::atomic<std::int64_t> next{0};
+        parallel_for(workers, 1, workers, [&](std::int64_t, std::int64_t) {
+            Unfilter undo = decoder();
+            std::vector<Placed> fetched(static_cast<std::size_t>(grain));
+            try {
+                for (std::int64_t i = next.fetch_add(grain); i < chunks; i = next.fetch_add(grain)) {
+                    const std::int64_t end = std::min(i + grain, chunks);
+                    for (std::int64_t first = i; first < end;) {
+                        const std::size_t count = fetch_some(first, end, chunk_at, fetched);
+                        for (std::size_t k = 0; k < count; ++k)
+                            deliver(fetched[k], rect, to, row_bytes, undo);
+                        first += static_cast<std::int64_t>(count);
+                    }
+                }
+            } catch (...) {
+                next = chunks;
+                throw;
+            }
+        });
+    }
+
+  private:
+    [[nodiscard]] Unfilter decoder() const {
+        const auto element = static_cast<std::size_t>(element_bytes_);
+        return {dense_.filters, static_cast<std::size_t>(dense_.chunk.rows * dense_.chunk.cols) * element,
+                element};
+    }
+
+    /// A chunk as it is in the file, and where it belongs.
+    struct Placed {
+        Block chunk;
+        StoredChunk stored;
+    };
+
+    [[nodiscard]] std::string name_of_chunk(const Block& chunk) const {
+        return source_.name + ": the chunk at row " + std::to_string(chunk.row + 1) + ", column " +
+               std::to_string(chunk.col + 1);
+    }
+
+    /// Fetches chunks from `first` on, up to `end`, until they fill one round of work. Returns how many.
+    template <class ChunkAt>
+    std::size_t fetch_some(std::int64_t first, std::int64_t end, const ChunkAt& chunk_at,
+                           std::vector<Placed>& fetched) const {
+        const Session session;
+        std::size_t count = 0;
+        std::size_t bytes = 0;
+        for (std::int64_t i = first; i < end && (count == 0 || bytes < fetch_bytes_); ++i, ++count) {
+            fetched[count].chunk = chunk_at(i);
+            fetch(fetched[count]);
+            bytes += fetched[count].stored.bytes().size();
+        }
+        return count;
+    }
+
+    void fetch(Placed& placed) const {
+        const std::array<hsize_t, 2> place = {static_cast<hsize_t>(placed.chunk.row),
+                                              static_cast<hsize_t>(placed.chunk.col)};
+        placed.stored.read(dense_.dataset.id(), place.data(), most_stored_bytes_,
+                           [&] { return name_of_chunk(placed.chunk); });
+    }
+
+    /// Undoes the filters of a chunk and puts what of it lies in `rect` where it belongs.
+    void deliver(const Placed& placed, const Block& rect, std::byte* to, std::int64_t row_bytes,
+                 Unfilter& undo) const {
+        const Block& chunk = placed.chunk;
+        const std::int64_t top = std::max(chunk.row, rect.row);
+        const std::int64_t left = std::max(chunk.col, rect.col);
+        const std::int64_t bottom = std::min(chunk.row + chunk.rows, rect.row + rect.rows);
+        const std::int64_t count = std::min(chunk.col + chunk.cols, rect.col + rect.cols) - left;
+        const auto target = [&](std::int64_t row) {
+            return to + (row - rect.row) * row_bytes + (left - rect.col) * element_bytes_;
+        };
+        if (placed.stored.bytes().empty()) {
+            if (fill_.empty())
+                throw Error(
+                    ErrorCode::input,
+                    name_of_chunk(chunk) + " was never written, and the dataset defines no fill value");
+            for (std::int64_t row = top; row < bottom; ++row) fill_row(target(row), count);
+            return;
+        }
+        bool shuffled = false;
+        const auto plain =
+            undo.apply(placed.stored.bytes(), skipped_filters(placed), shuffled, name_of_chunk(chunk));
+        const auto bytes = static_cast<std::size_t>(count * element_bytes_);
+        for (std::int64_t row = top; row < bottom; ++row) {
+            const std::int64_t first = (row - chunk.row) * chunk.cols + left - chunk.col;
+            if (shuffled) {
+                unshuffle(plain.data(), static_cast<std::size_t>(chunk.rows * chunk.cols),
+                          static_cast<std::size_t>(first), static_cast<std::size_t>(count),
+                          static_cast<std::size_t>(element_bytes_), target(row));
+            } else {
+                std::memcpy(target(row), plain.data() + first * element_bytes_, bytes);
+            }
+            swap_bytes(target(row), bytes, source_.element.swap_bytes);
+        }
+    }
+
+    /// Datasets can keep all filters from chunks that the matrix does not fill.
+    [[nodiscard]] std::uint32_t skipped_filters(const Placed& placed) const {
+        const Block& chunk = placed.chunk;
+        const bool partial =
+            chunk.row + chunk.rows > source_.stored.rows || chunk.col + chunk.cols > source_.stored.cols;
+        return partial && dense_.plain_edges ? ~std::uint32_t{0} : placed.stored.mask();
+    }
+
+    void fill_row(std::byte* to, std::int64_t count) const {
+        for (std::int64_t i = 0; i < count; ++i)
+            std::memcpy(to + i * element_bytes_, fill_.data(), fill_.size());
+    }
+
+    const Source& source_;
+    const Dense& dense_;
+    int most_threads_;
+    std::int64_t element_bytes_;
+    std::size_t most_stored_bytes_;  ///< that a chunk can take in the file
+    std::uint64_t working_bytes_;    ///< of one thread with one chunk
+    int threads_ = 1;
+    std::size_t fetch_bytes_ = 0;  ///< that a thread fetches before it decodes
+    std::vector<std::byte> fill_;  ///< one element; empty where none is defined
+};
+
+}  // namespace
+
+std::unique_ptr<Storage> open_chunked_storage(const Source& source, const Dense& dense,
+                                              const ReadOptions& options) {
+    if (!std::ranges::all_of(dense.filters, Unfilter::known)) return nullptr;
+    return std::make_unique<ChunkedStorage>(source, dense, options);
+}
+
+}  // namespace gpumat::formats::hdf5

@@ -1,0 +1,96 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/parallel.hpp"
+#include "formats/hdf5/read/raw.hpp"
+
+namespace gpumat::formats::hdf5 {
+namespace {
+
+constexpr std::int64_t kPieceBytes = std::int64_t{4} << 20;  ///< of one read from the file
+
+/// The elements lie row after row at one place of the file.
+class ContiguousStorage final : public Storage {
+  public:
+    ContiguousStorage(const Source& source, int descriptor, std::int64_t offset, int threads)
+        : source_(source), descriptor_(descriptor), offset_(offset), threads_(threads) {}
+
+    void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
+        if (rect.rows == 0 || rect.cols == 0) return;
+        const auto element = static_cast<std::int64_t>(source_.element.memory_bytes);
+        const std::int64_t bytes = rect.cols * element;
+        const bool gapless = rect.cols == source_.stored.cols && row_bytes == bytes;
+        parallel_for(rect.rows, std::max<std::int64_t>(1, kPieceBytes / bytes), threads_,
+                     [&](std::int64_t begin, std::int64_t end) {
+                         const std::int64_t run = gapless ? end - begin : 1;
+                         for (std::int64_t i = begin; i < end; i += run) {
+                             const std::int64_t place =
+                                 offset_ + ((rect.row + i) * source_.stored.cols + rect.col) * element;
+                             read_at(to + i * row_bytes, run * bytes, place);
+                             swap_bytes(to + i * row_bytes, static_cast<std::size_t>(run * bytes),
+                                        source_.element.swap_bytes);
+                         }
+                     });
+    }
+
+  private:
+    void read_at(std::byte* to, std::int64_t bytes, std::int64_t place) const {
+        while (bytes > 0) {
+            const auto wanted = static_cast<std::size_t>(std::min(bytes, kPieceBytes));
+            const ssize_t count = pread(descriptor_, to, wanted, static_cast<off_t>(place));
+            if (count < 0 && errno == EINTR) continue;
+            if (count < 0)
+                throw Error(ErrorCode::input, source_.name + ": cannot be read: " + std::strerror(errno));
+            if (count == 0)
+                throw Error(ErrorCode::input, source_.name + ": the file ends at byte " +
+                                                  std::to_string(place) + ", before the end of the dataset");
+            to += count;
+            bytes -= count;
+            place += count;
+        }
+    }
+
+    const Source& source_;
+    int descriptor_;
+    std::int64_t offset_;
+    int threads_;
+};
+
+}  // namespace
+
+int descriptor_of(const Dense& dense, const std::string& what) {
+    const Handle file = take(H5Iget_file_id(dense.dataset.id()), ErrorCode::input, what);
+    const Handle access = take(H5Fget_access_plist(file.id()), ErrorCode::input, what);
+    void* handle = nullptr;
+    if (H5Pget_driver(access.id()) != H5FD_SEC2 || H5Fget_vfd_handle(file.id(), H5P_DEFAULT, &handle) < 0)
+        return -1;
+    return *static_cast<int*>(handle);
+}
+
+std::unique_ptr<Storage> open_contiguous_storage(const Source& source, const Dense& dense,
+                                                 const ReadOptions& options) {
+    const haddr_t offset = H5Dget_offset(dense.dataset.id());
+    const std::size_t bytes = dense_bytes(source.stored, source.element.type, source.name) /
+                              size_of(source.element.type) * source.element.memory_bytes;
+    const int descriptor = descriptor_of(dense, source.name);
+    if (offset == HADDR_UNDEF || bytes == 0 || descriptor < 0) return nullptr;
+    require_whole(dense.dataset.id(), dense.creation.id(), source.name);
+    struct stat status {};
+    if (fstat(descriptor, &status) != 0)
+        throw Error(ErrorCode::input, source.name + ": " + std::strerror(errno));
+    const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
+    if (offset > file_bytes || bytes > file_bytes - offset) {
+        throw Error(ErrorCode::input,
+                    source.name + ": the dataset takes " + std::to_string(bytes) +
+                        " bytes, and the file has only " +
+                        std::to_string(file_bytes - std::min<std::uint64_t>(offset, file_bytes)) + " for it");
+    }
+    return std::make_unique<ContiguousStorage>(source, descriptor, static_cast<std::int64_t>(offset),
+                                               options.threads);
+}
+
+}  // namespace gpumat::formats::hdf5

@@ -1,0 +1,433 @@
+#include "formats/hdf5/read/source.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <string_view>
+
+#include "core/memory.hpp"
+#include "formats/hdf5/read/dense_reader.hpp"
+#include "formats/hdf5/read/external.hpp"
+#include "formats/hdf5/read/locate.hpp"
+#include "formats/hdf5/read/sparse_layouts.hpp"
+
+namespace gpumat::formats::hdf5 {
+namespace {
+
+// Who wrote a matrix, for messages.
+constexpr std::string_view kMatlab = " (MATLAB)";
+constexpr std::string_view kOctave = " (Octave)";
+constexpr std::string_view kJulia = " (Julia)";
+
+std::string dimensions_text(const std::vector<hsize_t>& dims) {
+    std::string text;
+    for (const hsize_t extent : dims) {
+        if (!text.empty()) text += 'x';
+        text += std::to_string(extent);
+    }
+    return text;
+}
+
+std::string filter_name(H5Z_filter_t id, const std::string& stored, const std::vector<unsigned>& values) {
+    struct Row {
+        H5Z_filter_t id;
+        const char* name;
+    };
+    constexpr std::array kKnown = {Row{H5Z_FILTER_SHUFFLE, "shuffle"},
+                                   Row{H5Z_FILTER_FLETCHER32, "fletcher32"},
+                                   Row{H5Z_FILTER_SZIP, "szip"},
+                                   Row{H5Z_FILTER_NBIT, "nbit"},
+                                   Row{H5Z_FILTER_SCALEOFFSET, "scaleoffset"},
+                                   Row{kLzfFilter, "lzf"}};
+    if (id == H5Z_FILTER_DEFLATE) return values.empty() ? "deflate" : "deflate " + std::to_string(values[0]);
+    const auto* const known = std::ranges::find(kKnown, id, &Row::id);
+    if (known != kKnown.end()) return known->name;
+    return "filter " + std::to_string(id) + (stored.empty() ? "" : " (" + stored + ")");
+}
+
+std::string layout_words(const Dense& dense) {
+    std::string text;
+    switch (dense.layout) {
+        case H5D_COMPACT:
+            return "compact";
+        case H5D_CONTIGUOUS:
+            return H5Pget_external_count(dense.creation.id()) > 0 ? "in external files" : "contiguous";
+        case H5D_VIRTUAL:
+            return "virtual";
+        default:
+            text = "chunked " + to_string(dense.chunk);
+    }
+    for (const Filter& filter : dense.filters) text += ", " + filter.name;
+    return text;
+}
+
+/// The extents of a dataset; nothing where it has no dataspace or one of no elements by definition.
+std::optional<std::vector<hsize_t>> extents_of(hid_t dataset) {
+    const Handle space(H5Dget_space(dataset));
+    if (!space.valid() || H5Sget_simple_extent_type(space.id()) == H5S_NULL) return {};
+    const int rank = H5Sget_simple_extent_ndims(space.id());
+    if (rank < 0) return {};
+    std::vector<hsize_t> dims(static_cast<std::size_t>(rank));
+    if (H5Sget_simple_extent_dims(space.id(), dims.data(), nullptr) < 0) return {};
+    return dims;
+}
+
+/// Fills in how the dataset is laid out. False where that cannot be found out.
+bool describe_layout(Dense& dense) {
+    dense.layout = H5Pget_layout(dense.creation.id());
+    dense.filters = filters_of(dense.creation.id());
+    if (dense.layout != H5D_CHUNKED) return dense.layout >= 0;
+    unsigned edges = 0;
+    if (H5Pget_chunk_opts(dense.creation.id(), &edges) < 0) return false;
+    dense.plain_edges = (edges & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
+    std::array<hsize_t, 2> chunk = {1, 1};
+    if (H5Pget_chunk(dense.creation.id(), 2, chunk.data()) != dense.rank) return false;
+    dense.chunk = {static_cast<std::int64_t>(chunk[0]),
+                   dense.rank == 2 ? static_cast<std::int64_t>(chunk[1]) : 1};
+    return dense.chunk.rows > 0 && dense.chunk.cols > 0;
+}
+
+/// Whether chunks of that many elements are smaller than the 4 GiB that HDF5 allows. It checks that itself,
+/// but on what is left of the product in 64 bits.
+bool chunks_fit(const Shape& chunk, std::size_t element_bytes) {
+    std::uint64_t bytes = 0;
+    return !__builtin_mul_overflow(static_cast<std::uint64_t>(chunk.rows),
+                                   static_cast<std::uint64_t>(chunk.cols), &bytes) &&
+           !__builtin_mul_overflow(bytes, element_bytes, &bytes) && bytes >> 32 == 0;
+}
+
+[[noreturn]] void malformed(const Source& source, const std::string& why) {
+    throw Error(ErrorCode::input, source.name + ": " + why);
+}
+
+/// The matrix in a dataset of numbers; `source` already says what its surroundings tell.
+Found describe_numbers(Source source, Handle dataset, const ReadOptions& options, bool convention_reverses,
+                       std::string_view convention) {
+    Dense dense;
+    dense.dataset = std::move(dataset);
+    const Handle type(H5Dget_type(dense.dataset.id()));
+    if (!type.valid()) fail(ErrorCode::input, source.name + ": is of a type that cannot be read");
+    auto element = element_of(type.id());
+    if (!element) return "holds " + words_for(type.id()) + ", expected numbers";
+    source.element = std::move(*element);
+    dense.creation = take(H5Dget_create_plist(dense.dataset.id()), ErrorCode::input,
+                          source.name + ": has a layout that cannot be read");
+    require_fixed_size(dense.creation.id(), source.name);
+    require_room_for_mappings(dense.creation.id(), options, source.name);
+    const auto dims = extents_of(dense.dataset.id());
+    if (!dims) return std::string("holds nothing (a null dataspace), expected a matrix");
+    const auto extent = [&](std::size_t i) {
+        const hsize_t found = (*dims)[i];
+        if (found > static_cast<hsize_t>(std::numeric_limits<std::int64_t>::max()))
+            malformed(source, "has an extent of " + std::to_string(found) + ", which is beyond any matrix");
+        return static_cast<std::int64_t>(found);
+    };
+    dense.rank = static_cast<int>(dims->size());
+    const bool scalar_is_matrix = convention == kOctave;
+    if (dense.rank == 2) {
+        source.stored = {extent(0), extent(1)};
+        source.reversed =
+            options.layout == Layout::matlab || (options.layout == Layout::by_content && convention_reverses);
+    } else if (dense.rank == 1 && options.as_column) {
+        source.stored = {extent(0), 1};
+    } else if (dense.rank == 0 && scalar_is_matrix) {
+        source.stored = {1, 1};
+    } else {
+        return "is a dataset of " + std::to_string(dense.rank) + " dimensions" +
+               (dims->empty() ? "" : " (" + dimensions_text(*dims) + ")") + ", expected 2" +
+               (dense.rank == 1  ? " (--as-column takes it as a matrix of one column)"
+                : dense.rank > 2 ? " (a slice of it is read where it is stored as a dataset of its own)"
+                                 : "");
+    }
+    if (!describe_layout(dense)) fail(ErrorCode::input, source.name + ": has a layout that cannot be read");
+    if (dense.layout == H5D_CHUNKED && !chunks_fit(dense.chunk, H5Tget_size(type.id())))
+        malformed(source,
+                  "has chunks of " + to_string(dense.chunk) + " elements, expected less than 4 GiB each");
+    source.packed_by = packing_words(dense.dataset.id(), source.element, source.name);
+    if (options.unpack && !source.packed_by.empty())
+        source.packing = packing_of(dense.dataset.id(), source.element, source.name);
+    source.storage =
+        layout_words(dense) +
+        (source.element.name == name_of(source.element.type) ? "" : ", " + source.element.name) +
+        (source.packed_by.empty() ? ""
+                                  : (source.packing ? ", unpacked by " : ", packed by ") + source.packed_by) +
+        (source.reversed ? ", dimensions reversed" + std::string(convention) : "");
+    source.entries = 0;  // rows × columns, known to fit once the size has been checked
+    source.where = std::move(dense);
+    return source;
+}
+
+/// Throws Error{input} where HDF5 would open other files to tell the extents of the dataset.
+void require_known_extents(hid_t dataset, const std::string& what) {
+    const Handle creation = take(H5Dget_create_plist(dataset), ErrorCode::input, what);
+    require_fixed_size(creation.id(), what);
+}
+
+}  // namespace
+
+Handle open_member(hid_t group, const char* name, const std::string& what) {
+    if (!has_member(group, name, what)) return {};
+    Handle member = open_object(group, name, what + ": its member '" + name + "'");
+    if (H5Iget_type(member.id()) == H5I_DATASET) require_known_extents(member.id(), what);
+    return member;
+}
+
+namespace {
+
+/// See describe_part.
+Found describe_vector(Handle dataset, const Source& matrix, const char* name, const ReadOptions& options) {
+    if (!dataset.valid() || H5Iget_type(dataset.id()) != H5I_DATASET) return std::string("is no dataset");
+    Source part;
+    part.name = matrix.name + "/" + name;
+    part.path = matrix.path;
+    ReadOptions as_column = options;
+    as_column.as_column = true;
+    as_column.layout = Layout::row;
+    as_column.unpack = false;
+    Found found = describe_numbers(std::move(part), std::move(dataset), as_column, false, kOctave);
+    const auto* vector = std::get_if<Source>(&found);
+    if (vector != nullptr && vector->stored.rows != 1 && vector->stored.cols != 1)
+        return std::string("has two extents other than 1");
+    return found;
+}
+
+}  // namespace
+
+Found describe_part(hid_t group, const char* name, const Source& matrix, const ReadOptions& options) {
+    return describe_vector(open_member(group, name, matrix.name), matrix, name, options);
+}
+
+std::int64_t length_of(const Source& vector) {
+    return vector.stored.rows == 1 ? vector.stored.cols : vector.stored.rows;
+}
+
+bool read_integers(Handle dataset, const Source& matrix, const char* name, const ReadOptions& options,
+                   std::span<std::int64_t> to) {
+    Found found = describe_vector(std::move(dataset), matrix, name, options);
+    const auto* vector = std::get_if<Source>(&found);
+    if (vector == nullptr || length_of(*vector) != std::ssize(to) || !is_integer(vector->element.type))
+        return false;
+    try {
+        DenseReader reader(*vector, options, Type::i64);
+        require_memory(reader.open_bytes() + reader.working_bytes(), options.memory_limit, vector->name);
+        reader.read(Block::whole(vector->stored), {Type::i64, vector->stored, vector->stored.cols,
+                                                   reinterpret_cast<std::byte*>(to.data())});
+    } catch (const Error&) {
+        return false;
+    }
+    return true;
+}
+
+Element without_memory_type(const Element& element) {
+    Element shown;
+    shown.type = element.type;
+    shown.exact = element.exact;
+    shown.name = element.name;
+    return shown;
+}
+
+namespace {
+
+/// The shape that MATLAB and Octave store as the only content of an empty matrix.
+std::optional<Shape> stored_shape(Handle dataset, const Source& matrix, const ReadOptions& options) {
+    const auto dims = extents_of(dataset.id());
+    if (!dims || dims->size() != 1) return {};
+    std::array<std::int64_t, 2> extents{};
+    if (!read_integers(std::move(dataset), matrix, "shape", options, extents)) return {};
+    const Shape shape{extents[0], extents[1]};
+    return shape.rows >= 0 && shape.cols >= 0 && (shape.rows == 0 || shape.cols == 0) ? std::optional(shape)
+                                                                                      : std::nullopt;
+}
+
+std::optional<Type> matlab_type(const std::string& name) {
+    struct Row {
+        const char* name;
+        Type type;
+    };
+    constexpr std::array kRows = {
+        Row{"double", Type::f64}, Row{"single", Type::f32}, Row{"int8", Type::i8},   Row{"int16", Type::i16},
+        Row{"int32", Type::i32},  Row{"int64", Type::i64},  Row{"uint8", Type::u8},  Row{"uint16", Type::u16},
+        Row{"uint32", Type::u32}, Row{"uint64", Type::u64}, Row{"logical", Type::u8}};
+    for (const Row& row : kRows) {
+        if (name == row.name) return row.type;
+    }
+    return {};
+}
+
+Element element_for(Type type) {
+    const Handle stored = hdf5_type_of(type);
+    return std::move(*element_of(stored.id()));
+}
+
+Found empty_matrix(Source source, Handle dataset, Type type, std::string_view convention,
+                   const ReadOptions& options) {
+    const auto shape = stored_shape(std::move(dataset), source, options);
+    if (!shape)
+        malformed(source, "is marked as an empty" + std::string(convention) +
+                              " matrix, and holds no shape of two extents");
+    source.stored = *shape;
+    source.element = element_for(type);
+    source.storage = "empty" + std::string(convention);
+    source.where = Empty{};
+    return source;
+}
+
+/// Describes the three parts of a matrix in compressed columns and checks that their sizes agree.
+Source sparse_matrix(Source source, hid_t group, const char* starts_name, const char* rows_name,
+                     std::int64_t rows, const ReadOptions& options, std::string_view convention) {
+    const std::string what = "is a sparse" + std::string(convention) + " matrix ";
+    const auto keep = [](Found& found) {
+        return std::make_shared<const Source>(std::get<Source>(std::move(found)));
+    };
+    const auto holds_integers = [](const Found& found) {
+        const auto* part = std::get_if<Source>(&found);
+        return part != nullptr && is_integer(part->element.type);
+    };
+    Sparse sparse;
+    Found starts = describe_part(group, starts_name, source, options);
+    if (!holds_integers(starts) || length_of(std::get<Source>(starts)) < 1)
+        malformed(source, what + "without its column starts '" + starts_name + "'");
+    sparse.starts = keep(starts);
+    source.stored = {rows, length_of(*sparse.starts) - 1};
+    if (rows < 0) malformed(source, what + "with " + std::to_string(rows) + " rows");
+    if (has_member(group, "data", source.name)) {
+        Found row_numbers = describe_part(group, rows_name, source, options);
+        Found values = describe_part(group, "data", source, options);
+        if (const auto* none = std::get_if<NoMatrix>(&values))
+            malformed(source, what + "whose 'data' " + none->why);
+        if (!holds_integers(row_numbers) ||
+            length_of(std::get<Source>(row_numbers)) != length_of(std::get<Source>(values)))
+            malformed(source, what + "whose '" + rows_name + "' and 'data' do not agree");
+        sparse.rows = keep(row_numbers);
+        sparse.values = keep(values);
+        source.element = without_memory_type(sparse.values->element);
+        source.entries = length_of(*sparse.values);
+    } else {
+        const std::string type = text_attribute(group, "MATLAB_class", source.name);
+        source.element = element_for(matlab_type(type).value_or(Type::f64));
+    }
+    source.storage =
+        "sparse columns" + std::string(convention) + ", " + std::to_string(source.entries) + " entries";
+    source.where = std::move(sparse);
+    return source;
+}
+
+/// Octave stores the numbers of rows, columns and entries beside the parts.
+Source octave_sparse_matrix(Source source, hid_t group, const ReadOptions& options) {
+    const std::string what = "is a sparse" + std::string(kOctave) + " matrix ";
+    const auto number = [&](const char* member, const Source& matrix) {
+        std::int64_t value = 0;
+        Handle dataset = open_member(group, member, matrix.name);
+        return read_integers(std::move(dataset), matrix, member, options, {&value, 1}) ? std::optional(value)
+                                                                                       : std::nullopt;
+    };
+    const auto rows = number("nr", source);
+    if (!rows) malformed(source, what + "without its number of rows 'nr'");
+    Source matrix = sparse_matrix(std::move(source), group, "cidx", "ridx", *rows, options, kOctave);
+    for (const auto& [member, count] : {std::pair{"nc", matrix.stored.cols}, {"nz", matrix.entries}}) {
+        if (number(member, matrix) == count) continue;
+        malformed(matrix,
+                  what + "whose '" + member + "' is not " + std::to_string(count) + ", which its parts have");
+    }
+    return matrix;
+}
+
+Found describe_octave(Source source, hid_t group, const ReadOptions& options) {
+    const std::string type = text_dataset(group, "type", source.name + ": its type");
+    const auto is = [&](const char* word) { return type.find(word) != std::string::npos; };
+    Handle value = open_member(group, "value", source.name);
+    if (!value.valid()) return "is an Octave value (" + type + ") without its content";
+    const bool sparse = is("sparse");
+    const bool empty = has_attribute(group, "OCTAVE_EMPTY_MATRIX", source.name);
+    if (sparse && !empty && H5Iget_type(value.id()) == H5I_GROUP) {
+        return octave_sparse_matrix(std::move(source), value.id(), options);
+    }
+    const bool matrix = (type.ends_with("matrix") || type.ends_with("scalar") || type == "bool") &&
+                        !is("diagonal") && !is("permutation");
+    if (!matrix || (sparse && !empty) || H5Iget_type(value.id()) != H5I_DATASET) {
+        const bool of_values = type.ends_with("struct") || type == "cell";
+        return NoMatrix("is an Octave value (" + type + "), expected a matrix", of_values);
+    }
+    if (empty) {
+        const Type empty_type = is("float") ? Type::f32 : is("bool") ? Type::u8 : Type::f64;
+        const auto word = type.substr(0, type.find(' '));
+        return empty_matrix(
+            std::move(source), std::move(value),
+            is("complex") ? (is("float") ? Type::c64 : Type::c128) : matlab_type(word).value_or(empty_type),
+            kOctave, options);
+    }
+    return describe_numbers(std::move(source), std::move(value), options, true, kOctave);
+}
+
+Found describe_group(Source source, hid_t group, const ReadOptions& options) {
+    if (has_attribute(group, "OCTAVE_NEW_FORMAT", source.name))
+        return describe_octave(std::move(source), group, options);
+    if (has_attribute(group, "MATLAB_sparse", source.name)) {
+        const std::int64_t rows = number_attribute(group, "MATLAB_sparse", -1, source.name);
+        return sparse_matrix(std::move(source), group, "jc", "ir", rows, options, kMatlab);
+    }
+    if (auto found = describe_sparse_layout(source, group, options)) return std::move(*found);
+    const std::string matlab = text_attribute(group, "MATLAB_class", source.name);
+    if (!matlab.empty()) return NoMatrix("is a MATLAB " + matlab + ", expected a matrix of numbers", true);
+    return NoMatrix("is a group, expected a dataset of two dimensions", true);
+}
+
+}  // namespace
+
+std::vector<Filter> filters_of(hid_t creation) {
+    std::vector<Filter> filters;
+    const int count = H5Pget_nfilters(creation);
+    for (int i = 0; i < count; ++i) {
+        std::vector<unsigned> values(32);
+        std::size_t value_count = values.size();
+        std::array<char, 64> name{};
+        unsigned flags = 0;
+        unsigned config = 0;
+        const auto get = [&] {
+            return H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &value_count, values.data(),
+                                  name.size() - 1, name.data(), &config);
+        };
+        H5Z_filter_t id = get();
+        if (value_count > values.size()) {
+            values.resize(value_count);
+            id = get();
+        }
+        values.resize(std::min(value_count, values.size()));
+        filters.push_back({id, filter_name(id, name.data(), values), values});
+    }
+    return filters;
+}
+
+Found describe(Handle object, const std::string& path, const std::string& dataset, const ReadOptions& options,
+               bool julia) {
+    Source source;
+    source.dataset = dataset;
+    source.name = path + ":" + dataset;
+    source.path = path;
+    const H5I_type_t kind = H5Iget_type(object.id());
+    if (kind == H5I_GROUP) return describe_group(std::move(source), object.id(), options);
+    if (kind != H5I_DATASET) return std::string("is a stored type, expected a dataset of two dimensions");
+    if (!has_attribute(object.id(), "MATLAB_class", source.name)) {
+        return describe_numbers(std::move(source), std::move(object), options, julia,
+                                julia ? kJulia : std::string_view{});
+    }
+    const std::string matlab = text_attribute(object.id(), "MATLAB_class", source.name);
+    const auto type = matlab_type(matlab);
+    if (!type) return "is a MATLAB " + matlab + ", expected a matrix of numbers";
+    if (number_attribute(object.id(), "MATLAB_empty", 0, source.name) != 0) {
+        require_known_extents(object.id(), source.name);
+        return empty_matrix(std::move(source), std::move(object), *type, kMatlab, options);
+    }
+    return describe_numbers(std::move(source), std::move(object), options, true, kMatlab);
+}
+
+bool written_by_julia(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::string head(64, '\0');
+    file.read(head.data(), static_cast<std::streamsize>(head.size()));
+    return head.starts_with("HDF5-based Julia Data Format") || head.starts_with("Julia data file");
+}
+
+}  // namespace gpumat::formats::hdf5

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "formats/format.hpp"
+#include "formats/hdf5/file/element.hpp"
+#include "formats/hdf5/file/library.hpp"
+#include "formats/hdf5/read/packing.hpp"
+
+namespace gpumat::formats::hdf5 {
+
+/// One filter of a dataset's pipeline.
+struct Filter {
+    H5Z_filter_t id = 0;
+    std::string name;              ///< "deflate 4", "lzf", "filter 32015 (zstd)"
+    std::vector<unsigned> values;  ///< its parameters
+};
+
+/// A dense matrix in a dataset of two dimensions, or of one or none that is taken as a column.
+struct Dense {
+    Handle dataset;
+    Handle creation;  ///< the dataset's creation properties
+    int rank = 2;
+    H5D_layout_t layout = H5D_CONTIGUOUS;
+    Shape chunk;  ///< as stored; of a chunked dataset
+    std::vector<Filter> filters;
+    bool plain_edges = false;  ///< chunks that the dataset does not fill are stored without filters
+};
+
+struct Source;
+
+/// A sparse matrix in compressed columns: three datasets, each a dense matrix of one row or column.
+struct Sparse {
+    std::shared_ptr<const Source> starts;  ///< cols + 1 offsets into rows and values
+    std::shared_ptr<const Source> rows;    ///< the row of each entry, from 0, ascending in a column
+    std::shared_ptr<const Source> values;  ///< null, as `rows`, where there are no entries
+};
+
+/// A matrix without elements, of which only the shape is stored.
+struct Empty {};
+
+/// A sparse matrix that is known and cannot be read yet.
+struct Unread {
+    std::string kind;  ///< "CSR"
+};
+
+/// A matrix that was found in a file. Nothing of it has been read.
+struct Source {
+    std::string name;       ///< "FILE:/A", for messages
+    std::string path;       ///< "FILE"
+    std::string dataset;    ///< "/A"
+    Shape stored;           ///< rows × columns as they lie in the file
+    bool reversed = false;  ///< the matrix is the transpose of what is stored
+    Element element;
+    std::string packed_by;           ///< see packing_words
+    std::optional<Packing> packing;  ///< where its numbers are to be unpacked
+    std::int64_t entries = 0;
+    std::string storage;  ///< in words
+    std::variant<Dense, Sparse, Empty, Unread> where;
+
+    [[nodiscard]] Shape shape() const { return reversed ? stored.transposed() : stored; }
+    /// The type in which its elements are delivered where none is asked for.
+    [[nodiscard]] Type type() const { return packing ? Type::f64 : element.type; }
+};
+
+/// What is no matrix.
+struct NoMatrix {
+    std::string why;             ///< "is a group, expected …"
+    bool may_hold_some = false;  ///< a group of anything
+
+    NoMatrix(std::string words, bool group = false)  // NOLINT: words are one
+        : why(std::move(words)), may_hold_some(group) {}
+};
+
+using Found = std::variant<Source, NoMatrix>;
+
+/// The matrix that `object` is, or why it is none. `julia`: the file was written by Julia, which stores
+/// dimensions reversed. Throws Error{input} where HDF5 cannot tell, or for a matrix that is malformed or
+/// larger than any can be.
+Found describe(Handle object, const std::string& path, const std::string& dataset, const ReadOptions& options,
+               bool julia);
+
+// The parts of a matrix that is a group.
+
+/// The member `name` of the group; none where there is none. Throws where its extents cannot be asked for.
+Handle open_member(hid_t group, const char* name, const std::string& what);
+
+/// That member as a dataset of numbers of which at most one extent is not 1, or why it is none.
+Found describe_part(hid_t group, const char* name, const Source& matrix, const ReadOptions& options);
+
+std::int64_t length_of(const Source& part);
+
+/// Reads a dataset of `to.size()` integers that say something about a matrix. False where it is damaged, or
+/// is something else.
+bool read_integers(Handle dataset, const Source& matrix, const char* name, const ReadOptions& options,
+                   std::span<std::int64_t> to);
+
+/// What a message says of elements that are not read from one dataset.
+Element without_memory_type(const Element& element);
+
+/// The filters of a chunked dataset that has the creation properties `creation`.
+std::vector<Filter> filters_of(hid_t creation);
+
+/// Whether Julia's JLD or JLD2 wrote the file: they say so before the HDF5 signature.
+bool written_by_julia(const std::string& path);
+
+}  // namespace gpumat::formats::hdf5

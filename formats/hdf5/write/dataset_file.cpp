@@ -1,0 +1,468 @@
+#include "formats/hdf5/write/dataset_file.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "formats/hdf5/file/attributes.hpp"
+#include "formats/hdf5/file/descriptor_driver.hpp"
+#include "formats/hdf5/file/element.hpp"
+#include "formats/hdf5/file/inventory.hpp"
+#include "formats/hdf5/sandbox/probe.hpp"
+
+namespace gpumat::formats::hdf5 {
+namespace {
+
+constexpr const char* kDefaultDataset = "/A";
+
+/// Chunks of a file in which the space of a dataset that is replaced is used again.
+constexpr std::size_t kMostChunks = 2048;
+
+std::string absolute(const std::string& dataset) {
+    if (dataset.empty()) return kDefaultDataset;
+    std::string name = plain_dataset(dataset);
+    if (name.empty()) throw Error(ErrorCode::usage, "'" + dataset + "' names no dataset to write");
+    return name;
+}
+
+/// By which the child's bounds know how large the file is.
+std::string opened_path(const WriteTarget& target) {
+    return "/proc/self/fd/" + std::to_string(target.descriptor);
+}
+
+// ---- What a file that exists holds ----------------------------------------------------------------------
+
+/// HDF5 would give out again what lies behind the end that the file says it has.
+void require_whole_file(hid_t file, const WriteTarget& target) {
+    const std::string what = name_in_messages(target);
+    haddr_t end = 0;
+    struct stat status {};
+    require(H5Fget_eoa(file, &end), ErrorCode::output, what);
+    if (fstat(target.descriptor, &status) != 0)
+        throw Error(ErrorCode::output, what + ": " + std::strerror(errno));
+    if (static_cast<haddr_t>(status.st_size) <= end) return;
+    throw Error(ErrorCode::output, what + ": the file has " + std::to_string(status.st_size) +
+                                       " bytes and says that it ends after " + std::to_string(end) +
+                                       "; nothing is added to a damaged file");
+}
+
+Handle open_target(const WriteTarget& target, unsigned flags, const Guards& guards = {}) {
+    return take(H5Fopen(target.shown.c_str(), flags, access_through(target.descriptor, guards).id()),
+                ErrorCode::output, name_in_messages(target) + ": cannot be opened");
+}
+
+/// Where a soft or external link leads, in words.
+std::string link_target(hid_t file, const std::string& name, const H5L_info_t& link) {
+    if (link.type != H5L_TYPE_SOFT && link.type != H5L_TYPE_EXTERNAL)
+        return "a place that HDF5 does not know";
+    std::vector<char> value(link.u.val_size + 1, '\0');
+    if (H5Lget_val(file, name.c_str(), value.data(), link.u.val_size, H5P_DEFAULT) < 0) return "nowhere";
+    if (link.type == H5L_TYPE_SOFT) return value.data();
+    const char* other = "";
+    const char* object = "";
+    H5Lunpack_elink_val(value.data(), link.u.val_size, nullptr, &other, &object);
+    return std::string(other) + ":" + object;
+}
+
+/// What bears the name may go, and is a dataset of this file that has no other name. A link is not replaced,
+/// nor one of several names: the dataset behind it would stay, and keep its old values.
+void require_replaceable(hid_t file, const std::string& name, const WriteTarget& target) {
+    const std::string what = name_in_messages(target);
+    H5L_info_t link{};
+    H5O_info_t object{};
+    require(H5Lget_info(file, name.c_str(), &link, H5P_DEFAULT), ErrorCode::output, what);
+    if (link.type != H5L_TYPE_HARD) {
+        throw Error(ErrorCode::output,
+                    what + ": is a link to " + link_target(file, name, link) +
+                        ", and is not replaced; name the dataset that is meant, or another one");
+    }
+    require(H5Oget_info_by_name2(file, name.c_str(), &object, H5O_INFO_BASIC, H5P_DEFAULT), ErrorCode::output,
+            what);
+    if (object.type == H5O_TYPE_DATASET && object.rc > 1) {
+        throw Error(ErrorCode::output, what + ": the dataset has " + std::to_string(object.rc) +
+                                           " names in the file (hard links), and is not replaced: the others "
+                                           "would keep the old values; name another dataset");
+    }
+    if (!target.replace)
+        throw Error(ErrorCode::output, what + ": the dataset exists already; --force replaces it");
+    if (object.type != H5O_TYPE_DATASET)
+        throw Error(ErrorCode::output, what + ": is no dataset, and is not replaced");
+}
+
+/// Whether something in a file that exists bears the dataset's name, and may be replaced. Throws where it
+/// may not, and where the way to it does not lead through groups of this file.
+bool is_taken(hid_t file, const WriteTarget& target) {
+    const std::string what = name_in_messages(target);
+    const std::string name = absolute(target.dataset);
+    for (std::size_t end = 0; end != std::string::npos;) {
+        end = name.find('/', end + 1);
+        const std::string prefix = name.substr(0, end);
+        const htri_t exists = H5Lexists(file, prefix.c_str(), H5P_DEFAULT);
+        if (exists < 0) fail(ErrorCode::output, what + ": cannot be written");
+        if (exists == 0) return false;
+        if (end == std::string::npos) break;
+        H5L_info_t link{};
+        H5O_info_t object{};
+        require(H5Lget_info(file, prefix.c_str(), &link, H5P_DEFAULT), ErrorCode::output, what);
+        if (link.type != H5L_TYPE_HARD)
+            throw Error(ErrorCode::output, what + ": '" + prefix + "' is a link, expected a group");
+        require(H5Oget_info_by_name2(file, prefix.c_str(), &object, H5O_INFO_BASIC, H5P_DEFAULT),
+                ErrorCode::output, what);
+        if (object.type != H5O_TYPE_GROUP)
+            throw Error(ErrorCode::output, what + ": '" + prefix + "' is no group");
+    }
+    require_replaceable(file, name, target);
+    return true;
+}
+
+haddr_t address_of(hid_t file, const std::string& name, const std::string& what) {
+    H5O_info_t object{};
+    require(H5Oget_info_by_name2(file, name.c_str(), &object, H5O_INFO_BASIC, H5P_DEFAULT), ErrorCode::output,
+            what);
+    return object.addr;
+}
+
+[[noreturn]] void refuse_damaged(const std::string& what, const std::string& why) {
+    throw Error(ErrorCode::output, what + ": " + why + "; the file is damaged");
+}
+
+/// What the file holds; nothing where that is too much to be soon known. Throws where it cannot be listed.
+std::optional<Inventory> inventory_of(hid_t file, std::size_t most_chunks, const std::string& what) {
+    auto inventory = Inventory::of(file, most_chunks);
+    if (!inventory) refuse_damaged(what, "not all that the file holds is found");
+    if (!inventory->complete()) inventory.reset();
+    return inventory;
+}
+
+/// Where a dataset's elements lie is nothing else: without those bytes, HDF5 still finds all that there is.
+void require_own_place(const Inventory& inventory, haddr_t address, const WriteTarget& target,
+                       std::size_t most_chunks) {
+    const std::string what = name_in_messages(target);
+    if (const auto conflict = inventory.conflict(address)) refuse_damaged(what, *conflict);
+    const auto refuse = [&] { refuse_damaged(what, "its data lie where the file keeps what is of others"); };
+    const Handle file(
+        H5Fopen(target.shown.c_str(), H5F_ACC_RDONLY,
+                access_through(target.descriptor, {.hidden = &inventory.elements_of(address)}).id()));
+    if (!file.valid()) refuse();
+    const auto found = Inventory::of(file.id(), most_chunks);
+    if (!found || inventory.changed_in(*found, HADDR_UNDEF)) refuse();
+}
+
+std::size_t chunks_of(const DatasetPlan& plan) {
+    if (!plan.chunk) return 0;
+    const auto along = [](std::int64_t extent, std::int64_t edge) { return (extent + edge - 1) / edge; };
+    return static_cast<std::size_t>(along(plan.shape.rows, plan.chunk->rows) *
+                                    along(plan.shape.cols, plan.chunk->cols));
+}
+
+// ---- In this process ------------------------------------------------------------------------------------
+
+class LocalDatasetFile final : public DatasetFile {
+  public:
+    LocalDatasetFile(const WriteTarget& target, const DatasetPlan& plan)
+        : target_(target), name_(absolute(target.dataset)), shown_(name_in_messages(target)) {
+        const Session session;
+        open_file(plan);
+        const Reader* const read_by = plan.options.attributes_of;
+        const auto* source =
+            read_by == nullptr ? nullptr : dynamic_cast<const AttributeSource*>(&read_by->origin());
+        const Handle stored = source != nullptr && source->kept_type() >= 0
+                                  ? take(H5Tcopy(source->kept_type()), ErrorCode::output, shown_)
+                                  : hdf5_type_of(plan.type);
+        create_dataset(plan, stored);
+        for (const auto& [name, value] : plan.options.attributes) write_attribute(name, value);
+        if (source != nullptr) keep_attributes(*source, plan.options);
+    }
+
+    [[nodiscard]] haddr_t offset() const override { return offset_; }
+    [[nodiscard]] const std::vector<std::string>& left_out() const override { return left_out_; }
+
+    void put_chunk(const std::array<hsize_t, 2>& at, std::uint32_t skipped,
+                   std::span<const std::byte> stored) override {
+        const Session session;
+        if (H5Dwrite_chunk(dataset_.id(), H5P_DEFAULT, skipped, at.data(), stored.size(), stored.data()) < 0)
+            failed();
+    }
+
+    void put_attribute(const std::string& name, const std::string& value) override {
+        const Session session;
+        if (H5Aexists(dataset_.id(), name.c_str()) > 0 && H5Adelete(dataset_.id(), name.c_str()) < 0)
+            failed();
+        write_attribute(name, value);
+    }
+
+    void close() override {
+        const Session session;
+        const Identity written = identity_of(dataset_.id());
+        if (!dataset_.close()) failed();
+        require(H5Fflush(file_.id(), H5F_SCOPE_GLOBAL), ErrorCode::output, shown_ + ": cannot be written");
+        if (!file_.close()) failed();
+        if (target_.append) require_found(written);
+    }
+
+  private:
+    /// What tells a dataset from another in the same file.
+    struct Identity {
+        haddr_t address = HADDR_UNDEF;
+        haddr_t offset = HADDR_UNDEF;  ///< of contiguous elements
+        hsize_t stored_bytes = 0;
+        bool operator==(const Identity&) const = default;
+    };
+
+    [[noreturn]] void failed() const { fail(ErrorCode::output, shown_ + ": cannot be written"); }
+
+    void open_file(const DatasetPlan& plan) {
+        if (!target_.append) {
+            file_ = take(H5Fcreate(target_.shown.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT,
+                                   access_through(target_.descriptor).id()),
+                         ErrorCode::output, shown_ + ": cannot be created");
+            return;
+        }
+        const bool taken = look_at_old(chunks_of(plan));
+        if (before_) elements_ = before_->elements_but(removed_);
+        file_ = open_target(target_, H5F_ACC_RDWR, {.elements = &elements_});
+        if (taken) remove_old();
+    }
+
+    /// Returns whether there is something to be replaced.
+    bool look_at_old(std::size_t new_chunks) {
+        const Handle file = open_target(target_, H5F_ACC_RDONLY);
+        require_whole_file(file.id(), target_);
+        before_ = inventory_of(file.id(), kMostChunks, shown_);
+        if (before_ && before_->chunks() + new_chunks > kMostChunks) before_.reset();
+        if (!is_taken(file.id(), target_)) return false;
+        removed_ = address_of(file.id(), name_, shown_);
+        if (before_) require_own_place(*before_, removed_, target_, kMostChunks);
+        return true;
+    }
+
+    /// HDF5 gives its space to what is written next. Where that may be another's, it stays taken for ever: a
+    /// name that nobody knows keeps it.
+    void remove_old() {
+        if (!before_) {
+            const Handle old =
+                take(H5Oopen(file_.id(), name_.c_str(), H5P_DEFAULT), ErrorCode::output, shown_);
+            require(H5Oincr_refcount(old.id()), ErrorCode::output, shown_);
+        }
+        require(H5Ldelete(file_.id(), name_.c_str(), H5P_DEFAULT), ErrorCode::output, shown_);
+    }
+
+    void create_dataset(const DatasetPlan& plan, const Handle& stored) {
+        const std::string what = shown_ + ": cannot be created";
+        const std::array<hsize_t, 2> extents = {static_cast<hsize_t>(plan.shape.rows),
+                                                static_cast<hsize_t>(plan.shape.cols)};
+        const Handle space = take(H5Screate_simple(2, extents.data(), nullptr), ErrorCode::output, what);
+        const Handle creation = take(H5Pcreate(H5P_DATASET_CREATE), ErrorCode::output, what);
+        H5Pset_obj_track_times(creation.id(), false);  // the same matrix gives the same file
+        if (plan.chunk) {
+            const std::array<hsize_t, 2> edges = {static_cast<hsize_t>(plan.chunk->rows),
+                                                  static_cast<hsize_t>(plan.chunk->cols)};
+            const int level = plan.options.deflate;
+            require(H5Pset_chunk(creation.id(), 2, edges.data()), ErrorCode::output, what);
+            if (plan.options.shuffle) require(H5Pset_shuffle(creation.id()), ErrorCode::output, what);
+            if (level > 0)
+                require(H5Pset_deflate(creation.id(), static_cast<unsigned>(level)), ErrorCode::output, what);
+        } else {  // its place in the file is known at once, and every element will be written
+            H5Pset_alloc_time(creation.id(), H5D_ALLOC_TIME_EARLY);
+            H5Pset_fill_time(creation.id(), H5D_FILL_TIME_NEVER);
+        }
+        const Handle links = take(H5Pcreate(H5P_LINK_CREATE), ErrorCode::output, what);
+        H5Pset_create_intermediate_group(links.id(), 1);
+        H5Pset_char_encoding(links.id(), H5T_CSET_UTF8);
+        dataset_ = take(H5Dcreate2(file_.id(), name_.c_str(), stored.id(), space.id(), links.id(),
+                                   creation.id(), H5P_DEFAULT),
+                        ErrorCode::output, what);
+        if (plan.chunk || plan.shape.elements() == 0) return;
+        offset_ = H5Dget_offset(dataset_.id());
+        if (offset_ == HADDR_UNDEF) failed();
+        elements_.add({offset_, H5Dget_storage_size(dataset_.id())});
+    }
+
+    /// Attributes given by name go before those of the source.
+    void keep_attributes(const AttributeSource& source, const WriteOptions& options) {
+        if (source.attributed() < 0) return;
+        const auto skipped = [&](const std::string& name) {
+            return !source.keeps(name) || std::ranges::any_of(options.attributes, [&](const auto& attribute) {
+                return attribute.first == name;
+            });
+        };
+        left_out_ = copy_attributes(source.attributed(), dataset_.id(), skipped, source.name());
+    }
+
+    void write_attribute(const std::string& name, const std::string& value) const {
+        const std::string what = shown_ + ": the attribute '" + name + "' cannot be written";
+        const Handle text(H5Tcopy(H5T_C_S1));
+        H5Tset_size(text.id(), H5T_VARIABLE);
+        H5Tset_cset(text.id(), H5T_CSET_UTF8);
+        const Handle space(H5Screate(H5S_SCALAR));
+        const Handle attribute =
+            take(H5Acreate2(dataset_.id(), name.c_str(), text.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT),
+                 ErrorCode::output, what);
+        const char* data = value.c_str();
+        require(H5Awrite(attribute.id(), text.id(), static_cast<const void*>(&data)), ErrorCode::output,
+                what);
+    }
+
+    [[nodiscard]] Identity identity_of(hid_t dataset) const {
+        H5O_info_t object{};
+        require(H5Oget_info2(dataset, &object, H5O_INFO_BASIC), ErrorCode::output, shown_);
+        return {object.addr, H5Dget_offset(dataset), H5Dget_storage_size(dataset)};
+    }
+
+    /// In a damaged file a name may be there twice, and lead to what was there before.
+    void require_found(const Identity& written) const {
+        const Handle file = open_target(target_, H5F_ACC_RDONLY);
+        const Handle found(H5Dopen2(file.id(), name_.c_str(), H5P_DEFAULT));
+        if (!found.valid() || identity_of(found.id()) != written)
+            refuse_damaged(shown_, "what was written is not found by this name");
+        if (before_) require_others(file.id(), written.address);
+    }
+
+    /// What the file held is there as it was, and apart from what was written.
+    void require_others(hid_t file, haddr_t written) const {
+        constexpr std::size_t kMost = 2 * kMostChunks;  // with the new dataset and its groups
+        const auto now = inventory_of(file, kMost, shown_);
+        if (!now) refuse_damaged(shown_, "what the file holds cannot be told any more");
+        require_own_place(*now, written, target_, kMost);
+        if (const auto changed = before_->changed_in(*now, removed_))
+            refuse_damaged(shown_, *changed + " would be changed");
+    }
+
+    WriteTarget target_;
+    std::string name_;
+    std::string shown_;
+    std::optional<Inventory> before_;  ///< what a file that exists held, where that is soon known
+    haddr_t removed_ = HADDR_UNDEF;    ///< the dataset that was replaced
+    Parts elements_;                   ///< those that it held and holds on to, and the new ones
+    Handle file_;
+    Handle dataset_;
+    haddr_t offset_ = HADDR_UNDEF;
+    std::vector<std::string> left_out_;
+};
+
+// ---- In a child -----------------------------------------------------------------------------------------
+
+/// What the parent asks of the child: to put a chunk, of which `bytes` follow; to give the dataset an
+/// attribute, whose name follows with a zero and the value; or to close the file.
+struct Request {
+    enum class Kind { chunk, attribute, close } kind = Kind::chunk;
+    std::uint32_t skipped = 0;
+    std::uint64_t bytes = 0;
+    std::array<hsize_t, 2> at{};
+};
+
+/// What the child says once the dataset is there, followed by `left_out_bytes` of text, a zero after each.
+struct Created {
+    haddr_t offset = HADDR_UNDEF;
+    std::uint64_t left_out_bytes = 0;
+};
+
+std::span<const std::byte> bytes_of(const auto& value) {
+    return std::as_bytes(std::span(&value, 1));
+}
+
+/// What the child does.
+void serve(Conversation& parent, const WriteTarget& target, const DatasetPlan& plan) {
+    LocalDatasetFile file(target, plan);
+    std::string left_out;
+    for (const std::string& text : file.left_out()) left_out.append(text).push_back('\0');
+    const bool heard = parent.send(bytes_of(Created{file.offset(), left_out.size()})) &&
+                       parent.send(std::as_bytes(std::span(left_out)));
+    std::vector<std::byte> stored;
+    for (Request request; heard && parent.receive(std::as_writable_bytes(std::span(&request, 1)));) {
+        if (request.kind == Request::Kind::close) return file.close();
+        stored.resize(request.bytes);
+        if (!parent.receive(stored)) break;
+        if (request.kind == Request::Kind::chunk) {
+            file.put_chunk(request.at, request.skipped, stored);
+        } else {
+            const std::string text(reinterpret_cast<const char*>(stored.data()), stored.size());
+            const std::size_t end = text.find('\0');
+            file.put_attribute(text.substr(0, end), text.substr(end + 1));
+        }
+    }
+    throw Error(ErrorCode::output, name_in_messages(target) + ": was not completed");  // the parent gave up
+}
+
+class RemoteDatasetFile final : public DatasetFile {
+  public:
+    RemoteDatasetFile(const WriteTarget& target, const DatasetPlan& plan)
+        : child_(
+              opened_path(target), name_in_messages(target), ErrorCode::output,
+              [&](Conversation& parent) {
+                  serve(parent, target, plan);
+                  return std::string();
+              },
+              dense_bytes(plan.shape, plan.type, name_in_messages(target))) {
+        Created created;
+        if (!child_.receive(std::as_writable_bytes(std::span(&created, 1)))) give_up();
+        std::string texts(created.left_out_bytes, '\0');
+        if (!child_.receive(std::as_writable_bytes(std::span(texts)))) give_up();
+        offset_ = created.offset;
+        for (std::size_t at = 0; at < texts.size(); at += left_out_.back().size() + 1)
+            left_out_.emplace_back(texts.c_str() + at);
+    }
+
+    [[nodiscard]] haddr_t offset() const override { return offset_; }
+    [[nodiscard]] const std::vector<std::string>& left_out() const override { return left_out_; }
+
+    void put_chunk(const std::array<hsize_t, 2>& at, std::uint32_t skipped,
+                   std::span<const std::byte> stored) override {
+        ask({.skipped = skipped, .bytes = stored.size(), .at = at}, stored);
+    }
+
+    void put_attribute(const std::string& name, const std::string& value) override {
+        const std::string text = name + '\0' + value;
+        ask({.kind = Request::Kind::attribute, .bytes = text.size()}, std::as_bytes(std::span(text)));
+    }
+
+    void close() override {
+        ask({.kind = Request::Kind::close}, {});
+        child_.finish();
+    }
+
+  private:
+    void ask(const Request& request, std::span<const std::byte> content) {
+        if (!child_.send(bytes_of(request)) || !child_.send(content)) give_up();
+    }
+
+    /// The child has ended before its time, and says why.
+    [[noreturn]] void give_up() {
+        child_.finish();
+        throw Error(ErrorCode::output, "the process that writes the file ended without a word");
+    }
+
+    Child child_;
+    haddr_t offset_ = HADDR_UNDEF;
+    std::vector<std::string> left_out_;
+};
+
+}  // namespace
+
+std::string name_in_messages(const WriteTarget& target) {
+    return target.shown + ":" + absolute(target.dataset);
+}
+
+void require_room(const WriteTarget& target) {
+    const Session session;
+    try_in_child(opened_path(target), name_in_messages(target), ErrorCode::output, [&] {
+        const Handle file = open_target(target, H5F_ACC_RDONLY);
+        require_whole_file(file.id(), target);
+        if (!is_taken(file.id(), target)) return;
+        const std::string what = name_in_messages(target);
+        if (const auto inventory = inventory_of(file.id(), kMostChunks, what))
+            require_own_place(*inventory, address_of(file.id(), absolute(target.dataset), what), target,
+                              kMostChunks);
+    });
+}
+
+std::unique_ptr<DatasetFile> create_dataset_file(const WriteTarget& target, const DatasetPlan& plan) {
+    if (!target.append) return std::make_unique<LocalDatasetFile>(target, plan);
+    const Session session;
+    return std::make_unique<RemoteDatasetFile>(target, plan);
+}
+
+}  // namespace gpumat::formats::hdf5

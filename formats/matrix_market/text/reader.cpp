@@ -1,0 +1,140 @@
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "core/error.hpp"
+#include "formats/matrix_market/matrix_market.hpp"
+#include "formats/matrix_market/text/body.hpp"
+#include "formats/matrix_market/text/chunks.hpp"
+#include "formats/matrix_market/text/header.hpp"
+#include "formats/matrix_market/text/text.hpp"
+
+namespace gpumat::formats::matrix_market {
+namespace {
+
+std::string shown_name(const std::string& path) {
+    return path == "-" ? "standard input" : path;
+}
+
+Header header_of(const Reference& reference, const FileHeader& file, const TextSource& source) {
+    Header header;
+    header.format = "matrix-market";
+    header.source = reference;
+    header.shape = file.shape;
+    header.type = file.type.value_or(natural_type(file.field));
+    header.storage = describe(file);
+    header.stored_entries = file.entries;
+    header.file_bytes = source.file_bytes();
+    header.grain = {file.shape.rows, 1};
+    header.rereads = file.storage == Storage::coordinate || file.symmetry != Symmetry::general;
+    header.in_order = !source.rereadable();
+    return header;
+}
+
+/// Shares of a memory limit: for reading a stream ahead, and for text that is parsed as long as nobody says
+/// more.
+constexpr std::uint64_t kAheadShare = 16;
+constexpr std::uint64_t kParsingShare = 8;
+
+class MatrixMarketReader final : public Reader {
+  public:
+    MatrixMarketReader(const Reference& reference, const ReadOptions& options)
+        : name_(shown_name(reference.path)),
+          limited_(options.memory_limit.has_value()),
+          memory_(limited_ ? *options.memory_limit / kParsingShare
+                           : std::numeric_limits<std::uint64_t>::max()),
+          source_(open_text(reference.path, options.threads,
+                            limited_ ? *options.memory_limit / kAheadShare : kMostAheadBytes)) {
+        if (!reference.dataset.empty()) {
+            throw Error(ErrorCode::input, name_ + ": found no dataset '" + reference.dataset +
+                                              "', as a Matrix Market file holds one matrix without a name");
+        }
+        file_ = parse_header(*source_, name_);
+        header_ = header_of(reference, file_, *source_);
+        header_.type = options.type.value_or(header_.type);
+        const BodyContext context{*source_, file_, name_, header_.type, options.threads, memory_};
+        if (file_.storage == Storage::array) {
+            body_ = open_array(context);
+        } else {
+            auto coordinate = open_coordinate(context);
+            coordinate_ = coordinate.get();
+            body_ = std::move(coordinate);
+        }
+    }
+
+    [[nodiscard]] const Header& header() const override { return header_; }
+
+    [[nodiscard]] std::uint64_t working_bytes() const override {
+        return limited_ ? source_->working_bytes() + least_for_parsing() : 0;
+    }
+
+    void set_spare(std::uint64_t bytes) override {
+        if (limited_) memory_ = least_for_parsing() + bytes;
+    }
+
+    void require_unchanged() const override { source_->require_unchanged(); }
+
+    void read(const Block& block, const MutableMatrixView& out) override {
+        if (!block.inside(file_.shape) || out.shape != block.shape() || out.type != header_.type) {
+            throw Error(ErrorCode::usage, name_ + ": a block of " + to_string(block.shape()) + " at row " +
+                                              std::to_string(block.row) + ", column " +
+                                              std::to_string(block.col) + " does not fit the matrix of " +
+                                              to_string(file_.shape));
+        }
+        require_room_for_entries();
+        body_->read(block, out);
+    }
+
+    void read_entries(const std::function<void(const Entries&)>& take) override {
+        if (coordinate_ == nullptr) return Reader::read_entries(take);  // refuses
+        require_room_for_entries();
+        coordinate_->read_entries(take);
+    }
+
+  private:
+    [[nodiscard]] std::uint64_t least_for_parsing() const { return kLeastChunkBytes * body_->cost_of_text(); }
+
+    /// Refuses a count that the file is too short for before any work is done.
+    void require_room_for_entries() const {
+        if (source_->text_bytes() == 0) return;
+        const int indices = file_.storage == Storage::coordinate ? 2 : 0;
+        const int numbers = file_.field == Field::pattern ? 0 : file_.field == Field::complex ? 2 : 1;
+        // A digit and a blank or line feed for each; the last line feed may be missing.
+        const auto least =
+            static_cast<unsigned __int128>(file_.entries) * static_cast<unsigned>(2 * (indices + numbers));
+        // The body of a file that ends in the size line, without a line feed, would begin after its end.
+        const std::uint64_t left = source_->text_bytes() - std::min(source_->text_bytes(), file_.body_offset);
+        if (least <= static_cast<unsigned __int128>(left) + 1) return;
+        refuse(name_, file_.body_line - 1, 1, std::to_string(left) + " bytes after the sizes",
+               std::to_string(file_.entries) + (file_.storage == Storage::array ? " values" : " entries"));
+    }
+
+    std::string name_;
+    bool limited_;
+    std::uint64_t memory_;  ///< for text and what is made of it
+    std::unique_ptr<TextSource> source_;
+    FileHeader file_;
+    Header header_;
+    std::unique_ptr<Body> body_;
+    CoordinateBody* coordinate_ = nullptr;  // body_, where it has entries
+};
+
+}  // namespace
+
+bool recognises(std::string_view head, const std::string& path) {
+    if (looks_like_matrix_market(text_of_head(head))) return true;
+    // A file that is named so and is nothing else known gets the reason why it is refused.
+    constexpr std::string_view kHdf5Signature = "\x89HDF\r\n\x1a\n";
+    return (path.ends_with(".mtx") || path.ends_with(".mtx.gz")) && !head.starts_with(kHdf5Signature);
+}
+
+Listing list(const std::string& path, const ReadOptions& /*options*/) {
+    const auto source = open_text(path, 1);
+    return {{header_of({path, ""}, parse_header(*source, shown_name(path)), *source)}};
+}
+
+std::unique_ptr<Reader> open(const Reference& reference, const ReadOptions& options) {
+    return std::make_unique<MatrixMarketReader>(reference, options);
+}
+
+}  // namespace gpumat::formats::matrix_market

@@ -1,0 +1,816 @@
+#include "kernels/reduce/check/verify_reduce.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/parallel.hpp"
+#include "kernels/check/findings.hpp"
+#include "kernels/operation.hpp"
+
+namespace gpumat {
+namespace {
+
+constexpr double kRoundoff = 0x1p-53;
+constexpr double kTiniest = std::numeric_limits<double>::denorm_min();
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr double kLargest = std::numeric_limits<double>::max();
+// What is scaled by these is far from both ends of the range of double, and so are its squares.
+constexpr double kUp = 0x1p600;
+constexpr double kDown = 0x1p-600;
+// Beyond these, what a part adds up may pass the range of double in more parts than there can be.
+constexpr double kLargeSum = 0x1p990;
+constexpr double kLargeSquares = 0x1p900;
+constexpr double kSmallSquares = 0x1p-900;
+
+__extension__ using Int128 = __int128;
+__extension__ using Unsigned128 = unsigned __int128;
+
+template <class T>
+double real_of(T value) {
+    return static_cast<double>(value);
+}
+template <class R>
+double real_of(std::complex<R> value) {
+    return static_cast<double>(value.real());
+}
+template <class T>
+double imag_of(T) {
+    return 0;
+}
+template <class R>
+double imag_of(std::complex<R> value) {
+    return static_cast<double>(value.imag());
+}
+
+/// A number in twice the precision of double: high + low, |low| ≤ ulp(high)/2 (after Dekker and Knuth).
+struct Twice {
+    double high = 0;
+    double low = 0;
+
+    void add(double x) {
+        const double sum = high + x;
+        const double part = sum - high;
+        const double rest = low + ((high - (sum - part)) + (x - part));
+        high = sum + rest;
+        low = rest - (high - sum);
+    }
+    void add(const Twice& other) {
+        add(other.high);
+        add(other.low);
+    }
+    [[nodiscard]] Twice times(double power_of_two) const { return {high * power_of_two, low * power_of_two}; }
+};
+
+// ---- What is kept of each result's elements; `scale` is a power of two ----
+
+/// Σx of a part, and Σ|x|, which is not finite where an element is not; where scaled, of finite elements.
+template <class T>
+struct SumState {
+    Twice re;
+    Twice im;
+    double re_size = 0;
+    double im_size = 0;
+
+    void add(T value, double scale) {
+        add_part(real_of(value), scale, re, re_size);
+        if constexpr (kIsComplex<T>) add_part(imag_of(value), scale, im, im_size);
+    }
+    [[nodiscard]] SumState scaled_down() const {
+        return {re.times(kDown), im.times(kDown), re_size * kDown, im_size * kDown};
+    }
+    [[nodiscard]] bool is_large() const { return !(re_size < kLargeSum && im_size < kLargeSum); }
+    void merge(const SumState& other) {
+        re.add(other.re);
+        im.add(other.im);
+        re_size += other.re_size;
+        im_size += other.im_size;
+    }
+
+  private:
+    static void add_part(double x, double scale, Twice& sum, double& size) {
+        if (scale != 1 && !std::isfinite(x)) return;
+        sum.add(x * scale);
+        size += std::fabs(x) * scale;
+    }
+};
+
+/// Σx of the elements that are not finite, by the rules of IEEE 754; 0 where there are none.
+template <class T>
+struct SpecialState {
+    double re = 0;
+    double im = 0;
+
+    void add(T value, double) {
+        if (!std::isfinite(real_of(value))) re += real_of(value);
+        if (!std::isfinite(imag_of(value))) im += imag_of(value);
+    }
+    void merge(const SpecialState& other) {
+        re += other.re;
+        im += other.im;
+    }
+};
+
+template <class T>
+struct WholeSumState {
+    Int128 sum = 0;
+    Int128 below = 0;  ///< of those below 0
+
+    void add(T value, double) {
+        sum += value;
+        if (value < T{}) below += value;
+    }
+    void merge(const WholeSumState& other) {
+        sum += other.sum;
+        below += other.below;
+    }
+    [[nodiscard]] Int128 size() const { return sum - 2 * below; }  ///< Σ|x|
+};
+
+/// Σx² of all parts.
+template <class T>
+struct SquaresState {
+    Twice sum;
+    double special = 0;  ///< infinity or NaN where an element is
+
+    void add(T value, double scale) {
+        add_square(real_of(value) * scale);
+        if constexpr (kIsComplex<T>) add_square(imag_of(value) * scale);
+    }
+    [[nodiscard]] SquaresState scaled_down() const { return {sum.times(kDown).times(kDown), special}; }
+    [[nodiscard]] bool is_large() const { return !(sum.high < kLargeSquares); }
+    [[nodiscard]] bool is_small() const { return sum.high < kSmallSquares; }
+    void merge(const SquaresState& other) {
+        sum.add(other.sum);
+        special += other.special;
+    }
+
+  private:
+    void add_square(double x) {
+        const double square = x * x;
+        sum.add(square);
+        if (!std::isfinite(x)) special += std::fabs(x);
+        // The squares of narrower types are exact.
+        if constexpr (sizeof(T) >= 8 && !std::is_same_v<T, std::complex<float>>)
+            sum.add(__builtin_fma(x, x, -square));
+    }
+};
+
+/// Σx² of integers, |x| = a·2^32 + b: Σa², Σab and Σb², exactly.
+template <class T>
+struct WholeSquaresState {
+    Unsigned128 aa = 0;
+    Unsigned128 ab = 0;
+    Unsigned128 bb = 0;
+
+    void add(T value, double) {
+        auto size = static_cast<std::uint64_t>(value);
+        if (value < T{}) size = 0 - size;
+        const std::uint64_t a = size >> 32U;
+        const std::uint64_t b = size & 0xffffffffU;
+        aa += Unsigned128{a} * a;
+        ab += Unsigned128{a} * b;
+        bb += Unsigned128{b} * b;
+    }
+    void merge(const WholeSquaresState& other) {
+        aa += other.aa;
+        ab += other.ab;
+        bb += other.bb;
+    }
+};
+
+/// Extremes and counts; `Value` is what elements are compared as.
+template <class T>
+struct OrderState {
+    using Value = std::conditional_t<std::is_integral_v<T>, T, double>;
+    Value least{};
+    Value largest{};
+    std::int64_t count = 0;  ///< that are not NaN
+    std::int64_t nans = 0;
+
+    void add(T value, double) {
+        Value x{};
+        if constexpr (kIsComplex<T>) {
+            x = modulus_of(value);
+        } else {
+            x = static_cast<Value>(value);
+        }
+        if constexpr (!std::is_integral_v<T>) {
+            if (std::isnan(x)) {
+                ++nans;
+                return;
+            }
+        }
+        least = count == 0 || x < least ? x : least;
+        largest = count == 0 || x > largest ? x : largest;
+        ++count;
+    }
+    void merge(const OrderState& other) {
+        if (other.count > 0) {
+            least = count == 0 || other.least < least ? other.least : least;
+            largest = count == 0 || other.largest > largest ? other.largest : largest;
+        }
+        count += other.count;
+        nans += other.nans;
+    }
+
+  private:
+    static double modulus_of(T value) {
+        const double re = real_of(value);
+        const double im = imag_of(value);
+        return std::isnan(re) || std::isnan(im) ? std::numeric_limits<double>::quiet_NaN()
+                                                : std::hypot(re, im);
+    }
+};
+
+// ---- Walking the matrix ----
+
+enum class Axis { all, rows, columns };
+
+struct Walk {
+    Operand a;
+    std::int64_t m;
+    std::int64_t n;
+    Axis axis;
+    int threads;
+    double scale = 1;
+
+    [[nodiscard]] std::int64_t results() const { return axis == Axis::all ? 1 : axis == Axis::rows ? m : n; }
+    [[nodiscard]] std::int64_t elements() const {
+        return axis == Axis::all ? m * n : axis == Axis::rows ? n : m;
+    }
+    [[nodiscard]] bool empty() const { return m == 0 || n == 0; }
+    [[nodiscard]] Walk scaled(double by) const {
+        Walk walk = *this;
+        walk.scale = by;
+        return walk;
+    }
+};
+
+constexpr std::int64_t kAtOnce = std::int64_t{1} << 16U;
+constexpr std::int64_t kShortRowsAtOnce = 2048;  // of few elements
+/// Results that are judged before the next ones are looked at: few enough for the caches.
+constexpr std::int64_t kResultsAtOnce = std::int64_t{1} << 16U;
+constexpr std::int64_t kColumnsAtOnce = 64;
+
+template <class State, class T>
+State state_of_row(const T* from, std::int64_t count, double scale) {
+    constexpr std::int64_t kLanes = 8;  // that do not wait for each other
+    std::array<State, kLanes> lanes{};
+    std::int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) {
+        for (std::int64_t lane = 0; lane < kLanes; ++lane)
+            lanes[static_cast<std::size_t>(lane)].add(from[i + lane], scale);
+    }
+    for (; i < count; ++i) lanes[0].add(from[i], scale);
+    const std::size_t used = count < kLanes ? 1 : lanes.size();
+    for (std::size_t lane = 1; lane < used; ++lane) lanes[0].merge(lanes[lane]);
+    return lanes[0];
+}
+
+template <class State, class T>
+std::vector<State> states_of_rows(const Walk& walk) {
+    std::vector<State> states(static_cast<std::size_t>(walk.m));
+    const std::int64_t across = (walk.n + kAtOnce - 1) / kAtOnce;
+    std::vector<State> parts(across > 1 ? static_cast<std::size_t>(walk.m * across) : 0);
+    const std::int64_t together = std::clamp<std::int64_t>(kAtOnce / walk.n, 1, kShortRowsAtOnce);
+    parallel_for(walk.m * across, together, walk.threads, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+            const std::int64_t col = i % across * kAtOnce;
+            const T* row = walk.a.as<T>() + i / across * walk.a.pitch;
+            State found = state_of_row<State>(row + col, std::min(kAtOnce, walk.n - col), walk.scale);
+            (across > 1 ? parts : states)[static_cast<std::size_t>(i)] = std::move(found);
+        }
+    });
+    for (std::size_t i = 0; i < parts.size(); ++i)
+        states[i / static_cast<std::size_t>(across)].merge(parts[i]);
+    return states;
+}
+
+/// Of a piece of some columns: pieces are many enough for all threads, and few, for each has its states.
+std::int64_t rows_of_pieces(std::int64_t m, std::int64_t n) {
+    constexpr std::int64_t kPieces = 64;
+    const std::int64_t down =
+        std::max<std::int64_t>(1, kPieces * kColumnsAtOnce / std::max<std::int64_t>(1, n));
+    return std::max<std::int64_t>(1024, (m + down - 1) / down);
+}
+
+template <class State, class T>
+std::vector<State> states_of_columns(const Walk& walk) {
+    const std::int64_t across = (walk.n + kColumnsAtOnce - 1) / kColumnsAtOnce;
+    const std::int64_t rows_at_once = rows_of_pieces(walk.m, walk.n);
+    const std::int64_t down = (walk.m + rows_at_once - 1) / rows_at_once;
+    std::vector<State> states(static_cast<std::size_t>(down * walk.n));
+    parallel_for(down * across, 1, walk.threads, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+            const std::int64_t left = i % across * kColumnsAtOnce;
+            const std::int64_t right = std::min(walk.n, left + kColumnsAtOnce);
+            const std::int64_t top = i / across * rows_at_once;
+            State* part = states.data() + i / across * walk.n;
+            for (std::int64_t row = top; row < std::min(walk.m, top + rows_at_once); ++row) {
+                const T* from = walk.a.as<T>() + row * walk.a.pitch;
+                for (std::int64_t col = left; col < right; ++col) part[col].add(from[col], walk.scale);
+            }
+        }
+    });
+    for (std::int64_t i = walk.n; i < down * walk.n; ++i)
+        states[static_cast<std::size_t>(i % walk.n)].merge(states[static_cast<std::size_t>(i)]);
+    states.resize(static_cast<std::size_t>(walk.n));
+    return states;
+}
+
+/// A state for each result.
+template <class State, class T>
+std::vector<State> states_of(const Walk& walk) {
+    if (walk.empty()) return std::vector<State>(static_cast<std::size_t>(walk.results()));
+    if (walk.axis == Axis::columns) return states_of_columns<State, T>(walk);
+    if (walk.axis == Axis::rows) return states_of_rows<State, T>(walk);
+    Walk one = walk;
+    if (is_contiguous(walk.a)) {  // rows without gaps are one row
+        one.n = walk.m * walk.n;
+        one.m = 1;
+    }
+    std::vector<State> states = states_of_rows<State, T>(one);
+    for (std::size_t i = 1; i < states.size(); ++i) states[0].merge(states[i]);
+    states.resize(1);
+    return states;
+}
+
+/// Takes the states of a part into those of the parts before it, which may be none.
+template <class State>
+void merge_states(std::vector<State>& into, std::vector<State> part) {
+    if (into.empty()) {
+        into = std::move(part);
+    } else {
+        for (std::size_t i = 0; i < into.size(); ++i) into[i].merge(part[i]);
+    }
+}
+
+template <class State>
+std::vector<State> scaled_down(const std::vector<State>& states) {
+    std::vector<State> scaled;
+    scaled.reserve(states.size());
+    for (const State& state : states) scaled.push_back(state.scaled_down());
+    return scaled;
+}
+
+// ---- Comparing ----
+
+/// The error of a part that must be finite: within the tolerance. Comparisons are such that NaN fails.
+Outcome outcome_of(double computed, double expected, double rest, double tolerance) {
+    Outcome outcome;
+    outcome.expected = expected + rest;
+    outcome.tolerance = tolerance;
+    if (std::isnan(expected) || std::isinf(expected)) {
+        const bool same = std::isnan(expected) ? std::isnan(computed) : computed == expected;
+        outcome.ratio = same ? 0 : kInfinite;
+    } else {
+        outcome.error = std::fabs((computed - expected) - rest);
+        outcome.ratio = outcome.error <= tolerance ? (tolerance > 0 ? outcome.error / tolerance : 0)
+                        : tolerance > 0 && std::isfinite(outcome.error) ? outcome.error / tolerance
+                                                                        : kInfinite;
+    }
+    outcome.worst_ratio = outcome.ratio;
+    return outcome;
+}
+
+constexpr Outcome kRight = {};
+constexpr Outcome kWrong = {.ratio = kInfinite, .error = kInfinite, .worst_ratio = kInfinite};
+
+/// One reduction of a matrix of T, which may come in parts, compared with what the level left.
+template <class T>
+class ReductionCheck final : public ResultCheck {
+  public:
+    ReductionCheck(const Problem& problem, const VerifyOptions& options)
+        : op_(problem.choices.at("op")),
+          axis_(axis_of(problem)),
+          type_(result_type(problem)),
+          mode_(options.mode),
+          tolerance_(options.tolerance),
+          any_order_(options.any_order),
+          threads_(options.threads) {}
+
+    [[nodiscard]] bool takes_panels() const override { return false; }
+
+    void add_part(const Problem& part, const Operands& inputs) override {
+        const Walk walk = {.a = inputs.a, .m = part.m, .n = part.n, .axis = axis_, .threads = threads_};
+        elements_ += static_cast<double>(walk.elements());
+        ++parts_;
+        if constexpr (std::is_integral_v<T>) {
+            if (adds()) return merge_states(whole_sums_, states_of<WholeSumState<T>, T>(walk));
+            if (op_ == "norm") return merge_states(whole_squares_, states_of<WholeSquaresState<T>, T>(walk));
+        } else {
+            if (adds()) return add_sums(walk);
+            if (op_ == "norm") return add_squares(walk);
+        }
+        merge_states(orders_, states_of<OrderState<T>, T>(walk));
+    }
+
+    void take(std::int64_t, const Operand& result) override {
+        const double depth = kReducedInAChain + elements_ / 1024 + parts_;
+        chain_ = narrow() ? (kReducedInAChain + 1) * kRoundoff : 0;
+        if constexpr (std::is_integral_v<T>) chain_ = 0;
+        const double roundings = elements_ * (kIsComplex<T> && op_ == "norm" ? 2 : 1);
+        any_chain_ = any_order_ ? roundings * kRoundoff : 0;
+        rest_ = depth * kRoundoff * depth * kRoundoff;
+        result_ = result;
+        if (adds()) {
+            std::is_integral_v<T> ? check_whole_sums() : check_sums();
+        } else if (op_ == "norm") {
+            std::is_integral_v<T> ? check_whole_norms() : check_norms();
+        } else {
+            check_order();
+        }
+    }
+
+    Verification finish() override {
+        Verification result = verification_of("full", found_);
+        if (mode_ == VerifyMode::freivalds) result.note = "a reduction is verified in full";
+        if (has_lost_means_)
+            result.note = "means that are infinite or NaN are so because their sums pass the range of f64";
+        return result;
+    }
+
+  private:
+    [[nodiscard]] bool adds() const { return op_ == "sum" || op_ == "mean"; }
+    [[nodiscard]] double divisor() const { return op_ == "mean" ? elements_ : 1; }
+
+    /// The parts before need no second look: where none of them is large, a power of two scales their sums as
+    /// it would scale their elements.
+    void add_sums(const Walk& walk) {
+        auto plain = states_of<SumState<T>, T>(walk);
+        if (std::ranges::any_of(plain, [](const auto& state) { return state.is_large(); })) {
+            if (sums_down_.empty()) sums_down_ = scaled_down(sums_);
+            merge_states(sums_down_, states_of<SumState<T>, T>(walk.scaled(kDown)));
+            merge_states(special_, states_of<SpecialState<T>, T>(walk));
+        } else if (!sums_down_.empty()) {
+            merge_states(sums_down_, scaled_down(plain));
+        }
+        merge_states(sums_, std::move(plain));
+    }
+
+    void add_squares(const Walk& walk) {
+        auto plain = states_of<SquaresState<T>, T>(walk);
+        if (std::ranges::any_of(plain, [](const auto& state) { return state.is_large(); })) {
+            if (squares_down_.empty()) squares_down_ = scaled_down(squares_);
+            merge_states(squares_down_, states_of<SquaresState<T>, T>(walk.scaled(kDown)));
+        } else if (!squares_down_.empty()) {
+            merge_states(squares_down_, scaled_down(plain));
+        }
+        // A result that is small is so in all parts.
+        if (std::ranges::any_of(plain, [](const auto& state) { return state.is_small(); }))
+            merge_states(squares_up_, states_of<SquaresState<T>, T>(walk.scaled(kUp)));
+        merge_states(squares_, std::move(plain));
+    }
+
+    /// Types that are added up in f64 as they are; f64 keeps what each addition rounds off.
+    static constexpr bool narrow() {
+        return !std::is_same_v<T, double> && !std::is_same_v<T, std::complex<double>>;
+    }
+
+    /// Sums, means and norms are wide, counts u64, and extremes as the elements, or their sizes.
+    template <class Result>
+    static constexpr bool kMayBeResult = std::is_same_v<Result, T> || std::is_same_v<Result, double> ||
+                                         std::is_same_v<Result, std::int64_t> ||
+                                         std::is_same_v<Result, std::uint64_t> ||
+                                         (kIsComplex<T> && kIsComplex<Result>) ||
+                                         (std::is_integral_v<T> && std::is_integral_v<Result> &&
+                                          sizeof(T) == sizeof(Result));
+
+    /// Calls `compare(i, row, col, computed)` for each result.
+    template <class Compare>
+    void for_results(const Compare& compare) {
+        visit_type(type_, [&]<class Result>(TypeTag<Result>) {
+            if constexpr (!kMayBeResult<Result>) {
+                throw std::logic_error("a reduction cannot have results of this type");
+            } else {
+                for_results_of<Result>(compare);
+            }
+        });
+    }
+
+    template <class Result, class Compare>
+    void for_results_of(const Compare& compare) {
+        for (std::int64_t row = 0; row < result_.rows; ++row) {
+            for (std::int64_t col = 0; col < result_.cols; ++col) {
+                compare(static_cast<std::size_t>(row + col), row, col,
+                        result_.as<Result>()[row * result_.pitch + col]);
+            }
+        }
+    }
+
+    template <class Result>
+    void note(const Outcome& outcome, std::int64_t row, std::int64_t col, Result computed,
+              std::complex<double> expected) {
+        found_.note(outcome, row, col,
+                    [&] { return std::pair(element_text(computed, type_), element_text(expected, type_)); });
+    }
+
+    // -- Sums and means of numbers that are not whole --
+
+    void check_sums() {
+        for_results([&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
+            const std::complex<double> c = as_complex(computed);
+            const SumState<T>& plain = sums_[i];
+            const SumState<T>& down = sums_down_.empty() ? plain : sums_down_[i];
+            const SpecialState<T> odd = special_.empty() ? SpecialState<T>{} : special_[i];
+            const Outcome re =
+                compare_part(c.real(), {plain.re, plain.re_size}, {down.re, down.re_size}, odd.re);
+            const Outcome im =
+                compare_part(c.imag(), {plain.im, plain.im_size}, {down.im, down.im_size}, odd.im);
+            has_lost_means_ |= op_ == "mean" && (passes_range(c.real(), plain.re_size, odd.re) ||
+                                                 passes_range(c.imag(), plain.im_size, odd.im));
+            note(im.ratio > re.ratio ? im : re, row, col, computed, {re.expected.real(), im.expected.real()});
+        });
+    }
+
+    struct Sum {
+        Twice value;
+        double size;  ///< Σ|x|
+    };
+
+    /// Whether the result is infinite or NaN, and not by the elements alone.
+    static bool passes_range(double computed, double size, double special) {
+        if (std::isfinite(computed) || std::isfinite(size) || std::isnan(special)) return false;
+        return computed != special;
+    }
+
+    /// `small` is the sum of the finite elements scaled by kDown, where `sum.size` is not finite, and
+    /// `special` the sum of the others.
+    [[nodiscard]] Outcome compare_part(double computed, const Sum& sum, const Sum& small,
+                                       double special) const {
+        if (std::isfinite(sum.size)) return compare_sum(computed, sum.value, sum.size, 0);
+        if (passes_range(computed, sum.size, special) && may_overflow_to(computed, small, special))
+            return kRight;
+        if (!std::isfinite(special)) return outcome_of(computed, special, 0, 0);
+        if (!std::isfinite(computed)) return kWrong;
+        return compare_sum(computed * kDown, small.value, small.size, kTiniest);
+    }
+
+    /// Whether additions in some order make that of finite elements and of the infinity `special`, if it is
+    /// one: they pass the range in that direction, or for NaN in both, of which the infinity may be one.
+    static bool may_overflow_to(double computed, const Sum& small, double special) {
+        constexpr double kLimit = kLargest * kDown * (1 - 0x1p-20);
+        const bool up = (small.size + small.value.high) / 2 >= kLimit || special > kLargest;
+        const bool down = (small.size - small.value.high) / 2 >= kLimit || special < -kLargest;
+        if (std::isnan(computed)) return up && down;
+        return !std::isinf(special) && (computed > 0 ? up : down);
+    }
+
+    [[nodiscard]] Outcome compare_sum(double computed, const Twice& sum, double size, double more) const {
+        const double count = divisor();
+        const double mean = sum.high / count;
+        // What the division of the reference leaves, to twice the precision as well.
+        const double left = (__builtin_fma(-mean, count, sum.high) + sum.low) / count;
+        double tolerance =
+            std::max(chain_ + rest_, any_chain_) * size / count + 3 * kRoundoff * std::fabs(mean);
+        if (tolerance_) tolerance = *tolerance_ * size / count;
+        if (count != 1) tolerance += kTiniest;
+        return outcome_of(computed, mean, left, tolerance + more);
+    }
+
+    // -- Whole numbers --
+
+    void check_whole_sums() {
+        if constexpr (std::is_integral_v<T>) {
+            for_results([&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
+                using Result = decltype(computed);
+                const Int128 sum = whole_sums_[i].sum;
+                if constexpr (std::is_integral_v<Result>) {
+                    const auto expected = static_cast<Result>(static_cast<std::uint64_t>(sum));
+                    if (static_cast<Int128>(expected) != sum) ++found_.wrapped;
+                    note_whole(computed, expected, row, col);
+                } else if constexpr (std::is_same_v<Result, double>) {
+                    const Outcome outcome =
+                        compare_sum(computed, twice_of(sum), static_cast<double>(whole_sums_[i].size()), 0);
+                    note(outcome, row, col, computed, outcome.expected);
+                }
+            });
+        }
+    }
+
+    template <class Result>
+    void note_whole(Result computed, Result expected, std::int64_t row, std::int64_t col) {
+        found_.note(computed == expected ? kRight : kWrong, row, col,
+                    [&] { return std::pair(element_text(computed, type_), element_text(expected, type_)); });
+    }
+
+    static Twice twice_of(Int128 value) {
+        const auto high = static_cast<double>(static_cast<std::int64_t>(value >> 64U));
+        const auto middle = static_cast<double>(static_cast<std::uint32_t>(value >> 32U));
+        const auto low = static_cast<double>(static_cast<std::uint32_t>(value));
+        Twice sum;
+        const auto whole = static_cast<std::int64_t>(value >> 64U);  // may have more than 53 bits
+        const auto rest = whole - static_cast<std::int64_t>(high);
+        sum.add(high * 0x1p64);
+        sum.add(static_cast<double>(rest) * 0x1p64);
+        sum.add(middle * 0x1p32);
+        sum.add(low);
+        return sum;
+    }
+
+    // -- Norms: a relative bound --
+
+    void compare_norm(double computed, const Twice& squares, double scale, std::int64_t row,
+                      std::int64_t col) {
+        const double root = std::sqrt(squares.high);
+        const double rest = root > 0 && std::isfinite(root)
+                                ? (__builtin_fma(-root, root, squares.high) + squares.low) / (2 * root)
+                                : 0;
+        const double ours = (kReducedInAChain / 2 + 8) * kRoundoff + rest_;
+        const double bound =
+            tolerance_.value_or(std::max(ours, any_chain_ / 2 * (1 + any_chain_) + 8 * kRoundoff));
+        // Scaled back, the result may be beyond the range, or among the numbers of few digits.
+        const Outcome outcome = outcome_of(computed * scale, root, rest, bound * root + kTiniest * scale);
+        const bool beyond = !std::isfinite(computed) && root / scale * (1 + bound) > kLargest;
+        note(beyond && std::isinf(computed) ? kRight : outcome, row, col, computed, root / scale);
+    }
+
+    void check_norms() {
+        for_results([&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
+            if constexpr (std::is_same_v<decltype(computed), double>) {
+                const SquaresState<T>& plain = squares_[i];
+                if (plain.special != 0) {
+                    note(outcome_of(computed, plain.special, 0, 0), row, col, computed, plain.special);
+                } else if (!(plain.sum.high < kLargeSum)) {
+                    compare_norm(computed, squares_down_[i].sum, kDown, row, col);
+                } else if (plain.is_small()) {
+                    compare_norm(computed, squares_up_[i].sum, kUp, row, col);
+                } else {
+                    compare_norm(computed, plain.sum, 1, row, col);
+                }
+            }
+        });
+    }
+
+    void check_whole_norms() {
+        if constexpr (std::is_integral_v<T>) {
+            for_results([&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
+                if constexpr (std::is_same_v<decltype(computed), double>) {
+                    Twice squares;
+                    const WholeSquaresState<T>& state = whole_squares_[i];
+                    for (const auto& [sum, unit] : {std::pair(state.aa, 0x1p64), std::pair(state.ab, 0x1p33),
+                                                    std::pair(state.bb, 1.0)}) {
+                        squares.add(static_cast<double>(static_cast<std::uint64_t>(sum >> 96U)) * 0x1p96 *
+                                    unit);
+                        squares.add(static_cast<double>(static_cast<std::uint32_t>(sum >> 64U)) * 0x1p64 *
+                                    unit);
+                        squares.add(static_cast<double>(static_cast<std::uint32_t>(sum >> 32U)) * 0x1p32 *
+                                    unit);
+                        squares.add(static_cast<double>(static_cast<std::uint32_t>(sum)) * unit);
+                    }
+                    compare_norm(computed, squares, 1, row, col);
+                }
+            });
+        }
+    }
+
+    // -- Extremes and counts --
+
+    void check_order() {
+        for_results([&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
+            using Result = decltype(computed);
+            const OrderState<T>& state = orders_[i];
+            if (op_ == "nan-count") {
+                if constexpr (std::is_same_v<Result, std::uint64_t>)
+                    note_whole(computed, static_cast<std::uint64_t>(state.nans), row, col);
+                return;
+            }
+            if constexpr (std::is_integral_v<T>) {
+                if constexpr (std::is_integral_v<Result>)
+                    note_whole(computed, whole_extreme<Result>(state), row, col);
+            } else if constexpr (!std::is_integral_v<Result>) {
+                const double expected = state.nans > 0  ? std::numeric_limits<double>::quiet_NaN()
+                                        : op_ == "min"  ? state.least
+                                        : op_ == "max"  ? state.largest
+                                        : kIsComplex<T> ? state.largest
+                                        : state.count > 0
+                                            ? std::max(std::fabs(state.least), std::fabs(state.largest))
+                                            : 0.0;
+                const double tolerance = kIsComplex<T> ? 8 * kRoundoff * expected + kTiniest : 0;
+                note(outcome_of(as_complex(computed).real(), expected, 0, tolerance), row, col, computed,
+                     expected);
+            }
+        });
+    }
+
+    template <class Result>
+    [[nodiscard]] Result whole_extreme(const OrderState<T>& state) const {
+        if (op_ == "min") return static_cast<Result>(state.least);
+        if (op_ == "max") return static_cast<Result>(state.largest);
+        const Int128 low = state.least;
+        const Int128 high = state.largest;
+        return static_cast<Result>(std::max(low < 0 ? -low : low, high < 0 ? -high : high));
+    }
+
+    static Axis axis_of(const Problem& problem) {
+        const std::string& axis = problem.choices.at("axis");
+        return axis == "rows" ? Axis::rows : axis == "columns" ? Axis::columns : Axis::all;
+    }
+
+    std::string op_;
+    Axis axis_;
+    Type type_;
+    VerifyMode mode_;
+    std::optional<double> tolerance_;
+    bool any_order_;
+    int threads_;
+    double elements_ = 0;  ///< of each result
+    double parts_ = 0;
+    bool has_lost_means_ = false;  ///< which f64 could hold
+
+    // A state for each result, of what the reduction needs. Those scaled down or up are there where needed.
+    std::vector<SumState<T>> sums_;
+    std::vector<SumState<T>> sums_down_;
+    std::vector<SpecialState<T>> special_;
+    std::vector<SquaresState<T>> squares_;
+    std::vector<SquaresState<T>> squares_down_;
+    std::vector<SquaresState<T>> squares_up_;
+    std::vector<WholeSumState<T>> whole_sums_;
+    std::vector<WholeSquaresState<T>> whole_squares_;
+    std::vector<OrderState<T>> orders_;
+
+    Operand result_;
+    double chain_ = 0;      ///< error of chains of additions in f64, relative to Σ|x|
+    double rest_ = 0;       ///< of what keeps its roundings
+    double any_chain_ = 0;  ///< of one chain of all elements, where that is allowed
+    Findings found_;
+};
+
+std::unique_ptr<ResultCheck> check_of(Problem problem, const VerifyOptions& options) {
+    problem.unfinished = false;                                // what is judged is finished
+    problem.choices.insert({{"op", "sum"}, {"axis", "all"}});  // those chosen stay
+    return visit_type(problem.type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<ResultCheck> {
+        return std::make_unique<ReductionCheck<T>>(problem, options);
+    });
+}
+
+/// What gives kResultsAtOnce of the results, from the one at `first` on.
+std::pair<Problem, Operands> results_from(std::int64_t first, const Shape& results, Problem problem,
+                                          Operands operands) {
+    const std::int64_t count = std::min(kResultsAtOnce, results.elements() - first);
+    const auto skip = [](auto* from, std::int64_t elements, Type type) {
+        return from + elements * static_cast<std::int64_t>(size_of(type));
+    };
+    Operand& a = operands.a;
+    MutableOperand& c = operands.c;
+    if (results.rows > 1) {
+        problem.m = a.rows = c.rows = count;
+        a.data = skip(a.as<std::byte>(), first * a.pitch, problem.type);
+        c.data = skip(c.as<std::byte>(), first * c.pitch, result_type(problem));
+    } else if (results.cols > 1) {
+        problem.n = a.cols = c.cols = count;
+        a.data = skip(a.as<std::byte>(), first, problem.type);
+        c.data = skip(c.as<std::byte>(), first, result_type(problem));
+    }
+    return {std::move(problem), operands};
+}
+
+}  // namespace
+
+Verification verify_reduction(const Problem& problem, const Operands& operands,
+                              const VerifyOptions& options) {
+    if (options.mode == VerifyMode::none) return {};
+    const Shape results = problem.operation->result(problem);
+    if (results.elements() == 0) return verification_of("full", {});
+    Verification all;
+    for (std::int64_t first = 0; first < results.elements(); first += kResultsAtOnce) {
+        const auto [some, of] = results_from(first, results, problem, operands);
+        const auto check = check_of(some, options);
+        check->add_part(some, of);
+        check->take(0, of.c);
+        merge_part(all, check->finish(), results.rows > 1 ? first : 0, results.cols > 1 ? first : 0);
+    }
+    return all;
+}
+
+std::unique_ptr<ResultCheck> check_reduction_parts(const Problem& part, const Operands&,
+                                                   const VerifyOptions& options) {
+    return part.unfinished ? check_of(part, options) : nullptr;
+}
+
+std::uint64_t reduction_verification_bytes(const Problem& problem, VerifyMode mode) {
+    if (mode == VerifyMode::none) return 0;
+    Problem judged = problem;
+    judged.unfinished = false;
+    const Shape results = problem.operation->result(judged);
+    constexpr std::uint64_t kStateBytes = 64;  // at least as many as any state has
+    // What is combined of parts has the states of all its results until the last part.
+    const std::int64_t at_once =
+        problem.unfinished ? results.elements() : std::min(results.elements(), kResultsAtOnce);
+    // Each may be there scaled as well. Columns have some of each piece, and of all parts.
+    auto states = static_cast<std::uint64_t>(at_once) * 2;
+    if (results.cols > 1) {
+        const std::int64_t rows = rows_of_pieces(problem.m, at_once);
+        states *= static_cast<std::uint64_t>((problem.m + rows - 1) / rows) + 1;
+    }
+    return states * kStateBytes;
+}
+
+}  // namespace gpumat

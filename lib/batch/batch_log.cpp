@@ -1,0 +1,167 @@
+#include "lib/batch/batch_log.hpp"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/hash/streamed_hash.hpp"
+#include "core/memory.hpp"
+#include "core/numbers/blocks.hpp"
+#include "core/parallel.hpp"
+#include "formats/registry.hpp"
+#include "lib/record/record.hpp"
+
+namespace gpumat {
+namespace {
+
+constexpr const char* kOutputSchema = "gpumat.batch-output/1";
+constexpr std::uint64_t kHashedBlockBytes = std::uint64_t{16} << 20;
+
+/// "gpumat.run/2" is newer than what this version knows.
+bool is_known_schema(const std::string& schema) {
+    return schema.starts_with("gpumat.") && schema.ends_with("/1");
+}
+
+/// A name as it comes back from JSON, which has no bytes that are not UTF-8.
+std::string through_json(const std::string& name) {
+    return nlohmann::json::parse(json_line(name));
+}
+
+/// Of a job that ended well, or is about to.
+bool has_output(const nlohmann::json& record) {
+    return record.value("output", nlohmann::json()).is_object() && record.value("exit_code", 0) == 0 &&
+           !record.value("dry_run", false);
+}
+
+void note_record(nlohmann::json record, const std::string& folder, LoggedOutputs& jobs) {
+    const bool comes_before = record["schema"] == kOutputSchema;
+    if (!comes_before && !record.contains("job")) return;  // of a run that is no job
+    const std::string text = comes_before ? record.at("text") : record["job"].at("text");
+    if (!has_output(record) || record.value("working_folder", nlohmann::json()) != folder) return;
+    jobs[text] = std::move(record);
+}
+
+/// The file of a record: of the job's, the one that JSON shows so.
+formats::Reference reference_of(const nlohmann::json& matrix, const formats::Reference* of_job) {
+    const auto& dataset = matrix.at("dataset");
+    formats::Reference reference = {matrix.at("path").get<std::string>(),
+                                    dataset.is_string() ? dataset.get<std::string>() : ""};
+    const auto take = [](std::string& recorded, const std::string& own) {
+        if (through_json(own) == recorded) recorded = own;
+    };
+    if (of_job == nullptr) return reference;
+    take(reference.path, of_job->path);
+    take(reference.dataset, of_job->dataset);
+    return reference;
+}
+
+bool is_regular(const std::string& path) {
+    struct stat status = {};
+    return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/// Empty where it is read as another type.
+std::string hash_of_stored(const formats::Reference& reference, Type type, const formats::ReadOptions& read) {
+    const auto reader = formats::open_reader(reference, read);
+    const formats::Header& header = reader->header();
+    if (header.type != type) return "";
+    const Shape step =
+        enlarged_grain(clipped_grain(header.rereads ? header.shape : header.grain, header.shape),
+                       header.shape, size_of(header.type), kHashedBlockBytes);
+    const std::uint64_t beside = reader->open_bytes() + reader->working_bytes();
+    require_memory(beside + block_bytes(step, size_of(header.type)), read.memory_limit, to_string(reference));
+    Buffer buffer(dense_bytes(step, header.type, to_string(reference)));
+    StreamedHash hash(header.shape, header.type);
+    for_each_block(header.shape, step, [&](const Block& block) {
+        const MutableMatrixView view{header.type, block.shape(), block.cols, buffer.data()};
+        reader->read(block, view);
+        hash.take(block, view, read.threads);
+    });
+    return hash.text();
+}
+
+/// Whether the matrix is stored with the content that the record tells: of its own type, or of that to which
+/// `read` converts it.
+bool is_unchanged(const nlohmann::json& matrix, const formats::Reference* of_job, formats::ReadOptions read) {
+    if (!matrix.is_object() || !matrix.value("hash", nlohmann::json()).is_string()) return false;
+    const std::optional<Type> type = type_from_name(matrix.at("type").get<std::string>());
+    if (!type) return false;
+    if (read.type != type) read.type.reset();
+    const formats::Reference reference = reference_of(matrix, of_job);
+    if (!is_regular(reference.path)) return false;  // a pipe would not end
+    try {
+        return hash_of_stored(reference, *type, read) == matrix.at("hash").get<std::string>();
+    } catch (const Error&) {
+        return false;  // the job will say what is wrong with it
+    }
+}
+
+}  // namespace
+
+LoggedOutputs read_batch_log(const std::string& path) {
+    LoggedOutputs jobs;
+    if (std::error_code none; !std::filesystem::exists(path, none)) return jobs;  // nothing is done yet
+    if (!is_regular(path))
+        throw Error(ErrorCode::input, path + ": is no regular file; expected the log of a batch");
+    std::error_code no_folder;
+    const std::string folder = through_json(std::filesystem::current_path(no_folder).string());
+    std::ifstream file(path);
+    std::string line;
+    const auto refuse = [&](std::size_t number, const std::string& what) {
+        throw Error(ErrorCode::input, path + ":" + std::to_string(number) + ": " + what);
+    };
+    for (std::size_t number = 1; std::getline(file, line); ++number) {
+        if (line.empty()) continue;
+        nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
+        if (record.is_discarded()) {
+            const bool cut =
+                file.peek() == std::ifstream::traits_type::eof() || line.starts_with("{\"schema\"");
+            if (cut) continue;
+            refuse(number, "is no record; expected a log of JSON Lines");
+        }
+        if (!record.is_object() || !record.value("schema", nlohmann::json()).is_string())
+            refuse(number, "is no record; expected an object with a schema");
+        if (const std::string schema = record["schema"]; !is_known_schema(schema))
+            refuse(number, "has the schema " + schema + ", which this version does not know");
+        try {
+            note_record(std::move(record), folder, jobs);
+        } catch (const nlohmann::json::exception&) {
+            refuse(number, "is no record of a job");
+        }
+    }
+    return jobs;
+}
+
+std::string output_line(const nlohmann::json& record) {
+    nlohmann::ordered_json line = {{"schema", kOutputSchema}};
+    line["working_folder"] = record.at("working_folder");
+    line["line"] = record.at("job").at("line");
+    line["text"] = record.at("job").at("text");
+    line["inputs"] = record.at("inputs");
+    line["output"] = record.at("output");
+    return json_line(line);
+}
+
+bool is_done(const nlohmann::json& logged, const JobFiles& files, const formats::ReadOptions& read) {
+    try {
+        const auto& inputs = logged.at("inputs");
+        for (std::size_t i = 0; i < inputs.size(); ++i) {
+            if (!is_unchanged(inputs[i], i < files.inputs.size() ? &files.inputs[i] : nullptr, read))
+                return false;
+        }
+        const auto& output = logged.at("output");
+        formats::ReadOptions plain;
+        plain.threads = read.threads;
+        plain.type = type_from_name(output.value("type", ""));
+        return is_unchanged(output, files.output ? &*files.output : nullptr, plain);
+    } catch (const nlohmann::json::exception&) {  // a record that was changed by hand
+        return false;
+    }
+}
+
+}  // namespace gpumat

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "lib/batch/batch_order.hpp"
+
+namespace gpumat {
+
+/// What lines of a log tell of outputs, by the texts of the jobs.
+using LoggedOutputs = std::map<std::string, nlohmann::json>;
+
+/// What the log of a batch tells of the outputs that jobs wrote in this working folder: of each
+/// job the last line that has an output, a record's or an `output_line`. A line that is no JSON is what a
+/// killed process left at the end, or makes the log none. Throws Error{input} naming file and line for a log
+/// that is none, or whose records are of a newer schema, and naming the file for one that is no regular file.
+LoggedOutputs read_batch_log(const std::string& path);
+
+/// The line of a log that tells what a job is about to give its output's name to. It comes before the name,
+/// so that a kill finds nothing in its place that the log does not know. `record` is what is known of the
+/// job.
+std::string output_line(const nlohmann::json& record);
+
+/// Whether a job need not run again: the inputs have the content that a line of the log tells, and the output
+/// is in its place with the content that it was given. Jobs without an output run again. `files` are those of
+/// the job, and `read` is how it reads its inputs.
+bool is_done(const nlohmann::json& logged, const JobFiles& files, const formats::ReadOptions& read);
+
+}  // namespace gpumat

@@ -1,0 +1,47 @@
+#include "lib/choose/explain.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "kernels/operation.hpp"
+#include "kernels/readmes.hpp"
+
+namespace gpumat {
+namespace {
+
+/// An address that is aligned as those of matrices are. Nothing is ever read or written there.
+constexpr std::size_t kPlaceBytes = 512;
+
+Operands operands_at(void* place, const Problem& problem) {
+    const bool reads_d = !problem.beta.is_zero(problem.type);
+    return contiguous_operands(problem, {.a = place, .b = place, .d = reads_d ? place : nullptr, .c = place});
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> launch_facts(const Level& level, const Problem& problem,
+                                                              const Device& device) {
+    if (device.kind == DeviceKind::gpu) {
+        const DeviceMemory place = device.gpu->allocate(kPlaceBytes);
+        return prepare_launch(level, problem, operands_at(place.data(), problem), device).details;
+    }
+    alignas(kPlaceBytes) std::array<std::byte, kPlaceBytes> place{};
+    return prepare_launch(level, problem, operands_at(place.data(), problem), device).details;
+}
+
+std::string section_of(const Level& level) {
+    const std::string_view readme = readme_of(level.operation->name);
+    const auto part = readme.find(level.device == DeviceKind::cpu ? "\n## CPU" : "\n## GPU");
+    if (part == std::string_view::npos) return "";
+    const std::string heading = "\n### `" + std::string(level.name) + "`\n";
+    const auto found = readme.find(heading, part);
+    if (found == std::string_view::npos || found > readme.find("\n## ", part + 1)) return "";
+    std::string_view text = readme.substr(found + heading.size());
+    text = text.substr(0, std::min(text.find("\n## "), text.find("\n### ")));
+    while (text.starts_with('\n')) text.remove_prefix(1);
+    while (text.ends_with('\n')) text.remove_suffix(1);
+    return std::string(text);
+}
+
+}  // namespace gpumat

@@ -1,0 +1,110 @@
+#include "lib/matrices/compare.hpp"
+
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/numbers/transpose.hpp"
+#include "core/parallel.hpp"
+#include "lib/stored/side_by_side.hpp"
+
+namespace gpumat {
+namespace {
+
+constexpr std::int64_t kPiece = 1 << 16;  // elements that one thread compares at a time
+
+/// Compares blocks as they come.
+class BlockComparison {
+  public:
+    BlockComparison(Type x, Type y, const CompareOptions& options, formats::Writer* mismatch)
+        : options_(options), mismatch_(mismatch), elements_(x, y, options.tolerance, options.most_listed) {}
+
+    void take(const Block& block, const MatrixView& x, const MatrixView& y) {
+        const std::byte* y_elements = options_.transposed ? transposed(y) : y.data;
+        const std::int64_t count = block.rows * block.cols;
+        std::vector<ElementFindings> pieces(static_cast<std::size_t>((count + kPiece - 1) / kPiece));
+        std::uint8_t* mask = mismatch_ == nullptr ? nullptr : mask_for(block);
+        parallel_for(count, kPiece, options_.threads, [&](std::int64_t begin, std::int64_t end) {
+            pieces[static_cast<std::size_t>(begin / kPiece)] =
+                elements_.compare(x.data, y_elements, block, begin, end, mask);
+        });
+        for (const ElementFindings& piece : pieces) found_.merge(piece, options_.most_listed);
+        if (mismatch_ != nullptr) mismatch_->write(block, mask_.view(block.shape()));
+    }
+
+    [[nodiscard]] const ElementFindings& found() const { return found_; }
+
+  private:
+    /// A matrix whose memory is used again for the next block.
+    struct Reused {
+        Buffer buffer;
+        Type type = Type::u8;
+
+        [[nodiscard]] MutableMatrixView view(const Shape& shape) {
+            return {type, shape, shape.cols, buffer.data()};
+        }
+        MutableMatrixView room_for(const Shape& shape) {
+            const std::size_t bytes = dense_bytes(shape, type, "a block");
+            if (buffer.size() < bytes) buffer = Buffer(bytes);
+            return view(shape);
+        }
+    };
+
+    const std::byte* transposed(const MatrixView& y) {
+        transposed_.type = y.type;
+        const MutableMatrixView result = transposed_.room_for(y.shape.transposed());
+        transpose_into(y, result, options_.threads);
+        return result.data;
+    }
+
+    std::uint8_t* mask_for(const Block& block) { return mask_.room_for(block.shape()).row<std::uint8_t>(0); }
+
+    const CompareOptions& options_;
+    formats::Writer* mismatch_;
+    ElementComparison elements_;
+    ElementFindings found_;
+    Reused transposed_;
+    Reused mask_;
+};
+
+std::string described(const formats::Header& header) {
+    return to_string(header.source) + " is " + to_string(header.shape) + " " +
+           std::string(name_of(header.type));
+}
+
+}  // namespace
+
+void require_comparable(const formats::Header& x, const formats::Header& y, const CompareOptions& options) {
+    const Shape wanted = options.transposed ? x.shape.transposed() : x.shape;
+    if (y.shape != wanted) {
+        throw Error(ErrorCode::not_comparable,
+                    "cannot be compared: " + described(x) + " and " + described(y) + "; expected " +
+                        (options.transposed ? "each other's transposed shape" : "equal shapes"));
+    }
+    if (options.same_type && x.type != y.type) {
+        throw Error(ErrorCode::not_comparable, "cannot be compared: " + described(x) + " and " +
+                                                   described(y) + "; --same-type expects equal types");
+    }
+}
+
+Comparison compare(formats::Reader& x, formats::Reader& y, const CompareOptions& options,
+                   formats::Writer* mismatch) {
+    require_comparable(x.header(), y.header(), options);
+    const Shape shape = x.header().shape;
+    SideBySideOptions how{
+        .transposed = options.transposed, .memory_limit = options.memory_limit, .progress = options.progress};
+    if (options.transposed) how.element_bytes += size_of(y.header().type);
+    if (mismatch != nullptr) {
+        how.element_bytes += size_of(Type::u8);
+        if (mismatch->order() == formats::BlockOrder::row_panels) how.grain = {1, shape.cols};
+        if (mismatch->order() == formats::BlockOrder::column_panels) how.grain = {shape.rows, 1};
+    }
+    BlockComparison blocks(x.header().type, y.header().type, options, mismatch);
+    read_side_by_side(x, y, how, [&](const Block& block, const MatrixView& x_view, const MatrixView& y_view) {
+        blocks.take(block, x_view, y_view);
+    });
+    x.require_unchanged();
+    y.require_unchanged();
+    return {shape, blocks.found()};
+}
+
+}  // namespace gpumat

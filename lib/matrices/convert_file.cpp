@@ -1,0 +1,59 @@
+#include "lib/matrices/convert_file.hpp"
+
+#include "core/stopwatch.hpp"
+#include "lib/matrices/stored_copy.hpp"
+#include "lib/record/version.hpp"
+
+namespace gpumat {
+namespace {
+
+BlockSource source_of(formats::Reader& reader) {
+    const formats::Header& header = reader.header();
+    return {.shape = header.shape,
+            .type = header.type,
+            .grain = header.in_order && header.rereads ? header.shape : header.grain,
+            .rereads = header.rereads,
+            .in_order = header.in_order,
+            .bytes = reader.open_bytes() + reader.working_bytes(),
+            .fill = [&reader](const Block& block, const MutableMatrixView& out) { reader.read(block, out); },
+            .set_spare = [&reader](std::uint64_t bytes) { reader.set_spare(bytes); }};
+}
+
+}  // namespace
+
+void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log, Progress& progress,
+                  const Tell& say) {
+    const Stopwatch watch;
+    const auto reader = formats::open_reader(options.input, options.read);
+    const formats::Header& header = reader->header();
+    record.inputs = {recorded_matrix(header)};
+    DestinationRequest request = options.destination;
+    if (!header.source.dataset.empty()) request.default_dataset = header.source.dataset;
+    Destination destination(std::move(request));
+    formats::WriteOptions how = options.write;
+    how.memory_limit = options.read.memory_limit;
+    if (destination.format().has_datasets) {
+        how.attributes_of = reader.get();
+        how.attributes = {{"gpumat_version", std::string(version())},
+                          {"gpumat_operation", record.op},
+                          {"gpumat_input_a", to_string(header.source)}};
+    }
+    const std::vector<std::string> files = reader->files();
+    log.require_apart(files);
+    destination.open(files, header.shape, header.type, how, OutputPurpose::write, say);
+    BlockSource source = source_of(*reader);
+    source.after_all = [&] { reader->require_unchanged(); };
+    const StoredCopy copy = write_blocks(source, destination, how, progress, say,
+                                         [&](const RecordedMatrix& output, const std::string& given_hash) {
+                                             record.inputs.front().hash = given_hash;
+                                             FileRecord named = record;
+                                             named.output = output;
+                                             if (options.before_naming) options.before_naming(named);
+                                         });
+    record.output = copy.output;
+    record.read_ms = copy.fill_ms;
+    record.write_ms = copy.write_ms;
+    record.total_ms = watch.elapsed_ms();
+}
+
+}  // namespace gpumat

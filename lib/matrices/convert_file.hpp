@@ -1,0 +1,25 @@
+#pragma once
+
+#include "lib/output/destination.hpp"
+#include "lib/record/file_record.hpp"
+#include "lib/record/progress.hpp"
+#include "lib/record/run_log.hpp"
+
+namespace gpumat {
+
+struct ConvertOptions {
+    formats::Reference input;
+    formats::ReadOptions read;  ///< with the type to convert to, threads and memory limit
+    DestinationRequest destination;
+    formats::WriteOptions write;         ///< with the threads
+    FileRecordListener before_naming{};  ///< may be empty
+};
+
+/// Reads a stored matrix and writes it in another format, type or layout, block by block. The elements keep
+/// their exact values unless a type is asked for; the attributes of an HDF5 dataset are kept. `record` is
+/// filled on the way. `log` is refused where it is one of the files behind the input. Throws Error{usage,
+/// input, output, memory, closed_pipe}.
+void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log, Progress& progress,
+                  const Tell& say);
+
+}  // namespace gpumat

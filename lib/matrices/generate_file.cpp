@@ -1,0 +1,54 @@
+#include "lib/matrices/generate_file.hpp"
+
+#include "core/stopwatch.hpp"
+#include "lib/matrices/stored_copy.hpp"
+#include "lib/record/version.hpp"
+
+namespace gpumat {
+namespace {
+
+/// As attributes of the dataset, or comments of the file.
+std::vector<std::pair<std::string, std::string>> origin_of(const GeneratedMatrix& matrix,
+                                                           const FileRecord& record) {
+    std::vector<std::pair<std::string, std::string>> attributes = {
+        {"gpumat_version", std::string(version())},
+        {"gpumat_operation", record.op},
+        {"gpumat_kind", matrix.kind},
+        {"gpumat_seed", std::to_string(matrix.seed)},
+    };
+    for (const auto& [name, value] : matrix.parameters) attributes.emplace_back("gpumat_" + name, value);
+    return attributes;
+}
+
+}  // namespace
+
+void generate_file(const GenerateOptions& options, FileRecord& record, Progress& progress, const Tell& say) {
+    const Stopwatch watch;
+    const GeneratedMatrix& matrix = options.matrix;
+    nlohmann::ordered_json parameters = nlohmann::ordered_json::object();
+    for (const auto& [name, value] : matrix.parameters) parameters[name] = value;
+    record.asked = {{"kind", matrix.kind}, {"seed", matrix.seed}, {"parameters", parameters}};
+    const Generator generator(matrix);
+    Destination destination(options.destination);
+    formats::WriteOptions how = options.write;
+    how.memory_limit = options.memory_limit;
+    if (destination.format().has_datasets) how.attributes = origin_of(matrix, record);
+    destination.open({}, matrix.shape, matrix.type, how, OutputPurpose::write, say);
+    const BlockSource source = {.shape = matrix.shape,
+                                .type = matrix.type,
+                                .fill = [&](const Block& block, const MutableMatrixView& out) {
+                                    generator.fill(block, out, how.threads);
+                                }};
+    const StoredCopy copy = write_blocks(source, destination, how, progress, say,
+                                         [&](const RecordedMatrix& output, const std::string&) {
+                                             FileRecord named = record;
+                                             named.output = output;
+                                             if (options.before_naming) options.before_naming(named);
+                                         });
+    record.output = copy.output;
+    record.read_ms = copy.fill_ms;
+    record.write_ms = copy.write_ms;
+    record.total_ms = watch.elapsed_ms();
+}
+
+}  // namespace gpumat

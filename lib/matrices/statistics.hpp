@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <variant>
+
+#include "core/numbers/matrix.hpp"
+
+namespace gpumat {
+
+/// A real number that is exactly what an element says: integers stay integers, every floating-point type fits
+/// in a double.
+using ExactReal = std::variant<std::int64_t, std::uint64_t, double>;
+
+/// What the elements of a matrix are like. Norms are sums in double precision of magnitudes that are rounded
+/// to double first: their last digits depend on the order of the additions. A norm is NaN where an element
+/// is.
+struct Statistics {
+    std::int64_t nonzeros = 0;  ///< NaN counts as one
+    std::int64_t nans = 0;
+    std::int64_t infinities = 0;
+    /// Smallest and largest element that is not NaN (-0 counts as 0); absent for complex types and where
+    /// there is none.
+    std::optional<ExactReal> smallest;
+    std::optional<ExactReal> largest;
+    /// Of the elements that are not NaN; absent where there is none.
+    std::optional<ExactReal> largest_magnitude;
+    double one_norm = 0;        ///< largest column sum of magnitudes
+    double infinity_norm = 0;   ///< largest row sum of magnitudes
+    double frobenius_norm = 0;  ///< scaled, so that it overflows only where the norm itself does
+    bool square = false;
+    bool symmetric = false;       ///< A = Aᵀ, exactly; never where A holds NaN
+    bool skew_symmetric = false;  ///< A = −Aᵀ, exactly
+    bool hermitian = false;       ///< A = Aᴴ, exactly; for real types the same as symmetric
+};
+
+/// Finds the statistics of a matrix that comes in blocks, on some threads, each with less than 64 KiB of work
+/// space. Where blocks are no whole rows or columns, their sums are kept.
+class BlockStatistics {
+  public:
+    static std::unique_ptr<BlockStatistics> of(const Shape& whole, Type type, int threads);
+
+    virtual ~BlockStatistics() = default;
+    BlockStatistics() = default;
+    BlockStatistics(const BlockStatistics&) = delete;
+    BlockStatistics& operator=(const BlockStatistics&) = delete;
+
+    /// Each element once.
+    virtual void take(const Block& block, const MatrixView& elements) = 0;
+
+    /// Whether the matrix may still be symmetric, skew-symmetric or Hermitian.
+    [[nodiscard]] virtual bool may_be_symmetric() const = 0;
+
+    /// After that, where it may be: the blocks on and below the diagonal, each with that across the diagonal.
+    virtual void compare(const Block& block, const MatrixView& elements, const MatrixView& across) = 0;
+
+    [[nodiscard]] virtual Statistics finish() const = 0;
+};
+
+/// Bytes that may be kept for sums of rows and columns.
+std::uint64_t statistics_bytes(const Shape& whole);
+
+/// Of a matrix in memory.
+Statistics statistics(const MatrixView& matrix, int threads);
+
+}  // namespace gpumat

@@ -1,0 +1,107 @@
+#include "lib/matrices/stored_statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.hpp"
+#include "core/hash/hash.hpp"
+#include "core/numbers/blocks.hpp"
+#include "lib/stored/read_in_blocks.hpp"
+
+namespace gpumat {
+namespace {
+
+constexpr std::uint64_t kPairBytes = std::uint64_t{32} << 20;  ///< of two blocks: small enough for the caches
+
+/// Reads a matrix in blocks within the memory that there is.
+class StatisticsPass {
+  public:
+    StatisticsPass(formats::Reader& reader, const formats::ReadOptions& options)
+        : reader_(reader),
+          shape_(reader.header().shape),
+          type_(reader.header().type),
+          threads_(options.threads),
+          found_(BlockStatistics::of(shape_, type_, threads_)) {
+        const formats::Header& header = reader.header();
+        const std::string name = to_string(header.source);
+        const std::uint64_t all = dense_bytes(shape_, type_, name);
+        const std::uint64_t beside = reader.open_bytes() + reader.working_bytes();
+        const std::uint64_t sums = statistics_bytes(shape_);
+        // A stream comes once: its blocks across the diagonal must be there together.
+        whole_ = header.in_order && (header.rereads || shape_.rows == shape_.cols);
+        const std::uint64_t least = whole_ ? all : std::min(all, 2 * least_for_blocks(header) + sums);
+        require_memory(least + beside, options.memory_limit,
+                       name + ": the statistics of a " + to_string(shape_) + " matrix of " +
+                           std::string(name_of(type_)));
+        const std::uint64_t limit =
+            options.memory_limit ? *options.memory_limit : available_memory_bytes() / 2;
+        most_ = std::max(least, limit - std::min(limit, beside));
+        if (all > most_) most_ -= sums;
+    }
+
+    StoredStatistics run() {
+        bool compared = false;
+        const auto take = [&](const Block& block, const MatrixView& view) {
+            found_->take(block, view);
+            compared = block.shape() == shape_;
+            if (compared && found_->may_be_symmetric()) found_->compare(block, view, view);
+        };
+        const std::string hash = whole_ ? read_at_once(take) : read_in_blocks(reader_, most_, threads_, take);
+        if (!compared) compare_across();
+        reader_.require_unchanged();
+        return {found_->finish(), hash};
+    }
+
+  private:
+    std::string read_at_once(const TakeBlock& take) {
+        Matrix all(shape_, type_, to_string(reader_.header().source));
+        const MatrixView view = read(Block::whole(shape_), all);
+        take(Block::whole(shape_), view);
+        return content_hash(view, threads_);
+    }
+
+    MatrixView read(const Block& block, Matrix& memory) {
+        const MutableMatrixView view{type_, block.shape(), block.cols, memory.data()};
+        reader_.read(block, view);
+        return view;
+    }
+
+    /// Square blocks on and below the diagonal, as long as they may find symmetry.
+    void compare_across() {
+        if (!found_->may_be_symmetric()) return;
+        const std::uint64_t bytes = std::min(most_, kPairBytes) / 2;
+        const auto fit = static_cast<std::int64_t>(
+            std::sqrt(static_cast<double>(bytes) / static_cast<double>(size_of(type_))));
+        const Shape grain = clipped_grain(reader_.header().grain, shape_);
+        const std::int64_t edge = common_grain(grain, grain.transposed(), shape_).rows;
+        const std::int64_t step = edge <= fit ? fit / edge * edge : std::max<std::int64_t>(1, fit);
+        Matrix here({step, step}, type_, "a block");
+        Matrix there({step, step}, type_, "a block");
+        for (std::int64_t row = 0; row < shape_.rows; row += step) {
+            for (std::int64_t col = 0; col <= row && found_->may_be_symmetric(); col += step) {
+                const Block block{row, col, std::min(step, shape_.rows - row),
+                                  std::min(step, shape_.cols - col)};
+                const MatrixView view = read(block, here);
+                const MatrixView across =
+                    row == col ? view : read({block.col, block.row, block.cols, block.rows}, there);
+                found_->compare(block, view, across);
+            }
+        }
+    }
+
+    formats::Reader& reader_;
+    Shape shape_;
+    Type type_;
+    int threads_;
+    std::unique_ptr<BlockStatistics> found_;
+    std::uint64_t most_ = 0;  ///< for blocks
+    bool whole_ = false;      ///< in one block
+};
+
+}  // namespace
+
+StoredStatistics stored_statistics(formats::Reader& reader, const formats::ReadOptions& options) {
+    return StatisticsPass(reader, options).run();
+}
+
+}  // namespace gpumat

@@ -1,0 +1,263 @@
+#include "lib/measure/bench_memory.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <complex>
+#include <cstring>
+
+#include "core/error.hpp"
+#include "core/numbers/shape.hpp"
+#include "core/parallel.hpp"
+#include "kernels/operation.hpp"
+
+namespace gpumat {
+namespace {
+
+// More sets than this cost more preparation than they are worth; smaller problems are cooled by a fill.
+constexpr std::uint64_t kMostSets = 64;
+// Before a set's next turn this many caches full are touched: on a CPU by all sets, its own included, on a
+// GPU by the other sets. An L2 does not give up its oldest lines first: on an H200 with 60 MiB a copy of 64
+// MiB was 8 % too fast where one set of 128 MiB took every turn, 1 % with two sets, and no more from three
+// on.
+constexpr std::uint64_t kCachesTouchedOnCpu = 2;
+constexpr std::uint64_t kCachesTouchedOnGpu = 6;
+constexpr std::uint64_t kSmallAlignment = 512;
+constexpr std::uint64_t kPage = std::uint64_t{2} << 20;  // what an allocation of its own would be aligned to
+constexpr int kUnwrittenByte = 0xff;
+constexpr std::int64_t kBytesAtOnce = std::int64_t{4} << 20;
+
+std::uint64_t aligned(std::uint64_t bytes) {
+    const std::uint64_t unit = bytes >= kPage ? kPage : kSmallAlignment;
+    return (bytes + unit - 1) / unit * unit;
+}
+
+std::uint64_t last_level_cache_bytes(const Device& device) {
+    if (device.gpu != nullptr) return device.gpu->info().l2_bytes;
+    for (const int level : {_SC_LEVEL4_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL2_CACHE_SIZE}) {
+        if (const long bytes = sysconf(level); bytes > 0) return static_cast<std::uint64_t>(bytes);
+    }
+    return 0;
+}
+
+/// Bytes to be touched before a set's next turn.
+std::uint64_t touched_bytes(const Device& device, std::uint64_t cache_bytes) {
+    return (device.gpu != nullptr ? kCachesTouchedOnGpu : kCachesTouchedOnCpu) * cache_bytes;
+}
+
+std::uint64_t mix(std::uint64_t x) {  // the finaliser of SplitMix64 (Steele, Lea, Flood 2014)
+    x += 0x9e3779b97f4a7c15U;
+    x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
+    x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
+    return x ^ (x >> 31U);
+}
+
+double uniform(std::uint64_t bits) {
+    return static_cast<double>(static_cast<std::int64_t>(bits)) * 0x1p-63;
+}
+
+template <class T>
+T random_element(std::uint64_t bits) {
+    if constexpr (std::is_integral_v<T>) {
+        const auto value = static_cast<int>((bits >> 32U) % 17);
+        return static_cast<T>(std::is_signed_v<T> ? value - 8 : value);
+    } else if constexpr (requires { typename T::value_type; }) {
+        using Part = typename T::value_type;
+        return T(static_cast<Part>(uniform(bits)), static_cast<Part>(uniform(mix(bits))));
+    } else {
+        return static_cast<T>(uniform(bits));
+    }
+}
+
+void in_parallel(std::size_t bytes, int threads, const std::function<void(std::size_t, std::size_t)>& piece) {
+    parallel_for(static_cast<std::int64_t>(bytes), kBytesAtOnce, threads,
+                 [&](std::int64_t begin, std::int64_t end) {
+                     piece(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+                 });
+}
+
+}  // namespace
+
+void fill_random(void* data, Type type, std::int64_t elements, std::uint64_t seed, int threads) {
+    constexpr std::int64_t kElementsAtOnce = 1 << 20;
+    visit_type(type, [&]<class T>(TypeTag<T>) {
+        auto* out = static_cast<T*>(data);
+        const std::uint64_t key = mix(seed);
+        parallel_for(elements, kElementsAtOnce, threads, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i)
+                out[i] = random_element<T>(mix(key + static_cast<std::uint64_t>(i)));
+        });
+    });
+}
+
+/// Bytes of the operands of one problem, and how many sets of them there are.
+struct BenchMemory::Layout {
+    std::vector<std::size_t> inputs;  ///< by role; 0 where it is not read
+    std::size_t result = 0;
+    std::uint64_t sets = 1;
+    bool in_place = false;  ///< the result lies where the first input does
+    bool flush = false;
+
+    [[nodiscard]] std::uint64_t set_bytes() const {
+        std::uint64_t sum = in_place ? 0 : aligned(result);
+        for (const std::size_t bytes : inputs) sum += aligned(bytes);
+        return sum;
+    }
+};
+
+/// Throws Error{memory} where one operand alone is beyond the host's memory, so that sums of the sizes and
+/// copies on the host are safe.
+BenchMemory::Layout BenchMemory::layout_of(const Problem& problem) const {
+    const Operation& operation = *problem.operation;
+    const std::string what = "a " + std::string(operation.name) + " of this size";
+    Layout layout;
+    layout.in_place = problem.in_place;
+    for (std::size_t role = 0; role < operation.roles.size(); ++role) {
+        const Shape shape = operation.input(problem, role).value_or(Shape{});
+        layout.inputs.push_back(dense_bytes(shape, problem.type, "an input"));
+        require_memory(layout.inputs.back(), host_bytes_, what);
+    }
+    layout.result = dense_bytes(operation.result(problem), result_type(problem), "the result");
+    require_memory(layout.result, host_bytes_, what);
+    if (hot_) return layout;
+    const std::uint64_t touched = touched_bytes(device_, cache_bytes_);
+    const std::uint64_t wanted =
+        (touched + layout.set_bytes() - 1) / layout.set_bytes() + (device_.gpu != nullptr ? 1 : 0);
+    const std::uint64_t room = std::max<std::uint64_t>(1, most_set_bytes_ / layout.set_bytes());
+    layout.sets = std::clamp<std::uint64_t>(wanted, 1, std::min(kMostSets, room));
+    layout.flush = layout.sets < wanted;
+    return layout;
+}
+
+BenchMemory::BenchMemory(const Device& device, std::span<const Problem> problems, bool hot,
+                         std::optional<std::uint64_t> host_limit, std::uint64_t other_bytes,
+                         std::uint64_t seed)
+    : device_(device), hot_(hot), seed_(seed), cache_bytes_(last_level_cache_bytes(device)) {
+    host_bytes_ = host_limit.value_or(available_memory_bytes());
+    // Rotation is worth a part of the memory, not all of it.
+    most_set_bytes_ = (device.gpu != nullptr ? device.gpu->free_memory() : host_bytes_) / 4;
+    require_room(problems, host_limit, other_bytes);
+    if (device.gpu != nullptr) {
+        device_memory_ = device.gpu->allocate(device_bytes());
+        base_ = static_cast<std::byte*>(device_memory_.data());
+    } else {
+        host_memory_ = Buffer(device_bytes());
+        base_ = host_memory_.data();
+    }
+    fill(base_, 0, device_bytes());  // memory that was never written would be read from one page of zeros
+}
+
+void BenchMemory::require_room(std::span<const Problem> problems, std::optional<std::uint64_t> host_limit,
+                               std::uint64_t other_bytes) {
+    std::vector<std::size_t> inputs;
+    std::size_t result = 0;
+    for (const Problem& problem : problems) {
+        const Layout layout = layout_of(problem);
+        inputs.resize(std::max(inputs.size(), layout.inputs.size()));
+        for (std::size_t role = 0; role < layout.inputs.size(); ++role)
+            inputs[role] = std::max(inputs[role], layout.inputs[role]);
+        result = std::max(result, layout.result);
+        capacity_ = std::max(capacity_, layout.sets * layout.set_bytes());
+        if (layout.flush) flush_bytes_ = aligned(touched_bytes(device_, cache_bytes_));
+    }
+    std::uint64_t host_inputs = 0;
+    for (const std::size_t bytes : inputs) host_inputs += bytes;
+    const bool on_gpu = device_.gpu != nullptr;
+    require_memory(host_inputs + (on_gpu ? result : device_bytes()) + other_bytes, host_limit, "this bench");
+    if (on_gpu && device_bytes() > device_.gpu->free_memory()) {
+        throw Error(ErrorCode::memory, "this bench needs " + format_bytes(device_bytes()) + " on " +
+                                           device_.gpu->info().name + ", and " +
+                                           format_bytes(device_.gpu->free_memory()) + " are free");
+    }
+    for (const std::size_t bytes : inputs) inputs_.emplace_back(bytes);
+    if (on_gpu) result_ = Buffer(result);
+}
+
+void BenchMemory::generate(const Problem& problem) {
+    if (generated_ == problem.type) return;
+    for (std::size_t role = 0; role < inputs_.size(); ++role) {
+        fill_random(inputs_[role].data(), problem.type,
+                    static_cast<std::int64_t>(inputs_[role].size() / size_of(problem.type)), seed_ + role,
+                    device_.threads);
+    }
+    generated_ = problem.type;
+}
+
+bool BenchMemory::lies_so(const Problem& problem) const {
+    return !sets_.empty() && !problem.in_place && !problem_.in_place && problem.type == problem_.type &&
+           problem.extents() == problem_.extents() && problem.choices == problem_.choices;
+}
+
+void BenchMemory::load(const Problem& problem) {
+    if (lies_so(problem)) return;
+    generate(problem);
+    const Layout layout = layout_of(problem);
+    problem_ = problem;
+    flush_ = layout.flush;
+    sets_.clear();
+    std::vector<std::byte*> first;
+    std::byte* next = base_;
+    for (std::uint64_t i = 0; i < layout.sets; ++i) {
+        std::vector<std::byte*> places;
+        for (std::size_t role = 0; role < layout.inputs.size(); ++role) {
+            std::byte* place = next;
+            next += aligned(layout.inputs[role]);
+            places.push_back(place);
+            if (i == 0) {
+                upload(place, inputs_[role], layout.inputs[role]);
+            } else {
+                copy(place, first[role], layout.inputs[role]);
+            }
+        }
+        if (i == 0) first = places;
+        std::byte* result = layout.in_place ? places.front() : next;
+        if (!layout.in_place) next += aligned(layout.result);
+        const std::vector<const void*> inputs(places.begin(), places.end());
+        sets_.push_back(operands_at(problem, inputs, result));
+    }
+}
+
+void BenchMemory::cool() {
+    if (flush_) fill(base_ + capacity_, 0, flush_bytes_);
+}
+
+void BenchMemory::poison_result() {
+    fill(sets_.front().c.as<std::byte>(), kUnwrittenByte, result_bytes());
+}
+
+Operands BenchMemory::on_host() {
+    void* result = sets_.front().c.data;
+    if (device_.gpu != nullptr) {
+        device_.gpu->download(result_.data(), result, result_bytes());
+        result = result_.data();
+    }
+    std::vector<const void*> inputs;
+    for (const Buffer& buffer : inputs_) inputs.push_back(buffer.data());
+    return operands_at(problem_, inputs, result);
+}
+
+std::size_t BenchMemory::result_bytes() const {
+    return dense_bytes(problem_.operation->result(problem_), result_type(problem_), "the result");
+}
+
+void BenchMemory::upload(std::byte* to, const Buffer& from, std::size_t bytes) {
+    if (device_.gpu != nullptr) {
+        device_.gpu->upload(to, from.data(), bytes);
+    } else {
+        copy(to, from.data(), bytes);
+    }
+}
+
+void BenchMemory::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+    if (device_.gpu != nullptr) return device_.gpu->copy(to, from, bytes);
+    in_parallel(bytes, device_.threads,
+                [&](std::size_t begin, std::size_t count) { std::memcpy(to + begin, from + begin, count); });
+}
+
+void BenchMemory::fill(std::byte* at, int byte, std::size_t bytes) {
+    if (device_.gpu != nullptr) return device_.gpu->fill(at, byte, bytes);
+    in_parallel(bytes, device_.threads,
+                [&](std::size_t begin, std::size_t count) { std::memset(at + begin, byte, count); });
+}
+
+}  // namespace gpumat

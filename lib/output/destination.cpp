@@ -1,0 +1,105 @@
+#include "lib/output/destination.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace gpumat {
+namespace {
+
+constexpr const char* kStandardOutput = "standard output";
+
+/// A dataset named in a file of the format is added to what it holds; everything else makes a new file. Where
+/// a dataset is named and there is no file, none that appears meanwhile is replaced, whatever `force` says:
+/// it may hold the dataset of another process.
+OutputMode output_mode(const std::string& path, bool names_dataset, const formats::Format& format,
+                       bool force) {
+    if (names_dataset && formats::exists_as(path, format)) return OutputMode::extend;
+    std::error_code ignored;
+    const bool is_new = !std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+    return force && !(names_dataset && is_new) ? OutputMode::replace : OutputMode::create;
+}
+
+void require_no_input_behind_standard_output(std::span<const std::string> inputs) {
+    struct stat out = {};
+    if (fstat(STDOUT_FILENO, &out) != 0 || !S_ISREG(out.st_mode)) return;
+    for (const std::string& input : inputs) {
+        struct stat in = {};
+        if (stat(input.c_str(), &in) != 0 || in.st_dev != out.st_dev || in.st_ino != out.st_ino) continue;
+        throw Error(ErrorCode::output, "cannot write to standard output: it is the same file as the input " +
+                                           input + ", which is never overwritten");
+    }
+}
+
+}  // namespace
+
+Destination::Destination(DestinationRequest request)
+    : request_(std::move(request)),
+      format_(&formats::format_for_writing(request_.output.path, request_.format)),
+      names_dataset_(!request_.output.dataset.empty()) {
+    if (names_dataset_ && !format_->has_datasets) {
+        throw Error(ErrorCode::usage, to_string(request_.output) + ": a " + std::string(format_->name) +
+                                          " file holds one matrix and has no datasets");
+    }
+    if (!names_dataset_ && format_->has_datasets) request_.output.dataset = request_.default_dataset;
+}
+
+int Destination::direct() const {
+    return file_ ? file_->descriptor() : STDOUT_FILENO;
+}
+
+formats::WriteTarget Destination::target() const {
+    return {.descriptor = held_back_.file.valid() ? held_back_.file.number() : direct(),
+            .shown = is_standard_output() ? kStandardOutput : request_.output.path,
+            .dataset = request_.output.dataset,
+            .append = extends(),
+            .replace = request_.force};
+}
+
+void Destination::open(std::span<const std::string> inputs, const Shape& shape, Type type,
+                       const formats::WriteOptions& how, OutputPurpose purpose, const Tell& say) {
+    if (is_standard_output()) {
+        require_no_input_behind_standard_output(inputs);
+    } else {
+        file_.emplace(request_.output.path,
+                      output_mode(request_.output.path, names_dataset_, *format_, request_.force), inputs,
+                      purpose);
+        for (const std::string& what : file_->not_kept())
+            tell(say, Severity::warning, request_.output.path + ": " + what);
+    }
+    const bool streams = is_standard_output() || file_->direct();
+    if (streams && format_->has_datasets && purpose == OutputPurpose::write)
+        held_back_ = open_spool(dense_bytes(shape, type, "the result"), how.memory_limit, target().shown);
+    if (format_->require_writable != nullptr) format_->require_writable(target(), shape, type, how);
+}
+
+std::unique_ptr<formats::Writer> Destination::create(const Shape& shape, Type type,
+                                                     const formats::WriteOptions& how) const {
+    return format_->create(target(), shape, type, how);
+}
+
+std::optional<std::uint64_t> Destination::file_bytes() const {
+    struct stat status = {};
+    if (!file_ || fstat(file_->descriptor(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+    return static_cast<std::uint64_t>(status.st_size);
+}
+
+void Destination::commit() {
+    if (held_back_.file.valid()) {
+        const int failed = copy_spool(held_back_.file.number(), direct());
+        if (failed != 0) {
+            throw Error(failed == EPIPE ? ErrorCode::closed_pipe : ErrorCode::output,
+                        target().shown + ": cannot be written: " +
+                            std::error_code(failed, std::generic_category()).message());
+        }
+    }
+    if (file_) file_->commit();
+}
+
+}  // namespace gpumat

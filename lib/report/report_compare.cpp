@@ -1,0 +1,95 @@
+#include "lib/report/report_compare.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace gpumat {
+namespace {
+
+using ComparedKey = std::tuple<std::string, std::string, std::string, std::string, std::int64_t, std::int64_t,
+                               std::int64_t, std::string, bool, bool, std::pair<std::string, int>>;
+
+bool has_several_devices(const LogData& data) {
+    std::set<std::pair<std::string, int>> devices;
+    for (const Measured& one : data.measured) devices.emplace(one.device, one.threads);
+    return devices.size() > 1;
+}
+
+ComparedKey key_of(const Measured& one, bool with_device) {
+    const bool on_gpu = one.threads == 0;
+    return {one.what,
+            one.op,
+            one.label,
+            one.type,
+            one.size.m,
+            one.size.n,
+            one.size.k,
+            one.cache,
+            one.baseline,
+            on_gpu,
+            with_device ? std::pair(one.device, one.threads) : std::pair<std::string, int>()};
+}
+
+Change change_of(const Measured& now, const Measured& before, double ratio, double threshold) {
+    if (!now.interval_ms || !before.interval_ms) return Change::unknown;
+    if (now.interval_ms->low > before.interval_ms->high && ratio > 1 + threshold) return Change::slower;
+    if (now.interval_ms->high < before.interval_ms->low && ratio < 1 / (1 + threshold)) return Change::faster;
+    return now.settled() && before.settled() ? Change::same : Change::unknown;
+}
+
+}  // namespace
+
+std::string_view name_of(Change change) {
+    switch (change) {
+        case Change::slower:
+            return "SLOWER";
+        case Change::faster:
+            return "FASTER";
+        case Change::same:
+            return "SAME";
+        default:
+            return "UNKNOWN";
+    }
+}
+
+std::size_t LogComparison::count(Change change) const {
+    return static_cast<std::size_t>(std::ranges::count(rows, change, &ComparedRow::change));
+}
+
+LogComparison compare_logs(const LogData& now, const LogData& before, double threshold) {
+    const bool with_device = has_several_devices(now) || has_several_devices(before);
+    std::map<ComparedKey, const Measured*> known;
+    for (const Measured& one : before.measured) {
+        if (one.median_ms) known[key_of(one, with_device)] = &one;
+    }
+    LogComparison comparison = {.threshold = threshold, .rows = {}};
+    for (const Measured& one : now.measured) {
+        if (!one.median_ms) continue;
+        const auto found = known.find(key_of(one, with_device));
+        if (found == known.end()) {
+            comparison.only_now.push_back(&one);
+            continue;
+        }
+        const double ratio = *one.median_ms / *found->second->median_ms;
+        comparison.rows.push_back(
+            {&one, found->second, ratio, change_of(one, *found->second, ratio, threshold)});
+        known.erase(found);
+    }
+    for (const auto& [key, one] : known) comparison.only_before.push_back(one);
+    if (comparison.rows.empty())
+        throw Error(ErrorCode::input,
+                    "--against: the logs have nothing in common: no operation was measured in both with the "
+                    "same level, type, size and cache");
+    std::ranges::stable_sort(comparison.rows, [](const ComparedRow& x, const ComparedRow& y) {
+        return std::pair(x.change, -x.ratio) < std::pair(y.change, -y.ratio);
+    });
+    return comparison;
+}
+
+}  // namespace gpumat

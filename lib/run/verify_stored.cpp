@@ -1,0 +1,199 @@
+#include "lib/run/verify_stored.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/hash/hash.hpp"
+#include "core/stopwatch.hpp"
+#include "formats/registry.hpp"
+#include "lib/run/plan.hpp"
+#include "lib/run/verify_in_parts.hpp"
+
+namespace gpumat {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void require_result(const formats::Header& found, const Shape& shape, Type type) {
+    if (found.shape == shape && found.type == type) return;
+    throw Error(ErrorCode::not_comparable,
+                "cannot be verified: the result = " + to_string(found.source) + " is " +
+                    to_string(found.shape) + " " + std::string(name_of(found.type)) + ", expected " +
+                    to_string(shape) + " " + std::string(name_of(type)) +
+                    (found.shape == shape ? " (--type reads all as one type)" : ""));
+}
+
+/// Host memory of a verification.
+struct Need {
+    std::uint64_t matrices = 0;
+    std::uint64_t beside = 0;
+
+    [[nodiscard]] std::uint64_t all() const {
+        return matrices > ~beside ? ~std::uint64_t{0} : matrices + beside;
+    }
+};
+
+Need need_of(const std::vector<PlannedInput>& inputs, const formats::Reader& result) {
+    Need need;
+    std::uint64_t working = 0;
+    const auto add = [](std::uint64_t& sum, std::uint64_t more) {
+        sum = more > ~sum ? ~std::uint64_t{0} : sum + more;
+    };
+    const auto take = [&](const formats::Reader& reader) {
+        const formats::Header& header = reader.header();
+        add(need.matrices, dense_bytes(header.shape, header.type, to_string(header.source)));
+        add(need.beside, reader.open_bytes());
+        working = std::max(working, reader.working_bytes());
+    };
+    for (const PlannedInput& input : inputs) take(*input.reader);
+    take(result);
+    add(need.beside, working);
+    return need;
+}
+
+/// All matrices in memory at once.
+Verification verify_whole(std::vector<PlannedInput>& inputs, formats::Reader& result,
+                          const StoredResult& asked, const Verifier& verifier, StoredVerification& record,
+                          Progress& progress) {
+    const Problem& problem = record.problem;
+    const Stopwatch watch;
+    const auto read = [&](formats::Reader& reader, RecordedMatrix& recorded) {
+        Matrix matrix = formats::read_whole(reader, {});
+        recorded.hash = content_hash(matrix.view(), asked.how.threads);
+        progress.bytes_read += recorded.bytes;
+        return matrix;
+    };
+    std::vector<Matrix> matrices;
+    std::vector<const void*> places(asked.inputs.size(), nullptr);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        matrices.push_back(read(*inputs[i].reader, record.inputs[i]));
+        places[inputs[i].role] = matrices.back().data();
+    }
+    Matrix stored = read(result, *record.result);
+    record.stages_ms.read = watch.elapsed_ms();
+    Verification found = verifier.verify(problem, operands_at(problem, places, stored.data()), asked.how);
+    record.stages_ms.verify = watch.elapsed_ms() - *record.stages_ms.read;
+    return found;
+}
+
+/// Block by block; nothing where the check cannot.
+std::optional<Verification> verify_in_blocks(std::vector<PlannedInput>& inputs, formats::Reader& result,
+                                             const StoredResult& asked, const Verifier& verifier,
+                                             std::uint64_t beside, std::uint64_t room,
+                                             StoredVerification& record, Progress& progress) {
+    if (verifier.in_blocks == nullptr) return {};
+    const Stopwatch watch;
+    std::vector<std::string> hashes(asked.inputs.size() + 1);
+    StoredMatrices stored{std::vector<formats::Reader*>(asked.inputs.size()), result, beside, hashes,
+                          progress};
+    for (const PlannedInput& input : inputs) stored.inputs[input.role] = input.reader.get();
+    auto found = verifier.in_blocks(record.problem, stored, asked.how, room);
+    if (!found) return {};
+    for (std::size_t i = 0; i < inputs.size(); ++i) record.inputs[i].hash = hashes[inputs[i].role];
+    record.result->hash = hashes.back();
+    record.stages_ms.verify = watch.elapsed_ms();  // it reads as it goes
+    return found;
+}
+
+/// With all matrices in memory where they fit, else block by block or in parts where the check can.
+Verification verify_opened(std::vector<PlannedInput>& inputs, formats::Reader& result,
+                           const StoredResult& asked, const Verifier& verifier, StoredVerification& record,
+                           Progress& progress) {
+    const Problem& problem = record.problem;
+    progress.bytes_to_check = record.result->bytes;
+    progress.bytes_to_read = record.result->bytes;
+    for (const RecordedMatrix& input : record.inputs) progress.bytes_to_read += input.bytes;
+    const Need files = need_of(inputs, result);
+    Need need = files;
+    const std::uint64_t of_check = verifier.bytes(problem, asked.how.mode);
+    need.beside = of_check > ~need.beside ? ~std::uint64_t{0} : need.beside + of_check;
+    const std::uint64_t room = asked.read.memory_limit ? *asked.read.memory_limit : available_memory_bytes();
+    if (need.all() > room) {
+        auto found = verify_in_blocks(inputs, result, asked, verifier, files.beside, room, record, progress);
+        if (found) return *std::move(found);
+    }
+    const bool in_parts = need.all() > room && problem.operation->part != nullptr &&
+                          verifier.panels != nullptr && problem.operation->result(problem).elements() > 0 &&
+                          !(result.header().in_order && result.header().rereads);
+    if (in_parts)
+        return verify_in_parts(inputs, result, asked, verifier, need.beside, room, record, progress);
+    require_memory(need.all(), asked.read.memory_limit,
+                   "verifying a " + std::string(problem.operation->name) + " of " +
+                       to_string(problem.extents()) + " " + std::string(name_of(problem.type)));
+    const std::uint64_t spare = room - std::min(room, need.all());
+    for (const PlannedInput& input : inputs) input.reader->set_spare(spare);
+    result.set_spare(spare);
+    return verify_whole(inputs, result, asked, verifier, record, progress);
+}
+
+}  // namespace
+
+int verify_stored(const StoredResult& asked, const Catalog& catalog, StoredVerification& record,
+                  Progress& progress) {
+    const Stopwatch total;
+    auto named = asked.inputs;
+    named.emplace_back(asked.result);
+    require_one_standard_input(named);
+    std::vector<PlannedInput> inputs = open_inputs(*asked.operation, asked.inputs, asked.read);
+    record.inputs.clear();
+    for (const PlannedInput& input : inputs) record.inputs.push_back(recorded_matrix(input.header()));
+    record.problem = problem_of_inputs(*asked.operation, inputs, asked.inputs.size(), asked.settings);
+    record.type = name_of(record.problem.type);
+    const Type stored_type = result_type(record.problem);
+    formats::ReadOptions read = asked.read;
+    if (read.type) read.type = stored_type;
+    const auto result = formats::open_reader(asked.result, read);
+    record.result = recorded_matrix(result->header());
+    require_result(result->header(), asked.operation->result(record.problem), stored_type);
+    // What no level computes has no result.
+    (void)catalog.registry().choose(record.problem, {DeviceKind::cpu, asked.how.threads, nullptr});
+    const Verifier& verifier = catalog.verifier(*asked.operation);
+    record.verification = verifier.blockwise != nullptr
+                              ? verifier.blockwise(*inputs.front().reader, *result, asked.how,
+                                                   asked.read.memory_limit, progress)
+                              : verify_opened(inputs, *result, asked, verifier, record, progress);
+    for (const PlannedInput& input : inputs) input.reader->require_unchanged();
+    result->require_unchanged();
+    record.stages_ms.total = total.elapsed_ms();
+    return record.verification.failed() ? static_cast<int>(ErrorCode::differs) : 0;
+}
+
+nlohmann::ordered_json to_json(const StoredVerification& record) {
+    const Problem& problem = record.problem;
+    const auto has = [&](std::string_view setting) {
+        return problem.operation != nullptr && problem.operation->setting(setting) != nullptr;
+    };
+    const bool three = problem.operation != nullptr && problem.operation->extents == 3;
+    const auto scalar = [&](std::string_view setting, const Scalar& value) -> Json {
+        if (!has(setting) || record.type.empty()) return {};
+        if (is_integer(problem.type)) return value.integer;
+        if (is_complex(problem.type)) return Json::array({value.value.real(), value.value.imag()});
+        return value.value.real();
+    };
+    const auto optional = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
+    Json inputs = Json::array();
+    for (const RecordedMatrix& input : record.inputs) inputs.push_back(to_json(input));
+    return {
+        {"schema", "gpumat.verify/1"},
+        {"op", record.op},
+        {"type", record.type.empty() ? Json() : Json(record.type)},
+        {"shape", {{"m", problem.m}, {"n", problem.n}, {"k", three ? Json(problem.k) : Json()}}},
+        {"transpose_a", has("transpose-a") ? Json(problem.transpose_a) : Json()},
+        {"transpose_b", has("transpose-b") ? Json(problem.transpose_b) : Json()},
+        {"alpha", scalar("alpha", problem.alpha)},
+        {"beta", scalar("beta", problem.beta)},
+        {"inputs", inputs},
+        {"result", record.result ? to_json(*record.result) : Json()},
+        {"stages_ms",
+         {{"read", optional(record.stages_ms.read)},
+          {"verify", optional(record.stages_ms.verify)},
+          {"total", optional(record.stages_ms.total)}}},
+        {"verification", to_json(record.verification)},
+        {"error", record.error.empty() ? Json() : Json(record.error)},
+        {"exit_code", record.exit_code},
+    };
+}
+
+}  // namespace gpumat
