@@ -9,7 +9,7 @@
 #include "kernels/problem.hpp"
 
 // What a check of a result is asked and finds. How each operation checks is in kernels/OP/check;
-// lib/verification.md derives the criteria.
+// kernels/check/verification.md derives the criteria.
 
 namespace gpumat {
 

@@ -7,7 +7,7 @@
 #include "kernels/check/verification.hpp"
 #include "kernels/problem.hpp"
 
-// Verification of a result against a reference computed here on the CPU. lib/verification.md derives the
+// Verification of a result against a reference computed here on the CPU. kernels/check/verification.md derives the
 // criteria.
 //
 // Integer multiplies are compared exactly, modulo 2^bits.
