@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/memory.hpp"
+#include "formats/hdf5/file/lzf.hpp"
 #include "formats/hdf5/read/dense_reader.hpp"
 #include "formats/hdf5/read/external.hpp"
 #include "formats/hdf5/read/locate.hpp"
