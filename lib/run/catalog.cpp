@@ -8,9 +8,11 @@
 
 #include "core/parallel.hpp"
 #include "formats/registry.hpp"
+#include "kernels/multiply/check/verify_multiply.hpp"
 #include "kernels/multiply/operation.hpp"
 #include "kernels/reduce/check/verify_reduce.hpp"
 #include "kernels/reduce/operation.hpp"
+#include "kernels/transpose/check/verify_transpose.hpp"
 #include "kernels/transpose/operation.hpp"
 #include "lib/run/verify_product_in_blocks.hpp"
 #include "lib/stored/side_by_side.hpp"
