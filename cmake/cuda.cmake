@@ -1,3 +1,19 @@
+# gpumat_architecture_at_hand(VARIABLE): that of the first GPU of this machine; Hopper's where there is none. From
+# Hopper on with the instructions that only this chip has ("a").
+function(gpumat_architecture_at_hand variable)
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+    OUTPUT_VARIABLE capability ERROR_QUIET RESULT_VARIABLE failed)
+  if(failed OR NOT capability MATCHES "^([0-9]+)\\.([0-9])")
+    set(architecture 90a)
+  else()
+    set(architecture ${CMAKE_MATCH_1}${CMAKE_MATCH_2})
+    if(architecture GREATER_EQUAL 90)
+      string(APPEND architecture a)
+    endif()
+  endif()
+  set(${variable} ${architecture} PARENT_SCOPE)
+endfunction()
+
 # Decides whether the GPU levels are built and for which architectures. Sets GPUMAT_WITH_CUDA.
 set(GPUMAT_WITH_CUDA OFF)
 if(NOT GPUMAT_CUDA MATCHES "^(AUTO|ON|OFF)$")
@@ -14,12 +30,9 @@ if(NOT GPUMAT_CUDA STREQUAL "OFF")
 endif()
 
 if(GPUMAT_WITH_CUDA)
-  # Turing to Blackwell as machine code, Hopper with its own instructions (90a), and PTX for what else there is
-  # from 9.0 on and for what comes later.
   if(NOT CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90a-real 90-virtual
-        100-real 120-real
-        CACHE STRING "CUDA architectures to build for")
+    gpumat_architecture_at_hand(architecture)
+    set(CMAKE_CUDA_ARCHITECTURES ${architecture} CACHE STRING "CUDA architectures to build for")
   endif()
   enable_language(CUDA)
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.25.2 does not know that nvcc 12 and later have it
