@@ -67,8 +67,9 @@ class Queue : public Stoppable {
     std::optional<T> pop() {
         std::unique_lock lock(mutex_);
         wait(lock, [&] { return closed_ || !items_.empty(); });
-        if (items_.empty()) return std::nullopt;
-        std::optional<T> item(std::move(items_.front()));
+        std::optional<T> item;
+        if (items_.empty()) return item;
+        item.emplace(std::move(items_.front()));
         items_.pop_front();
         changed_.notify_all();
         return item;
