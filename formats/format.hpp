@@ -70,7 +70,7 @@ struct OtherContent {
 struct Listing {
     std::vector<Header> matrices;
     std::vector<OtherContent> others{};
-    /// Of what may be matrices too, and could not be opened or described: why.
+    /// Why what may be matrices too could not be opened or described.
     std::vector<Error> failures{};
 };
 

@@ -98,7 +98,7 @@ struct Operation {
     /// yardstick. "copy" is shown as "of copy".
     std::string_view yardstick;
 
-    /// Of a result in a file with datasets; empty: as the first input's, else /A.
+    /// The dataset of a result in a file that has them; empty: as the first input's, else /A.
     std::string_view dataset = {};
     /// The result is the first input in another order, so that it keeps that dataset's attributes.
     bool keeps_attributes = false;

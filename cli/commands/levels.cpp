@@ -55,7 +55,7 @@ std::string needs_of(const Level& level) {
     return text;
 }
 
-/// Of a rung; vendors' libraries stand apart from the numbers.
+/// The number of a rung; vendors' libraries stand apart from the numbers.
 std::string number_of(const Level& level) {
     return level.role == Role::rung ? std::to_string(level.number) : "-";
 }

@@ -17,7 +17,7 @@ class StreamedHash {
 
     void take(const Block& block, const MatrixView& view, int threads);
 
-    /// Of all that was taken, once that is the whole matrix.
+    /// The hash of all that was taken, once that is the whole matrix.
     [[nodiscard]] std::string text() const;
 
   private:

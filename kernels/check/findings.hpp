@@ -74,7 +74,7 @@ struct Findings {
 
     void merge(const Findings& part);
 
-    /// Of the reference values; 0 where none was compared.
+    /// The root mean square of the reference values; 0 where none was compared.
     [[nodiscard]] double root_mean_square() const {
         return std::sqrt(value_squares / static_cast<double>(std::max<std::int64_t>(1, compared)));
     }

@@ -16,8 +16,8 @@ struct Rounding {
     /// Products, at least, that are summed before they are added to β·D, which rounds β·D once more.
     std::int64_t summed_at_once = 256;
 
-    /// Of a level that computes so for elements of a floating-point or complex type. Products in a coarser
-    /// type than the sums' count as factors of that type. Tensor cores cut sums in f32.
+    /// The rounding of a level that computes so for elements of a floating-point or complex type. Products in
+    /// a coarser type than the sums' count as factors of that type. Tensor cores cut sums in f32.
     static Rounding of(Type element, const Arithmetic& arithmetic) {
         const double product = std::max(roundoff(arithmetic.products), roundoff(arithmetic.factors));
         const double sum = roundoff(arithmetic.sums);
@@ -28,7 +28,7 @@ struct Rounding {
                 .output_roundoff = stored > sum ? stored : 0};
     }
 
-    /// Of factors. Those of tf32 may be cut: what the tensor cores read of f32 as it lies.
+    /// The roundoff of factors. Those of tf32 may be cut: what the tensor cores read of f32 as it lies.
     static constexpr double roundoff(Factors factors) {
         switch (factors) {
             case Factors::own:

@@ -111,7 +111,7 @@ class PinnedCache {
     std::size_t kept_bytes_ = 0;
 };
 
-/// Of the process: the system frees it at its end.
+/// One for the process: the system frees it at its end.
 PinnedCache& pinned_cache() {
     static auto* const cache = new PinnedCache;
     return *cache;

@@ -30,7 +30,7 @@ class GpuMonitor {
     [[nodiscard]] virtual std::optional<int> memory_clock_mhz() const = 0;
     [[nodiscard]] virtual std::optional<double> energy_j() const = 0;  ///< since the driver was loaded
     [[nodiscard]] virtual std::optional<int> temperature_c() const = 0;
-    /// Of the device's memory, which other processes may use too.
+    /// How much of the device's memory is free; other processes may use it too.
     [[nodiscard]] virtual std::optional<std::uint64_t> free_memory() const = 0;
     [[nodiscard]] virtual std::string driver_release() const = 0;  ///< "580.95.05"; empty if unknown
 

@@ -30,7 +30,7 @@ enum class Axis {
 Reduction reduction_of(const Problem& problem);
 Axis axis_of(const Problem& problem);
 
-/// Of the matrix, that make one result.
+/// How many elements of the matrix make one result.
 std::int64_t elements_of(const Problem& problem);
 /// From one result to the next, in elements; unfinished ones follow each other.
 inline std::int64_t result_step(const Problem& problem, const Operand& result) {

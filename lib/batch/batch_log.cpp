@@ -32,7 +32,7 @@ std::string through_json(const std::string& name) {
     return nlohmann::json::parse(json_line(name));
 }
 
-/// Of a job that ended well, or is about to.
+/// Whether the record is of a job that ended well, or is about to.
 bool has_output(const nlohmann::json& record) {
     return record.value("output", nlohmann::json()).is_object() && record.value("exit_code", 0) == 0 &&
            !record.value("dry_run", false);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kGb = 1e9;
 
-// Of one thread, and of all.
+// The rate of one thread, and that of all.
 constexpr double kThreadBytesPerS = 12 * kGb;
 constexpr double kCpuBytesPerS = 100 * kGb;
 // Memory that was never written is had from the system page by page.
@@ -22,7 +22,7 @@ constexpr double kCpuMsPerGb = 100;
 // An NVIDIA H200 in a host of 16 processors: CUDA starts in 0.2 to 0.3 s, pinning the buffers and leaving the
 // process add to it; through those buffers go 15 to 20 GB/s either way.
 constexpr DeviceOverhead kGpuOverhead = {.start_ms = 300, .input_ms_per_gb = 60, .result_ms_per_gb = 60};
-/// Of what a GPU's clocks allow, the share that levels reach.
+/// The share of what a GPU's clocks allow that levels reach.
 constexpr double kShareOfCeilings = 0.8;
 /// Where nothing is known of the arithmetic, or of the memory.
 constexpr double kUnknownGpuFlops = 5e12;

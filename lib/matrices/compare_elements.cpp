@@ -253,7 +253,7 @@ W sum_of_squares(const std::array<W, kTile>& values, std::size_t count) {
     return sum;
 }
 
-/// Of the first `count` magnitudes. The sum of squares is not finite where one of them is not.
+/// The sums of the first `count` magnitudes. The sum of squares is not finite where one of them is not.
 template <class W>
 Norms norms_of(const std::array<W, kTile>& magnitudes, std::size_t count) {
     const W largest = largest_of(magnitudes, count);
@@ -430,8 +430,8 @@ class TileComparison {
                 steps_between<Float, Bits>(static_cast<Float>(x_.re[i]), static_cast<Float>(y_.re[i]));
     }
 
-    /// Of normal numbers of one sign in the same binade or in neighbouring ones; infinite for others that
-    /// differ.
+    /// Counts between normal numbers of one sign in the same binade or in neighbouring ones; infinite for
+    /// others that differ.
     void count_steps_in_proportion() {
         constexpr std::uint64_t kExponent = std::uint64_t{0x7ff} << 52;
         const double of_a_step = std::ldexp(1.0, 1 - precision_.digits);
@@ -573,7 +573,7 @@ class TileComparison {
     alignas(64) std::array<W, kTile> x_size_;
     alignas(64) std::array<W, kTile> y_size_;
     alignas(64) std::array<W, kTile> distance_;
-    // Of judge().
+    // What judge() works in.
     alignas(64) std::array<double, kTile> steps_;
     alignas(64) std::array<double, kTile> apart_;    ///< the relative difference
     alignas(64) std::array<double, kTile> unequal_;  ///< 1 or 0

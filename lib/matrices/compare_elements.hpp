@@ -49,7 +49,7 @@ struct Difference {
     std::optional<double> ulps{};  ///< of finite elements
 };
 
-/// Of the elements that are finite in both matrices.
+/// Norms of the elements that are finite in both matrices.
 struct Norms {
     double largest = 0;       ///< magnitude
     long double squares = 0;  ///< their sum; the range of long double holds that of any doubles
@@ -70,8 +70,8 @@ struct ElementFindings {
     Norms x;
     Norms y;
     Norms difference;
-    /// Of unequal elements, the first in the order of rows among equals. NaNs are left out; infinities of
-    /// ULPs.
+    /// The largest of unequal elements, the first in the order of rows among equals. NaNs are left out;
+    /// infinities of ULPs.
     std::optional<Difference> largest_absolute;
     std::optional<Difference> largest_relative;
     std::optional<Difference> largest_ulps;

@@ -24,7 +24,7 @@ struct Statistics {
     /// there is none.
     std::optional<ExactReal> smallest;
     std::optional<ExactReal> largest;
-    /// Of the elements that are not NaN; absent where there is none.
+    /// The largest of the elements that are not NaN; absent where there is none.
     std::optional<ExactReal> largest_magnitude;
     double one_norm = 0;        ///< largest column sum of magnitudes
     double infinity_norm = 0;   ///< largest row sum of magnitudes
@@ -61,7 +61,7 @@ class BlockStatistics {
 /// Bytes that may be kept for sums of rows and columns.
 std::uint64_t statistics_bytes(const Shape& whole);
 
-/// Of a matrix in memory.
+/// The statistics of a matrix in memory.
 Statistics statistics(const MatrixView& matrix, int threads);
 
 }  // namespace gpumat

@@ -79,7 +79,7 @@ std::string csv_text(const Json& value) {
     return text;
 }
 
-/// Of that yardstick, where it is the operation's.
+/// The share of that yardstick, where it is the operation's.
 Json share_of(const BenchRow& row, std::string_view yardstick) {
     return row.operation != nullptr && row.operation->yardstick == yardstick ? or_null(row.share) : Json();
 }

@@ -77,7 +77,7 @@ ProbeResult ilp_on_cpu(const ProbeContext& context) {
 ProbeResult probe_ilp(const ProbeContext& context) {
     if (context.device.gpu == nullptr) return ilp_on_cpu(context);
     Gpu& gpu = *context.device.gpu;
-    // Of one block: of two, the second may begin when the first has ended.
+    // Threads of one block: of two blocks, the second may begin when the first has ended.
     constexpr std::array kThreads = {32, 64, 128, 192, 256, 384, 512, 768, 1024};
     constexpr std::array kChains = {1, 2, 4, 8};
     const double lanes = multiply_adds_per_clock(gpu.info().compute_capability, Type::f32).value_or(128);

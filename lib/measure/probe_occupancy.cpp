@@ -26,7 +26,7 @@ const Multiprocessor& multiprocessor_of(const std::string& name) {
     throw Error(ErrorCode::usage, "--compute-capability is '" + name + "'; expected one of " + known);
 }
 
-/// Of "32x8": 256.
+/// "32x8" has 256.
 int threads_of(const std::string& block) {
     int threads = 1;
     const char* at = block.data();

@@ -20,7 +20,7 @@ namespace {
 using Names = std::vector<std::string>;
 using Choices = std::map<std::string, std::vector<std::string>>;
 
-// Of the run that only finds the levels that are far behind.
+// The limit of the run that only finds the levels that are far behind.
 constexpr double kGlanceTimeLimitS = 0.05;
 
 const Tunable& tunable(const Operation& operation) {

@@ -109,7 +109,8 @@ std::vector<std::string> copy_file_attributes(const std::string& path, const str
         lose("its access control list");
     }
     mode_t mode = present.st_mode & (owned ? kPermissionsAndSpecialBits : kPermissions);
-    // Beside a list, those are not the group's permissions, but the most that anybody named there has.
+    // Where there is a list, those are not the group's permissions, but the most that anybody named there
+    // has.
     const bool masks = fgetxattr(to, kAccessList, nullptr, 0) > 0;
     if (!masks && (!grouped || !listed)) mode &= ~kGroup | (mode << kGroupOverOthers);
     if (fchmod(to, mode) != 0) lose("its mode");

@@ -16,7 +16,7 @@ namespace gpumat {
 class TemporaryName {
   public:
     TemporaryName() = default;
-    /// Of a file that is there. `folder` outlives the object.
+    /// The name of a file that is there. `folder` outlives the object.
     TemporaryName(int folder, std::string text);
     TemporaryName(TemporaryName&& other) noexcept = default;
     TemporaryName& operator=(TemporaryName&& other) noexcept;

@@ -21,7 +21,7 @@ struct Origin {
     std::string affinity;             ///< the processors that the process may use, "0-3,8"
 };
 
-/// Of now and here.
+/// The origin of what is made here and now.
 Origin origin_of_this_run();
 
 /// Adds its names to an object of a record.

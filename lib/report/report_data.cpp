@@ -317,7 +317,7 @@ class Collector {
         data_.runs.push_back(std::move(run));
     }
 
-    /// Of what a record tells of its level, the choices that its operation's levels leave to the user.
+    /// The choices, among what a record tells of its level, that its operation's levels leave to the user.
     [[nodiscard]] std::string choices_of(const LoggedJson& record, const std::string& op) const {
         const Operation* const operation = registry_.operation(op);
         std::string text;

@@ -97,7 +97,7 @@ std::string timeline_as_text(const StageChart& timeline) {
     return text.substr(0, text.size() - 1);
 }
 
-/// Of curves, the numbers are in the tables.
+/// Curves are left out: their numbers are in the tables.
 std::string markdown(const ReportFigure& figure) {
     const auto* bars = std::get_if<Bars>(&figure.drawing);
     const auto* timeline = std::get_if<StageChart>(&figure.drawing);

@@ -14,7 +14,8 @@ namespace gpumat {
 /// driver takes some 50 ms to be asked and to answer, which a run need not wait for.
 class ConditionsWatch {
   public:
-    /// Of the GPU with that UUID; into these two, which the thread may write until `finish` returns.
+    /// Watches the GPU with that UUID; writes into these two, which the thread may write until `finish`
+    /// returns.
     ConditionsWatch(std::string uuid, std::optional<RecordedConditions>& before,
                     std::optional<RecordedConditions>& after)
         : uuid_(std::move(uuid)), before_(before), after_(after) {}

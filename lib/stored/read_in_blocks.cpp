@@ -16,7 +16,7 @@ Shape grain_required(const formats::Header& header) {
     return header.in_order && header.rereads ? header.shape : header.in_order ? header.grain : kLeastRead;
 }
 
-/// Of rows that come in pieces.
+/// What hashing rows that come in pieces takes.
 std::uint64_t hash_bytes(const Shape& shape, const Shape& required) {
     return required.cols >= shape.cols ? 0 : static_cast<std::uint64_t>(shape.rows) * sizeof(std::uint32_t);
 }

@@ -12,7 +12,7 @@
 namespace gpumat {
 namespace {
 
-/// Of both matrices together: small enough for the caches, large enough for all threads.
+/// Bytes of both matrices together: small enough for the caches, large enough for all threads.
 constexpr std::uint64_t kTargetBytes = std::uint64_t{32} << 20;
 /// Where grains do not fit together, those at the edges of a block are read more than once: fewer edges.
 constexpr std::uint64_t kMisalignedBytes = std::uint64_t{256} << 20;
@@ -78,7 +78,7 @@ class BlockChoice {
                                   (grain.cols == whole_.cols || grain.cols % side.grain.cols == 0));
     }
 
-    /// Of a block of whole multiples; the largest number where it is more.
+    /// Bytes of a block of whole multiples; the largest number where it is more.
     [[nodiscard]] std::uint64_t bytes(const Shape& grain) const {
         return block_bytes(common_grain(grain, extra_, whole_), element_bytes_);
     }

@@ -179,7 +179,7 @@ std::string to_string(const PieceName& name) {
     return name.file + ":" + name.dataset;
 }
 
-/// Of this piece alone: both names may have colons, and none has a zero byte.
+/// A key that no other piece has: both names may have colons, and none has a zero byte.
 std::string key_of(const PieceName& name) {
     return name.file + '\0' + name.dataset + '\0';
 }

@@ -12,7 +12,7 @@
 
 namespace gpumat::formats::hdf5 {
 
-/// Of decoded chunks, which HDF5 keeps for each dataset and each piece of a virtual one while it reads them.
+/// The decoded chunks that HDF5 keeps for each dataset and each piece of a virtual one while it reads them.
 constexpr std::size_t kChunkCacheBytes = std::size_t{64} << 20;
 
 /// Opens `path` for reading. Throws Error{input} with the reason.

@@ -18,13 +18,13 @@ int descriptor_of(const Dense& dense, const std::string& what);
 /// defines none.
 std::vector<std::byte> fill_value(const Source& source, const Dense& dense);
 
-/// Of a contiguous dataset whose elements need at most a change of byte order; nothing where it was never
-/// written. Throws Error{input} where the file is too short for it.
+/// The storage of a contiguous dataset whose elements need at most a change of byte order; nothing where it
+/// was never written. Throws Error{input} where the file is too short for it.
 std::unique_ptr<Storage> open_contiguous_storage(const Source& source, const Dense& dense,
                                                  const ReadOptions& options);
 
-/// Of a chunked dataset whose elements need at most a change of byte order; nothing where a filter is none
-/// of deflate, shuffle, fletcher32 and lzf.
+/// The storage of a chunked dataset whose elements need at most a change of byte order; nothing where a
+/// filter is none of deflate, shuffle, fletcher32 and lzf.
 std::unique_ptr<Storage> open_chunked_storage(const Source& source, const Dense& dense,
                                               const ReadOptions& options);
 

@@ -32,7 +32,7 @@ bool StoredChunk::read(hid_t dataset, const hsize_t* place, std::size_t most_byt
     }
     if (bytes == 0) return false;
     bytes_ = memory_.take(bytes);
-    // Of a chunk without filters HDF5 says that it takes its plain size, and reads as many bytes as its index
+    // HDF5 says of a chunk without filters that it takes its plain size, and reads as many bytes as its index
     // says. More of them would pass the end of the memory, where the page that nothing may touch is. Fewer
     // leave the last byte as it was, whatever that was.
     for (const std::byte last : {std::byte{0xa5}, std::byte{0x5a}}) {

@@ -10,7 +10,7 @@
 
 namespace gpumat::formats::matrix_market {
 
-/// Of two neighbouring numbers, between which an exact value lies, the one whose last bit is 1. `nearest` is
+/// An exact value lies between two neighbouring numbers; this gives the one whose last bit is 1. `nearest` is
 /// the one that the value was rounded to, and the value lies `above` it or below. Rounding the result again,
 /// to at least two bits less, gives what rounding the value itself gives (Boldo and Melquiond 2008).
 template <std::floating_point R>

@@ -19,7 +19,7 @@ constexpr std::uint64_t kChunkBytes = std::uint64_t{512} << 10;
 constexpr std::size_t kReadBytes = std::size_t{256} << 10;
 #endif
 
-/// Of a stream that is read ahead: more than inflating gives while a window is parsed.
+/// The most of a stream that is read ahead: more than inflating gives while a window is parsed.
 constexpr std::uint64_t kMostAheadBytes = 32 * kReadBytes;
 
 /// Text returned by TextSource::lines may be read this far past its end.

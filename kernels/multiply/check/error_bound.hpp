@@ -8,8 +8,8 @@
 
 namespace gpumat {
 
-/// How far a part of a floating-point or complex element may be from the reference. kernels/check/verification.md
-/// derives both bounds.
+/// How far a part of a floating-point or complex element may be from the reference.
+/// kernels/check/verification.md derives both bounds.
 ///
 /// The worst case: a term passes at most K + 3 roundings (2K + 6 in a part of a complex element), in whatever
 /// order the level adds; each errs by u of what is rounded, 2u where sums are cut, and in sum by at most

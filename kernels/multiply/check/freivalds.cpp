@@ -262,7 +262,7 @@ RowsOf rows_of_panel(Type type, const Operand& panel) {
 
 namespace {
 
-/// Of panels of few rows every thread has some.
+/// So few that every thread has some of a panel of few rows.
 std::int64_t rows_of_pieces(std::int64_t rows, int threads) {
     constexpr std::int64_t kRowsAtOnce = 4;
     const std::int64_t each = (rows + std::max(1, threads) - 1) / std::max(1, threads);

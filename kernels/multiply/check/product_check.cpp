@@ -25,7 +25,7 @@ constexpr auto kRounds = static_cast<std::size_t>(kFreivaldsRounds);
 constexpr std::size_t kKeptRows = 8;
 constexpr std::size_t kAlwaysRecomputed = 2;
 
-/// Of the parts of a result at least so many get a sample.
+/// At least so many of the parts of a result get a sample.
 constexpr std::int64_t kSampledParts = 16;
 
 /// A part is suspected where the median of its residuals is surely larger than that of a part found right,
@@ -300,7 +300,7 @@ class FloatRows final : public ProductCheck::Rows {
                       : std::make_shared<const SignProducts>(
                             times(rows_of_b(p, inputs), x_, Squares::plain, options.threads))) {}
 
-    /// Of blocks.
+    /// For operands that come in blocks.
     FloatRows(const Problem& p, const VerifyOptions& options)
         : Rows(p, {}, options, nullptr), scalars_(p), x_(random_signs(p.n, options.seed)) {
         const bool complex = is_complex(p.type);
@@ -379,7 +379,7 @@ class FloatRows final : public ProductCheck::Rows {
     }
 
   private:
-    /// Of the rows that are kept.
+    /// How many of the rows that are kept stand out.
     [[nodiscard]] std::size_t count_standing() const {
         const double limit = kStandsOut * ratios_.median();
         return static_cast<std::size_t>(
@@ -501,7 +501,7 @@ class IntegerRows final : public ProductCheck::Rows {
                       : std::make_shared<const IntegerProducts>(
                             times(rows_of_b(p, inputs), x_, options.threads))) {}
 
-    /// Of blocks.
+    /// For operands that come in blocks.
     IntegerRows(const Problem& p, const VerifyOptions& options)
         : Rows(p, {}, options, nullptr), x_(random_integers(p.n, options.seed)) {
         const auto products = [](std::int64_t rows) {

@@ -24,7 +24,8 @@ struct PartBefore {
 /// Freivalds' randomized check of a multiply: C·X against α·op(A)·(op(B)·X) + β·D·X, row by row, for an n ×
 /// kFreivaldsRounds matrix X of random numbers. It costs about kFreivaldsRounds operations an element of A,
 /// B, C and D, instead of 2·M·N·K. Rows that stand out by their residuals, and some at random, are kept and
-/// in the end computed again; these, element by element, decide. kernels/check/verification.md derives what it detects.
+/// in the end computed again; these, element by element, decide. kernels/check/verification.md derives what
+/// it detects.
 ///
 /// What needs only the inputs can run while C is computed, and C may come in panels of rows:
 ///

@@ -169,7 +169,7 @@ struct SignedTerms {
 
     void add(double term) { (term > 0 ? above : below) += std::abs(term); }
     [[nodiscard]] double all() const { return above + below; }
-    /// Of the terms times a factor, those above 0 without the factor.
+    /// The terms that are above 0 when a factor multiplies them, without the factor.
     [[nodiscard]] SignedTerms with_sign_of(double factor) const {
         if (factor == 0) return {};
         return factor > 0 ? *this : SignedTerms{below, above};

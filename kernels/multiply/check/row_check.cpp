@@ -84,7 +84,7 @@ class ElementCheck {
                 .expected = {}};
     }
 
-    /// Of two parts the one that is more wrong, with the larger tolerance.
+    /// The part of the two that is more wrong, with the larger tolerance.
     static Outcome worse(const Outcome& x, const Outcome& y) {
         Outcome outcome = y.ratio > x.ratio ? y : x;
         outcome.worst_ratio = std::max(x.worst_ratio, y.worst_ratio);

@@ -7,8 +7,8 @@
 #include "kernels/check/verification.hpp"
 #include "kernels/problem.hpp"
 
-// Verification of a result against a reference computed here on the CPU. kernels/check/verification.md derives the
-// criteria.
+// Verification of a result against a reference computed here on the CPU. kernels/check/verification.md
+// derives the criteria.
 //
 // Integer multiplies are compared exactly, modulo 2^bits.
 // A part of an element of a floating-point or complex multiply is right where its error keeps within

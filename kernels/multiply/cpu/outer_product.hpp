@@ -55,7 +55,7 @@ struct Kernel {
     [[nodiscard]] std::int64_t b_panel(std::int64_t steps) const { return b_head + b_line * lines(steps); }
 };
 
-/// Of each unit of instructions, for every type that multiply takes.
+/// The kernels of each instruction set, for every type that multiply takes.
 Kernel plain_kernel(Type type);
 Kernel avx2_kernel(Type type);
 Kernel avx512_kernel(Type type);

@@ -293,7 +293,8 @@ std::vector<State> states_of_rows(const Walk& walk) {
     return states;
 }
 
-/// Of a piece of some columns: pieces are many enough for all threads, and few, for each has its states.
+/// The rows of a piece of some columns: pieces are many enough for all threads, and few, for each has its
+/// states.
 std::int64_t rows_of_pieces(std::int64_t m, std::int64_t n) {
     constexpr std::int64_t kPieces = 64;
     const std::int64_t down =

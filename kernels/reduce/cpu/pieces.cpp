@@ -13,7 +13,8 @@ namespace gpumat::reduce::cpu {
 namespace {
 
 constexpr int kRuns = 4;  // that do not wait for each other
-// Of each lane, in the piece of a row; well under kLongestRun, for what is left over goes to the first run.
+// The steps of each lane in the piece of a row; well under kLongestRun, for what is left over goes to the
+// first run.
 constexpr std::int64_t kSteps = kLongestRun / 2;
 constexpr int kRowsAtOnce = 4;  // between a load and a store of the runs of columns
 

@@ -35,8 +35,8 @@ struct Pieces {
     std::int64_t result_bytes;  ///< that `finish` writes
 };
 
-/// Of the columns that are reduced side by side: long enough to be read ahead of, and their sums stay in the
-/// nearest cache.
+/// Bytes of the columns that are reduced side by side: long enough to be read ahead of, and their sums stay
+/// in the nearest cache.
 inline constexpr std::int64_t kPieceBytes = 4096;
 
 Pieces pieces_of(const Problem& problem, VectorWidth width);

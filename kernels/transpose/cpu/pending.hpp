@@ -42,8 +42,8 @@ class Pending {
         written_ = end;
     }
 
-    /// Of runs that are written at once, at least; no less than is staged at once. Less costs calls, more
-    /// makes bursts.
+    /// Bytes of runs that are written at once, at least; no less than is staged at once. Less costs calls,
+    /// more makes bursts.
     static constexpr std::int64_t kBatchBytes = 1024;
 
     Runs runs_;

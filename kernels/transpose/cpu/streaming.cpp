@@ -32,7 +32,7 @@ class Requests::Cursor {
         : a_run_(requests.a_run_), across_(requests.across_), stride_(requests.rows_.stride) {
         const std::int64_t done = std::min(begin * a_run_, requests.count_);
         left_ = requests.count_ - done;
-        // Of 32 bits: a division of 64 takes several times as long on some processors.
+        // A division of 32 bits: one of 64 takes several times as long on some processors.
         const auto row = static_cast<std::uint32_t>(done) / static_cast<std::uint32_t>(across_);
         part_ = done - row * across_;
         row_ = requests.rows_.first + row * stride_;

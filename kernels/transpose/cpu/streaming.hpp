@@ -42,7 +42,7 @@ class Requests {
 
     Requests() = default;
 
-    /// Of which so many runs prefetch equal parts.
+    /// So many runs prefetch equal parts of the rows.
     Requests(const Rows& rows, std::int64_t runs);
 
     /// Prefetches what belongs to the runs from one on, a run at a time.
