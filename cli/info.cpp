@@ -134,7 +134,7 @@ void add_matrix(formats::Reader& reader, const InfoRequest& request, Findings& f
 void add_matrices(const std::string& text, const InfoRequest& request, Findings& findings) {
     const formats::Reference reference = formats::parse_reference(text);
     const bool one = formats::is_stream(reference.path) && !formats::is_kept_stream(reference, request.read);
-    if (one || !reference.dataset.empty()) {
+    if (one) {
         add_matrix(*formats::open_reader(reference, request.read), request, findings);
         return;
     }
