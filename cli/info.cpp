@@ -145,12 +145,13 @@ void add_matrices(const std::string& text, const InfoRequest& request, Findings&
         findings.empty.push_back(reference.path);
     std::ranges::move(listing.others, std::back_inserter(findings.others));
     for (Header& header : listing.matrices) {
-        if (!request.statistics || !header.unread.empty()) {
-            if (request.statistics) attempt(findings, [&] { refuse_unread(header); });
-            findings.entries.push_back({std::move(header)});
-        } else {
+        const bool wanted = request.statistics || !reference.dataset.empty();
+        if (wanted && header.unread.empty()) {
             attempt(findings, [&] { add_matrix(*container.open(header.source.dataset), request, findings); });
+            continue;
         }
+        if (request.statistics) attempt(findings, [&] { refuse_unread(header); });
+        findings.entries.push_back({std::move(header)});
     }
 }
 

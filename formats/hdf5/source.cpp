@@ -116,16 +116,18 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
     dense.dataset = std::move(dataset);
     const Handle type(H5Dget_type(dense.dataset.id()));
     if (!type.valid()) fail(ErrorCode::input, source.name + ": is of a type that cannot be read");
-    const auto dims = extents_of(dense.dataset.id());
     auto element = element_of(type.id());
     const bool readable = element.has_value();
-    if (!readable && dims && dims->size() == 2) element = unread_element_of(type.id());
+    if (!readable) element = unread_element_of(type.id());
     if (!element) return "holds " + words_for(type.id()) + ", expected numbers";
     source.element = std::move(*element);
     dense.creation = take(H5Dget_create_plist(dense.dataset.id()), ErrorCode::input,
                           source.name + ": has a layout that cannot be read");
     require_fixed_size(dense.creation.id(), source.name);
     require_room_for_mappings(dense.creation.id(), options, source.name);
+    const auto dims = extents_of(dense.dataset.id());
+    if (!readable && (!dims || dims->size() != 2))
+        return "holds " + source.element.name + ", expected numbers";
     if (!dims) return std::string("holds nothing (a null dataspace), expected a matrix");
     const auto extent = [&](std::size_t i) {
         const hsize_t found = (*dims)[i];
