@@ -83,8 +83,14 @@ std::optional<Found> compressed(const Source& source, hid_t group, const ReadOpt
     const bool of_rows = lines == shape.rows && kind != "CSC";
     const bool of_cols = lines == shape.cols && kind != "CSR";
     if (!of_rows && !of_cols) {
+        const std::string rows = std::to_string(shape.rows) + " + 1";
+        const std::string cols = std::to_string(shape.cols) + " + 1";
         malformed(source, known,
-                  "of " + to_string(shape) + " whose 'indptr' has " + std::to_string(lines + 1) + " numbers");
+                  "of " + to_string(shape) + " whose 'indptr' has " + std::to_string(lines + 1) +
+                      " numbers, expected " +
+                      (kind == "CSR"   ? rows
+                       : kind == "CSC" ? cols
+                                       : rows + " or " + cols));
     }
     if (length_of(indices) != length_of(values))
         malformed(source, known, "whose 'indices' and 'data' do not agree");
