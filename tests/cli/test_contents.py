@@ -131,7 +131,7 @@ class SparseGroups(Case):
                 self.assert_says(self.run_tool("reduce", "in.h5", "--allow-external", code=3), "holds 2 matrices", f"{name} 6x4 {kind}")
 
     def test_part_of_matlab_behind_a_link(self):
-        """Left out, its entries would all be zeros."""
+        """It is read as one that lies in the group, and does not count as one without entries."""
         with h5py.File(self.path("in.mat"), "w") as file:
             group = file.create_group("S")
             group.attrs["MATLAB_sparse"] = np.uint64(6)
