@@ -178,7 +178,7 @@ void print_headers(const std::vector<Entry>& entries) {
         const auto bytes = addressable_bytes(header.shape, header.type);
         table.add({to_string(header.source), header.format, to_string(header.shape),
                    std::string(name_of(header.type)), bytes ? format_bytes(*bytes) : "beyond any memory",
-                   header.storage});
+                   header.storage + (header.unread.empty() ? "" : "; cannot be read yet")});
     }
     std::fputs(table.text().c_str(), stdout);
 }
