@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 
 #include "formats/file_versions.hpp"
 #include "formats/hdf5/ahead.hpp"
@@ -55,7 +54,7 @@ std::string why_unread(const Source& source) {
     return unread == nullptr ? "" : unread->what + ", which cannot be read yet";
 }
 
-/// What a matrix is in, where no path of names that somebody gave leads to it.
+/// What a matrix is in to which MATLAB only refers: its name is none that somebody gave.
 std::string_view surroundings_of(const std::string& dataset) {
     return dataset.starts_with("/#refs#/") ? ", in a cell, struct array or object (MATLAB)" : "";
 }
@@ -105,9 +104,10 @@ Contents contents_of(hid_t file, const std::string& path, const ReadOptions& opt
         return none.may_hold_some;
     };
     walk(file, path, visit, known);
-    std::ranges::stable_partition(contents.matrices, [](const Listed& matrix) {
+    const auto named = [](const Listed& matrix) {
         return surroundings_of(matrix.header.source.dataset).empty();
-    });
+    };
+    std::stable_partition(contents.matrices.begin(), contents.matrices.end(), named);
     contents.failures = std::move(known);
     return contents;
 }
