@@ -113,8 +113,10 @@ Container::Container(const Reference& reference, const ReadOptions& options)
 Container::~Container() = default;
 
 Listing Container::list() const {
-    if (!stream_) return format_->list(reference_.path, options_);
-    Listing listing = stream_->named([&] { return format_->list(stream_->path, options_); });
+    if (!stream_) return format_->list(reference_, options_);
+    Listing listing = stream_->named([&] {
+        return format_->list({stream_->path, reference_.dataset}, options_);
+    });
     for (Header& header : listing.matrices) header.source.path = reference_.path;
     for (OtherContent& other : listing.others) other.source.path = reference_.path;
     for (Error& failure : listing.failures) failure = stream_->renamed(failure);

@@ -18,8 +18,8 @@ struct Format {
     /// Whether a file that starts with `head` (up to 4096 bytes of it) is of this format. `path` serves
     /// formats that may start later in the file.
     bool (*recognises)(std::string_view head, const std::string& path);
-    /// The matrices that a file holds for these options, headers only.
-    Listing (*list)(const std::string& path, const ReadOptions& options);
+    /// The matrices that a file holds for these options, or the one that is named, headers only.
+    Listing (*list)(const Reference& reference, const ReadOptions& options);
     std::unique_ptr<Reader> (*open)(const Reference& reference, const ReadOptions& options);
     std::unique_ptr<Writer> (*create)(const WriteTarget& target, const Shape& shape, Type type,
                                       const WriteOptions& options);
@@ -76,6 +76,7 @@ class Container {
     Container& operator=(const Container&) = delete;
     ~Container();
 
+    /// The matrices that it holds, or the one that the reference names.
     [[nodiscard]] Listing list() const;
     /// The matrix at `dataset`; "" is the only one that there is.
     [[nodiscard]] std::unique_ptr<Reader> open(const std::string& dataset) const;

@@ -134,7 +134,7 @@ void add_matrix(formats::Reader& reader, const InfoRequest& request, Findings& f
 void add_matrices(const std::string& text, const InfoRequest& request, Findings& findings) {
     const formats::Reference reference = formats::parse_reference(text);
     const bool one = formats::is_stream(reference.path) && !formats::is_kept_stream(reference, request.read);
-    if (one || !reference.dataset.empty()) {
+    if (one) {
         add_matrix(*formats::open_reader(reference, request.read), request, findings);
         return;
     }
@@ -145,12 +145,13 @@ void add_matrices(const std::string& text, const InfoRequest& request, Findings&
         findings.empty.push_back(reference.path);
     std::ranges::move(listing.others, std::back_inserter(findings.others));
     for (Header& header : listing.matrices) {
-        if (!request.statistics || !header.unread.empty()) {
-            if (request.statistics) attempt(findings, [&] { refuse_unread(header); });
-            findings.entries.push_back({std::move(header)});
-        } else {
+        const bool wanted = request.statistics || !reference.dataset.empty();
+        if (wanted && header.unread.empty()) {
             attempt(findings, [&] { add_matrix(*container.open(header.source.dataset), request, findings); });
+            continue;
         }
+        if (request.statistics) attempt(findings, [&] { refuse_unread(header); });
+        findings.entries.push_back({std::move(header)});
     }
 }
 
@@ -177,7 +178,7 @@ void print_headers(const std::vector<Entry>& entries) {
         const auto bytes = addressable_bytes(header.shape, header.type);
         table.add({to_string(header.source), header.format, to_string(header.shape),
                    std::string(name_of(header.type)), bytes ? format_bytes(*bytes) : "beyond any memory",
-                   header.storage});
+                   header.storage + (header.unread.empty() ? "" : "; cannot be read yet")});
     }
     std::fputs(table.text().c_str(), stdout);
 }

@@ -16,9 +16,9 @@ void check_ahead(std::span<const AheadCheck> checks);
 /// Whether the HDF5 signature stands at byte 0, 512, 1024, 2048, … of the file.
 bool recognises(std::string_view head, const std::string& path);
 
-/// The matrices in the file, read as `options` say, and why others could not be opened. Throws Error{input}
-/// where the file cannot be read.
-Listing list(const std::string& path, const ReadOptions& options);
+/// The matrices in the file, or the one that is named, read as `options` say, and why others could not be
+/// opened. Throws Error{input} where the file cannot be read, and where what is named is no matrix.
+Listing list(const Reference& reference, const ReadOptions& options);
 
 /// Opens the dataset that `reference` names or, where it names none, the only matrix of the file. Throws
 /// Error{input} that lists the matrices where there are several, or says what the dataset is instead.

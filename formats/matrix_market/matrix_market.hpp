@@ -17,7 +17,7 @@ namespace gpumat::formats::matrix_market {
 bool recognises(std::string_view head, const std::string& path);
 
 /// The one matrix of the file.
-Listing list(const std::string& path, const ReadOptions& options);
+Listing list(const Reference& reference, const ReadOptions& options);
 
 /// Opens the matrix. Throws Error{input} naming file, line and column, or where a dataset is named.
 std::unique_ptr<Reader> open(const Reference& reference, const ReadOptions& options);

@@ -55,6 +55,15 @@ def binsparse(file, kind, nested=True):
     return "/B"
 
 
+def scipy_coo(file, kind):
+    """As scipy.sparse.save_npz names the parts."""
+    matrix = SPARSE.tocoo()
+    group = file.create_group("coo")
+    group["data"], group["row"], group["col"] = matrix.data, matrix.row, matrix.col
+    group.attrs["shape"] = matrix.shape
+    return "/coo"
+
+
 LAYOUTS = [(anndata, "csr"), (anndata, "csc"), (old_anndata, "csr"), (old_anndata, "csc"), (tenx, "csc"), (seurat, "csc"),
            (binsparse, "csr")]
 
@@ -82,6 +91,98 @@ class SparseGroups(Case):
                 self.assertIn(kind.upper(), self.run_tool("info", "in.h5").out)
                 self.make(layout, kind, with_dense=False)
                 self.assert_says(self.run_tool("reduce", "in.h5", code=3), f"in.h5:{name}: {what}")
+
+    def test_named_it_is_described(self):
+        for layout, kind in LAYOUTS:
+            with self.subTest(layout.__name__, kind=kind):
+                name = self.make(layout, kind)
+                (found,) = self.run_tool("info", f"in.h5:{name}", "--json").json()["matrices"]
+                what = f"a {kind.upper()} matrix of 6 × 4, {ENTRIES} entries, which cannot be read yet"
+                self.assertEqual((found["dataset"], found["rows"], found["cols"], found["stored_entries"], found["unread"]),
+                                 (name, 6, 4, ENTRIES, what))
+                self.assertRegex(self.run_tool("info", f"in.h5:{name}").out, f"{kind.upper()}.*, {ENTRIES} entries; cannot be read yet\n")
+                self.assert_says(self.run_tool("info", f"in.h5:{name}", "--stats", code=3), what)
+
+    def test_parts_behind_links(self):
+        """What leads to a part does not matter; where it leads out of the file, that must be allowed."""
+        def soft(group, part):
+            group.file["elsewhere/part"] = group[part][()]
+            return h5py.SoftLink("/elsewhere/part")
+
+        def relative(group, part):
+            group["kept/part"] = group[part][()]
+            return h5py.SoftLink("kept/part")
+
+        def external(group, part):
+            write_h5(self.path("other.h5"), group[part][()], dataset="part")
+            return h5py.ExternalLink("other.h5", "/part")
+
+        for layout, link, part in ((tenx, soft, "data"), (tenx, relative, "indptr"), (tenx, soft, "shape"), (seurat, soft, "indices"),
+                                   (anndata, soft, "data"), (scipy_coo, soft, "col"), (tenx, external, "data")):
+            with self.subTest(layout.__name__, part=part, link=link.__name__):
+                name = self.make(layout, "csc")
+                with h5py.File(self.path("in.h5"), "a") as file:
+                    leads = link(file[name], part)
+                    del file[name][part]
+                    file[name][part] = leads
+                kind = "COO" if layout is scipy_coo else "CSC"
+                if link is external:
+                    self.assert_says(self.run_tool("reduce", "in.h5", code=3), f"in.h5:{name}: its member 'data'", "--allow-external")
+                self.assert_says(self.run_tool("reduce", "in.h5", "--allow-external", code=3), "holds 2 matrices", f"{name} 6x4 {kind}")
+
+    def test_part_of_matlab_behind_a_link(self):
+        """It is read as one that lies in the group, and does not count as one without entries."""
+        with h5py.File(self.path("in.mat"), "w") as file:
+            group = file.create_group("S")
+            group.attrs["MATLAB_sparse"] = np.uint64(6)
+            csc = SPARSE.tocsc()
+            file["elsewhere"] = csc.data
+            group["data"], group["ir"], group["jc"] = h5py.SoftLink("/elsewhere"), csc.indices, csc.indptr
+        self.run_tool("transpose", "in.mat:/S", "-o", "out.h5")
+        np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], SPARSE.toarray().T)
+
+    def test_coordinates(self):
+        self.make(scipy_coo, "coo")
+        what = f"in.h5:/coo: a COO matrix of 6 × 4, {ENTRIES} entries, which cannot be read yet"
+        self.assert_says(self.run_tool("reduce", "in.h5", code=3), "holds 2 matrices", "/coo 6x4 COO")
+        self.assert_says(self.run_tool("reduce", "in.h5:/coo", code=3), what)
+        with h5py.File(self.path("in.h5"), "a") as file:
+            del file["coo"].attrs["shape"]
+        self.assert_says(self.run_tool("reduce", "in.h5", code=3), "in.h5:/coo: is a COO matrix that says no shape")
+
+    def test_members_of_these_names_that_are_no_coordinates(self):
+        for name, data, row in (("an image", DENSE, np.arange(6)), ("labels", DENSE, np.array([b"a"] * 6)),
+                                ("other lengths", np.arange(5.0), np.arange(6))):
+            with self.subTest(name):
+                with h5py.File(self.path("in.h5"), "w") as file:
+                    file["scan/data"], file["scan/row"], file["scan/col"] = data, row, np.arange(2)
+                    if data.ndim == 1:
+                        file["A"] = DENSE
+                self.assertEqual(float(self.run_tool("reduce", "in.h5").out), DENSE.sum())
+
+    def test_a_square_one_may_be_either(self):
+        """The lengths do not tell, where there is no mark."""
+        with h5py.File(self.path("in.h5"), "w") as file:
+            put_arrays(file.create_group("g"), scipy.sparse.eye(4, format="csr")).attrs["shape"] = (4, 4)
+        self.assert_says(self.run_tool("reduce", "in.h5", code=3), "in.h5:/g: a CSR or CSC matrix of 4 × 4, 4 entries")
+
+    def test_damaged_words_of_binsparse(self):
+        def described(**changed):
+            return json.dumps({"binsparse": {"format": "CSR", "shape": [6, 4], "number_of_stored_values": ENTRIES, **changed}})
+
+        texts = [described(format="\x1b[31mCSR"), described(format="C\0SR"), described(format="C" * 5000), described(format=["CSR"]),
+                 described(format="csr\nin.h5:/A"), described(shape=[6, -4]), described(shape=[2**63, 4]), described(shape=[6, 4.0]),
+                 described(shape="6x4"), described(shape=[]), described(shape=[6, 4, 1]), described(shape=None), "[]", "7", "CSR",
+                 described(number_of_stored_values=-1), described(number_of_stored_values="many"), '{"binsparse": "CSR"}']
+        for text in texts:
+            with self.subTest(text[:60]):
+                self.make(binsparse, "csr")
+                with h5py.File(self.path("in.h5"), "a") as file:
+                    file["B"].attrs["binsparse"] = text
+                for verb in (("reduce", "in.h5"), ("info", "in.h5"), ("info", "in.h5:/B")):
+                    result = self.run_tool(*verb, code=3)
+                    self.assert_says(result, "in.h5:/B", "damaged")
+                    self.assertTrue(result.err.rstrip("\n").isprintable() and len(result.err) < 400, result.err)
 
     def test_statistics_of_what_cannot_be_read(self):
         self.make(anndata, "csr")
@@ -210,6 +311,112 @@ class Structs(Case):
         self.assertEqual(float(self.run_tool("reduce", "in.h5:/s/value/m").out), self.DATA.sum())
 
 
+class References(Case):
+    """MATLAB keeps what cells, arrays of structs and objects hold in /#refs#, and refers to it."""
+
+    CELLS = {"b": np.arange(6.0).reshape(2, 3), "c": np.arange(20.0).reshape(4, 5)}
+
+    def make(self, put, with_variable=True):
+        with h5py.File(self.path("in.mat"), "w", userblock_size=512) as file:
+            if with_variable:
+                self.put_matrix(file, "A", DENSE)
+            refs = file.create_group("#refs#")
+            refs["a"] = np.zeros(2, "u8")
+            refs["a"].attrs.update({"MATLAB_class": np.bytes_("canonical empty"), "MATLAB_empty": np.uint8(1)})
+            for name, values in self.CELLS.items():
+                self.put_matrix(refs, name, values)
+            put(file, np.array([[refs["b"].ref], [refs["c"].ref]], h5py.ref_dtype))
+
+    @staticmethod
+    def put_matrix(group, name, values):
+        group[name] = values.T
+        group[name].attrs["MATLAB_class"] = np.bytes_("double")
+
+    @staticmethod
+    def cell(file, references):
+        file["cells"] = references
+        file["cells"].attrs["MATLAB_class"] = np.bytes_("cell")
+
+    @staticmethod
+    def struct_array(file, references):
+        file.create_group("runs").attrs["MATLAB_class"] = np.bytes_("struct")
+        file["runs/data"] = references
+
+    def test_they_count(self):
+        for put in (self.cell, self.struct_array):
+            with self.subTest(put.__name__):
+                self.make(put)
+                self.assert_says(self.run_tool("reduce", "in.mat", code=3),
+                                 "holds 3 matrices, name one as FILE:/DATASET: /A 6x2 f64; "
+                                 "/#refs#/b 2x3 f64, in a cell, struct array or object (MATLAB); /#refs#/c 4x5 f64, in a cell")
+                listed = self.run_tool("info", "in.mat", "--json").json()["matrices"]
+                self.assertEqual([(found["dataset"], found["rows"], found["cols"]) for found in listed],
+                                 [("/A", 6, 2), ("/#refs#/b", 2, 3), ("/#refs#/c", 4, 5)])
+                self.assertIn("in a cell, struct array or object", self.run_tool("info", "in.mat").out)
+                for name, values in (("/A", DENSE), ("/#refs#/b", self.CELLS["b"]), ("/#refs#/c", self.CELLS["c"])):
+                    self.run_tool("transpose", f"in.mat:{name}", "-o", "out.h5", "--force")
+                    np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], values.T)
+
+    def test_sparse_and_struct_in_a_cell(self):
+        def put(file, references):
+            self.cell(file, references)
+            sparse = file["#refs#"].create_group("d")
+            sparse.attrs["MATLAB_sparse"] = np.uint64(6)
+            csc = SPARSE.tocsc()
+            sparse["data"], sparse["ir"], sparse["jc"] = csc.data, csc.indices, csc.indptr
+            file["#refs#"].create_group("e").attrs["MATLAB_class"] = np.bytes_("struct")
+            self.put_matrix(file["#refs#/e"], "field", DENSE)
+
+        self.make(put, with_variable=False)
+        self.assert_says(self.run_tool("reduce", "in.mat", code=3), "holds 4 matrices", "/#refs#/d 6x4 f64", "/#refs#/e/field 6x2 f64")
+
+
+class RefusedNumbers(Case):
+    """Numbers that cannot be read are a matrix all the same; text and records are none."""
+
+    @staticmethod
+    def odd_integers():
+        """12 bits at the end of two bytes of the other order, which HDF5 does not read rightly."""
+        kind = h5py.h5t.STD_I16BE.copy()
+        kind.set_precision(12)
+        return kind
+
+    def make(self, kind, shape=(3, 2)):
+        with h5py.File(self.path("in.h5"), "w") as file:
+            file["A"] = DENSE
+            kind = kind if isinstance(kind, h5py.h5t.TypeID) else h5py.h5t.py_create(np.dtype(kind), logical=True)
+            h5py.h5d.create(file.id, b"X", kind, h5py.h5s.create_simple(shape))
+
+    def test_they_count(self):
+        kinds = [(h5py.enum_dtype({"RED": 0, "BLUE": 1}, "u1"), "u8", "an enumeration other than a bool"),
+                 (h5py.enum_dtype({"RED": -1}, "i4"), "i32", "an enumeration other than a bool"),
+                 ([("Re", "f4"), ("Im", "f4")], "c64", "a compound of Re, Im"), ([("x", "f8"), ("y", "f8")], "c128", "a compound of x, y"),
+                 ([("r", "i4"), ("i", "i4")], "c128", "a compound of r, i"),
+                 (self.odd_integers(), "i16", "an integer of 12 bits, of whose bytes HDF5 only changes the order")]
+        for kind, name, words in kinds:
+            with self.subTest(words):
+                self.make(kind)
+                what = f"a matrix of 3 × 2, each {words}, which cannot be read yet"
+                self.assert_says(self.run_tool("reduce", "in.h5", code=3), "holds 2 matrices", "/A 6x2 f64", f"/X 3x2 contiguous, {words}")
+                self.assert_says(self.run_tool("reduce", "in.h5:/X", code=3), f"in.h5:/X: {what}")
+                self.assertEqual(float(self.run_tool("reduce", "in.h5:/A").out), DENSE.sum())
+                listed = self.run_tool("info", "in.h5", "--json").json()
+                (named,) = self.run_tool("info", "in.h5:/X", "--json").json()["matrices"]
+                self.assertEqual((listed["matrices"][1], listed["others"]), (named, []))
+                self.assertEqual((named["rows"], named["cols"], named["type"], named["stored_entries"], named["unread"]), (3, 2, name, 6, what))
+                self.assertIn(f"{words}; cannot be read yet", self.run_tool("info", "in.h5:/X").out)
+
+    def test_what_is_no_matrix_of_numbers(self):
+        for kind, shape in ((h5py.string_dtype(), (3, 2)), ("S4", (3, 2)), (h5py.ref_dtype, (3, 2)), ("V5", (3, 2)),
+                            ([("a", "f8"), ("b", "f8"), ("c", "f8")], (3, 2)), ([("a", "f8"), ("b", "i4")], (3, 2)),
+                            ([("a", "S3"), ("b", "S3")], (3, 2)), (h5py.enum_dtype({"RED": 0}, "u1"), (6,)),
+                            ([("x", "f8"), ("y", "f8")], (6,))):
+            with self.subTest(kind=str(kind), shape=shape):
+                self.make(kind, shape)
+                self.assertEqual(float(self.run_tool("reduce", "in.h5").out), DENSE.sum())
+                self.assert_says(self.run_tool("info", "in.h5:/X", code=3), "in.h5:/X: holds", "expected numbers")
+
+
 class Others(Case):
     def test_a_file_without_matrices(self):
         with h5py.File(self.path("in.h5"), "w") as file:
@@ -227,6 +434,7 @@ class Others(Case):
             self.assertIn(why, text)
         self.assertEqual(self.run_tool("info", "in.h5", "--as-column", "--json").json()["matrices"][0]["rows"], 5)
         self.assertEqual(float(self.run_tool("reduce", "in.h5", "--as-column").out), 10)
+        self.assert_says(self.run_tool("reduce", "in.h5", code=3), "in.h5: holds no matrix: /cube is a dataset of 3 dimensions")
 
     def test_a_file_that_holds_nothing(self):
         h5py.File(self.path("in.h5"), "w").close()

@@ -90,7 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     options.as_column = true;
     options.unpack = choice % 2 == 1;
     try {
-        const auto headers = hdf5::list(file.path(), options).matrices;
+        const auto headers = hdf5::list({file.path(), ""}, options).matrices;
         if (const auto type = choice % 16; type >= 1 && type <= all_types().size())
             options.type = all_types()[type - 1];
         if (!headers.empty()) read_matrix(headers[choice / 16 % headers.size()].source, options);

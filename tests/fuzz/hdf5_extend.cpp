@@ -39,7 +39,7 @@ void excuse_library(const char* report) {
 
 /// A new name, one in a new group, or one that the file has.
 std::string name_for(const std::string& path, std::size_t choice) {
-    const auto headers = hdf5::list(path, {.memory_limit = std::uint64_t{64} << 20}).matrices;
+    const auto headers = hdf5::list({path, ""}, {.memory_limit = std::uint64_t{64} << 20}).matrices;
     if (headers.empty() || choice % 3 == 0) return choice % 2 == 0 ? "/new" : "/group/new";
     return headers[choice / 3 % headers.size()].source.dataset;
 }

@@ -286,7 +286,7 @@ TEST_CASE("datasets are added to an HDF5 file that exists, and never replaced") 
         CHECK(error.code() == ErrorCode::output);
         CHECK_THAT(error.what(), Catch::Matchers::Contains(refused.words));
     }
-    CHECK(format_for_writing("x.h5").list(path, {}).matrices.size() == 2);
+    CHECK(format_for_writing("x.h5").list({path, ""}, {}).matrices.size() == 2);
     write_file(folder / "text.h5", "no HDF5");
     const Error none = caught([&] {
         write_matrix({folder / "text.h5", "text.h5", "/A", true}, first, {}, {1, 1});

@@ -258,6 +258,30 @@ std::optional<Element> complex_element(hid_t type) {
     return {};
 }
 
+/// The matrix type that comes nearest to a number, whether it can be read or not.
+std::optional<Type> nearest_type(hid_t type) {
+    switch (H5Tget_class(type)) {
+        case H5T_INTEGER:
+        case H5T_BITFIELD:
+            return integer_type(H5Tget_precision(type), H5Tget_sign(type) == H5T_SGN_2);
+        case H5T_FLOAT:
+            return H5Tget_precision(type) <= 32 ? Type::f32 : Type::f64;
+        case H5T_ENUM:
+            return nearest_type(Handle(H5Tget_super(type)).id());
+        case H5T_COMPOUND: {
+            if (H5Tget_nmembers(type) != 2) return {};
+            const Handle first(H5Tget_member_type(type, 0));
+            const Handle second(H5Tget_member_type(type, 1));
+            const H5T_class_t part = H5Tget_class(first.id());
+            if ((part != H5T_INTEGER && part != H5T_FLOAT) || H5Tequal(first.id(), second.id()) <= 0)
+                return {};
+            return nearest_type(first.id()) == Type::f32 ? Type::c64 : Type::c128;
+        }
+        default:
+            return {};
+    }
+}
+
 /// A float of any layout, widened. `inexact`: bits beyond the 64th were folded into the last one (rounding
 /// to odd), so that one later rounding is right.
 struct Decoded {
@@ -371,6 +395,15 @@ std::optional<Element> classified(hid_t type) {
 std::optional<Element> element_of(hid_t type) {
     auto element = classified(type);
     if (element) element->memory_bytes = H5Tget_size(element->memory.id());
+    return element;
+}
+
+std::optional<Element> unread_element_of(hid_t type) {
+    const auto number = nearest_type(type);
+    if (!number) return {};
+    Element element;
+    element.type = *number;
+    element.name = words_for(type);
     return element;
 }
 

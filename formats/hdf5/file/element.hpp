@@ -38,6 +38,10 @@ struct Element {
 /// The element that `type` describes, or nothing where it is not a number.
 std::optional<Element> element_of(hid_t type);
 
+/// A number that cannot be read, in the matrix type that comes nearest and in words: of another layout, an
+/// enumeration, a pair of equal numbers under any names. Nothing where it is no number.
+std::optional<Element> unread_element_of(hid_t type);
+
 /// What `type` is, in words: "text", "a compound of x, y".
 std::string words_for(hid_t type);
 

@@ -161,23 +161,22 @@ Handle open_object(hid_t place, const std::string& name, const std::string& what
                 ErrorCode::input, what);
 }
 
-Handle resolve(hid_t file, const std::string& path, const std::string& dataset, const ReadOptions& options) {
-    const std::string what = path + ":" + dataset;
+Handle resolve(hid_t place, const std::string& name, const std::string& what, const ReadOptions& options) {
     std::deque<std::string> parts;
-    push_front(parts, dataset);
+    push_front(parts, name);
     int soft_links = 0;
-    Handle at = take(H5Gopen2(file, "/", H5P_DEFAULT), ErrorCode::input, path);
+    Handle at = take(H5Gopen2(place, name.starts_with('/') ? "/" : ".", H5P_DEFAULT), ErrorCode::input, what);
     while (!parts.empty()) {
-        const std::string name = parts.front();
+        const std::string part = parts.front();
         parts.pop_front();
         if (H5Iget_type(at.id()) != H5I_GROUP) {
             throw Error(ErrorCode::input,
-                        what + ": there is no '" + name + "', because what should hold it is no group");
+                        what + ": there is no '" + part + "', because what should hold it is no group");
         }
-        const htri_t exists = H5Lexists(at.id(), name.c_str(), H5P_DEFAULT);
+        const htri_t exists = H5Lexists(at.id(), part.c_str(), H5P_DEFAULT);
         if (exists < 0) fail(ErrorCode::input, what);
-        if (exists == 0) throw Error(ErrorCode::input, what + ": there is no '" + name + "'");
-        Handle next = follow(at, name, parts, soft_links, options, what);
+        if (exists == 0) throw Error(ErrorCode::input, what + ": there is no '" + part + "'");
+        Handle next = follow(at, part, parts, soft_links, options, what);
         if (next.valid()) at = std::move(next);
     }
     return at;
@@ -233,13 +232,9 @@ bool has_attribute(hid_t object, const char* name, const std::string& what) {
 }
 
 bool has_member(hid_t group, const char* name, const std::string& what) {
-    const std::string member = what + ": its member '" + name + "'";
     const htri_t exists = H5Lexists(group, name, H5P_DEFAULT);
-    require(exists, ErrorCode::input, member);
-    if (exists == 0) return false;
-    H5L_info_t info{};
-    require(H5Lget_info(group, name, &info, H5P_DEFAULT), ErrorCode::input, member);
-    return info.type == H5L_TYPE_HARD;
+    require(exists, ErrorCode::input, what + ": its member '" + name + "'");
+    return exists > 0;
 }
 
 std::string text_attribute(hid_t object, const char* name, const std::string& what) {
@@ -252,9 +247,9 @@ std::string text_attribute(hid_t object, const char* name, const std::string& wh
                        [&](hid_t memory, void* to) { return H5Aread(attribute.id(), memory, to); });
 }
 
-std::string text_dataset(hid_t group, const char* name, const std::string& what) {
+std::string text_dataset(hid_t group, const char* name, const std::string& what, const ReadOptions& options) {
     if (!has_member(group, name, what)) return {};
-    const Handle dataset = open_object(group, name, what);
+    const Handle dataset = resolve(group, name, what, options);
     if (H5Iget_type(dataset.id()) != H5I_DATASET)
         throw Error(ErrorCode::input, what + ": expected a dataset");
     require_stored(dataset.id(), what);

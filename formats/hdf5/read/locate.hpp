@@ -18,10 +18,10 @@ constexpr std::size_t kChunkCacheBytes = std::size_t{64} << 20;
 /// Opens `path` for reading. Throws Error{input} with the reason.
 Handle open_for_reading(const std::string& path);
 
-/// Opens the object at `dataset` ("/group/name") of the open file `path`. Follows hard and soft links, and
-/// external links, anywhere in the path, where `options` allow it. Throws Error{input} naming the link that
-/// does not exist, leads round in circles or is refused.
-Handle resolve(hid_t file, const std::string& path, const std::string& dataset, const ReadOptions& options);
+/// Opens the object that `name` is in the group `place`, or, where it starts with '/', in the file. Follows
+/// hard and soft links, and external links, anywhere in the path, where `options` allow it. Throws
+/// Error{input} with `what` naming the link that does not exist, leads round in circles or is refused.
+Handle resolve(hid_t place, const std::string& name, const std::string& what, const ReadOptions& options);
 
 /// Why objects could not be opened, by their names.
 using Failures = std::map<std::string, Error>;
@@ -43,7 +43,7 @@ void walk(hid_t file, const std::string& path,
 /// The text of a scalar string attribute or dataset; empty where there is none. Throws Error{input} with
 /// `what` where it cannot be read, is no text, or where the dataset's text is not all in its own file.
 std::string text_attribute(hid_t object, const char* name, const std::string& what);
-std::string text_dataset(hid_t group, const char* name, const std::string& what);
+std::string text_dataset(hid_t group, const char* name, const std::string& what, const ReadOptions& options);
 
 /// The value of an integer attribute of one element; `missing` where there is none. Throws Error{input} with
 /// `what` where it cannot be read, or is another one.
@@ -56,8 +56,8 @@ void number_attributes(hid_t object, const char* name, std::span<std::int64_t> t
 /// Throws Error{input} with `what` where HDF5 cannot tell.
 bool has_attribute(hid_t object, const char* name, const std::string& what);
 
-/// Whether `group` holds a member `name` itself, not through a link that leads elsewhere. Throws Error{input}
-/// with `what` where HDF5 cannot tell.
+/// Whether `group` has a member `name`, wherever the link leads. Throws Error{input} with `what` where HDF5
+/// cannot tell.
 bool has_member(hid_t group, const char* name, const std::string& what);
 
 }  // namespace gpumat::formats::hdf5

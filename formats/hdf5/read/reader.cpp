@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 
 #include "formats/file_versions.hpp"
 #include "formats/hdf5/file/attributes.hpp"
@@ -49,20 +48,15 @@ Shape grain_of(const Source& source) {
     return source.reversed ? stored.transposed() : stored;
 }
 
-/// rows × columns, or the largest number where that is more.
-std::int64_t elements_of(const Shape& shape) {
-    std::int64_t count = 0;
-    const bool passes = __builtin_mul_overflow(shape.rows, shape.cols, &count);
-    return passes ? std::numeric_limits<std::int64_t>::max() : count;
-}
-
 /// Why it cannot be read yet; empty where it can.
 std::string why_unread(const Source& source) {
     const auto* unread = std::get_if<Unread>(&source.where);
-    if (unread == nullptr) return {};
-    return "a " + unread->kind + " matrix of " + std::to_string(source.stored.rows) + " × " +
-           std::to_string(source.stored.cols) + ", " + std::to_string(source.entries) +
-           " entries, which cannot be read yet";
+    return unread == nullptr ? "" : unread->what + ", which cannot be read yet";
+}
+
+/// What a matrix is in to which MATLAB only refers: its name is none that somebody gave.
+std::string_view surroundings_of(const std::string& dataset) {
+    return dataset.starts_with("/#refs#/") ? ", in a cell, struct array or object (MATLAB)" : "";
 }
 
 Header header_of(const Source& source, const std::string& path) {
@@ -71,10 +65,8 @@ Header header_of(const Source& source, const std::string& path) {
     header.source = {path, source.dataset};
     header.shape = source.shape();
     header.type = source.type();
-    header.storage = source.storage;
-    const bool sparse =
-        std::holds_alternative<Sparse>(source.where) || std::holds_alternative<Unread>(source.where);
-    header.stored_entries = sparse ? source.entries : elements_of(source.stored);
+    header.storage = source.storage + std::string(surroundings_of(source.dataset));
+    header.stored_entries = source.entries;
     header.unread = why_unread(source);
     header.packing = source.packed_by;
     header.unpacked = source.packing.has_value();
@@ -96,16 +88,11 @@ struct Contents {
     Failures failures;  ///< what may be matrices too, and could not be opened
 };
 
-bool internal(const std::string& name) {  // MATLAB keeps what cells and objects refer to there
-    return name == "/#refs#" || name == "/#subsystem#";
-}
-
 /// `known`: what cannot be opened, and is not tried.
 Contents contents_of(hid_t file, const std::string& path, const ReadOptions& options, bool julia,
                      Failures known = {}) {
     Contents contents;
     const auto visit = [&](const Handle& object, const std::string& name) {
-        if (internal(name)) return false;
         Handle own(H5Oopen(object.id(), ".", H5P_DEFAULT));
         auto found = describe(std::move(own), path, name, options, julia);
         if (auto* source = std::get_if<Source>(&found)) {
@@ -117,6 +104,10 @@ Contents contents_of(hid_t file, const std::string& path, const ReadOptions& opt
         return none.may_hold_some;
     };
     walk(file, path, visit, known);
+    const auto named = [](const Listed& matrix) {
+        return surroundings_of(matrix.header.source.dataset).empty();
+    };
+    std::stable_partition(contents.matrices.begin(), contents.matrices.end(), named);
     contents.failures = std::move(known);
     return contents;
 }
@@ -160,8 +151,9 @@ std::string listed(const std::vector<Listed>& matrices) {
     std::vector<std::string> lines;
     lines.reserve(matrices.size());
     for (const auto& [header, element] : matrices) {
-        const std::string storage = header.unread.empty() ? "" : " " + header.storage;
-        lines.push_back(header.source.dataset + " " + to_string(header.shape) + " " + element + storage);
+        const std::string readable = element + std::string(surroundings_of(header.source.dataset));
+        lines.push_back(header.source.dataset + " " + to_string(header.shape) + " " +
+                        (header.unread.empty() ? readable : header.storage));
     }
     return listed(lines);
 }
@@ -177,10 +169,8 @@ std::string listed(const std::vector<OtherContent>& others) {
 Source matrix_in(Handle object, const std::string& path, const std::string& dataset,
                  const ReadOptions& options, bool julia) {
     auto found = describe(std::move(object), path, dataset, options, julia);
-    auto* source = std::get_if<Source>(&found);
-    const std::string why = source == nullptr ? std::get<NoMatrix>(found).why : why_unread(*source);
-    if (!why.empty()) throw Error(ErrorCode::input, path + ":" + dataset + ": " + why);
-    return std::move(*source);
+    if (auto* source = std::get_if<Source>(&found)) return std::move(*source);
+    throw Error(ErrorCode::input, path + ":" + dataset + ": " + std::get<NoMatrix>(found).why);
 }
 
 /// The only matrix of a file in which none was named.
@@ -196,7 +186,8 @@ Source only_matrix(hid_t file, const std::string& path, const ReadOptions& optio
     }
     if (contents.matrices.size() == 1) {
         const std::string& dataset = contents.matrices.front().header.source.dataset;
-        return matrix_in(resolve(file, path, dataset, options), path, dataset, options, julia);
+        return matrix_in(resolve(file, dataset, path + ":" + dataset, options), path, dataset, options,
+                         julia);
     }
     if (contents.matrices.empty()) {
         throw Error(ErrorCode::input, path + ": holds no matrix" + (contents.others.empty() ? "" : ":") +
@@ -210,7 +201,7 @@ Source only_matrix(hid_t file, const std::string& path, const ReadOptions& optio
 Source named_matrix(hid_t file, const Reference& reference, const ReadOptions& options, bool julia) {
     Handle object = [&] {
         try {
-            return resolve(file, reference.path, reference.dataset, options);
+            return resolve(file, reference.dataset, to_string(reference), options);
         } catch (const Error& error) {
             if (error.code() != ErrorCode::input) throw;
             const Contents contents = contents_of(file, reference.path, options, julia);
@@ -226,8 +217,11 @@ Source named_matrix(hid_t file, const Reference& reference, const ReadOptions& o
 
 Source find_matrix(hid_t file, const Reference& reference, const ReadOptions& options) {
     const bool julia = written_by_julia(reference.path);
-    return reference.dataset.empty() ? only_matrix(file, reference.path, options, julia)
-                                     : named_matrix(file, reference, options, julia);
+    Source source = reference.dataset.empty() ? only_matrix(file, reference.path, options, julia)
+                                              : named_matrix(file, reference, options, julia);
+    if (const std::string why = why_unread(source); !why.empty())
+        throw Error(ErrorCode::input, source.name + ": " + why);
+    return source;
 }
 
 /// Visits the whole index of a chunked dataset.
@@ -364,11 +358,15 @@ bool recognises(std::string_view head, const std::string& path) {
     return false;
 }
 
-Listing list(const std::string& path, const ReadOptions& options) {
+Listing list(const Reference& reference, const ReadOptions& options) {
     const Session session;
+    const std::string& path = reference.path;
     const auto contents = [&](Failures known) {
         const Handle file = open_for_reading(path);
-        return contents_of(file.id(), path, options, written_by_julia(path), std::move(known));
+        const bool julia = written_by_julia(path);
+        if (reference.dataset.empty()) return contents_of(file.id(), path, options, julia, std::move(known));
+        const Source source = named_matrix(file.id(), reference, options, julia);
+        return Contents{{{header_of(source, path), source.element.name}}, {}, {}};
     };
     // What failed in the child, in its bounds, is not tried here without them.
     const std::string failed =

@@ -103,6 +103,13 @@ bool chunks_fit(const Shape& chunk, std::size_t element_bytes) {
     throw Error(ErrorCode::input, source.name + ": " + why);
 }
 
+/// rows × columns, or the largest number where that is more.
+std::int64_t elements_of(const Shape& shape) {
+    std::int64_t count = 0;
+    const bool passes = __builtin_mul_overflow(shape.rows, shape.cols, &count);
+    return passes ? std::numeric_limits<std::int64_t>::max() : count;
+}
+
 /// The matrix in a dataset of numbers; `source` already says what its surroundings tell.
 Found describe_numbers(Source source, Handle dataset, const ReadOptions& options, bool convention_reverses,
                        std::string_view convention) {
@@ -111,6 +118,8 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
     const Handle type(H5Dget_type(dense.dataset.id()));
     if (!type.valid()) fail(ErrorCode::input, source.name + ": is of a type that cannot be read");
     auto element = element_of(type.id());
+    const bool readable = element.has_value();
+    if (!readable) element = unread_element_of(type.id());
     if (!element) return "holds " + words_for(type.id()) + ", expected numbers";
     source.element = std::move(*element);
     dense.creation = take(H5Dget_create_plist(dense.dataset.id()), ErrorCode::input,
@@ -118,6 +127,8 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
     require_fixed_size(dense.creation.id(), source.name);
     require_room_for_mappings(dense.creation.id(), options, source.name);
     const auto dims = extents_of(dense.dataset.id());
+    if (!readable && (!dims || dims->size() != 2))
+        return "holds " + source.element.name + ", expected numbers";
     if (!dims) return std::string("holds nothing (a null dataspace), expected a matrix");
     const auto extent = [&](std::size_t i) {
         const hsize_t found = (*dims)[i];
@@ -146,7 +157,7 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
     if (dense.layout == H5D_CHUNKED && !chunks_fit(dense.chunk, H5Tget_size(type.id())))
         malformed(source,
                   "has chunks of " + to_string(dense.chunk) + " elements, expected less than 4 GiB each");
-    source.packed_by = packing_words(dense.dataset.id(), source.element, source.name);
+    if (readable) source.packed_by = packing_words(dense.dataset.id(), source.element, source.name);
     if (options.unpack && !source.packed_by.empty())
         source.packing = packing_of(dense.dataset.id(), source.element, source.name);
     source.storage =
@@ -155,8 +166,12 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
         (source.packed_by.empty() ? ""
                                   : (source.packing ? ", unpacked by " : ", packed by ") + source.packed_by) +
         (source.reversed ? ", dimensions reversed" + std::string(convention) : "");
-    source.entries = 0;  // rows × columns, known to fit once the size has been checked
-    source.where = std::move(dense);
+    source.entries = elements_of(source.stored);
+    if (readable) {
+        source.where = std::move(dense);
+    } else {
+        source.where = Unread{"a matrix of " + shape_words(source.shape()) + ", each " + source.element.name};
+    }
     return source;
 }
 
@@ -168,9 +183,9 @@ void require_known_extents(hid_t dataset, const std::string& what) {
 
 }  // namespace
 
-Handle open_member(hid_t group, const char* name, const std::string& what) {
+Handle open_member(hid_t group, const char* name, const std::string& what, const ReadOptions& options) {
     if (!has_member(group, name, what)) return {};
-    Handle member = open_object(group, name, what + ": its member '" + name + "'");
+    Handle member = resolve(group, name, what + ": its member '" + name + "'", options);
     if (H5Iget_type(member.id()) == H5I_DATASET) require_known_extents(member.id(), what);
     return member;
 }
@@ -189,7 +204,10 @@ Found describe_vector(Handle dataset, const Source& matrix, const char* name, co
     as_column.unpack = false;
     Found found = describe_numbers(std::move(part), std::move(dataset), as_column, false, kOctave);
     const auto* vector = std::get_if<Source>(&found);
-    if (vector != nullptr && vector->stored.rows != 1 && vector->stored.cols != 1)
+    if (vector == nullptr) return found;
+    if (std::holds_alternative<Unread>(vector->where))
+        return "holds " + vector->element.name + ", expected numbers";
+    if (vector->stored.rows != 1 && vector->stored.cols != 1)
         return std::string("has two extents other than 1");
     return found;
 }
@@ -197,7 +215,11 @@ Found describe_vector(Handle dataset, const Source& matrix, const char* name, co
 }  // namespace
 
 Found describe_part(hid_t group, const char* name, const Source& matrix, const ReadOptions& options) {
-    return describe_vector(open_member(group, name, matrix.name), matrix, name, options);
+    return describe_vector(open_member(group, name, matrix.name, options), matrix, name, options);
+}
+
+std::string shape_words(const Shape& shape) {
+    return std::to_string(shape.rows) + " × " + std::to_string(shape.cols);
 }
 
 std::int64_t length_of(const Source& vector) {
@@ -320,7 +342,7 @@ Source octave_sparse_matrix(Source source, hid_t group, const ReadOptions& optio
     const std::string what = "is a sparse" + std::string(kOctave) + " matrix ";
     const auto number = [&](const char* member, const Source& matrix) {
         std::int64_t value = 0;
-        Handle dataset = open_member(group, member, matrix.name);
+        Handle dataset = open_member(group, member, matrix.name, options);
         return read_integers(std::move(dataset), matrix, member, options, {&value, 1}) ? std::optional(value)
                                                                                        : std::nullopt;
     };
@@ -336,9 +358,9 @@ Source octave_sparse_matrix(Source source, hid_t group, const ReadOptions& optio
 }
 
 Found describe_octave(Source source, hid_t group, const ReadOptions& options) {
-    const std::string type = text_dataset(group, "type", source.name + ": its type");
+    const std::string type = text_dataset(group, "type", source.name + ": its type", options);
     const auto is = [&](const char* word) { return type.find(word) != std::string::npos; };
-    Handle value = open_member(group, "value", source.name);
+    Handle value = open_member(group, "value", source.name, options);
     if (!value.valid()) return "is an Octave value (" + type + ") without its content";
     const bool sparse = is("sparse");
     const bool empty = has_attribute(group, "OCTAVE_EMPTY_MATRIX", source.name);

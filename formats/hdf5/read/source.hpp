@@ -44,9 +44,9 @@ struct Sparse {
 /// A matrix without elements, of which only the shape is stored.
 struct Empty {};
 
-/// A sparse matrix that is known and cannot be read yet.
+/// A matrix that is known and cannot be read yet.
 struct Unread {
-    std::string kind;  ///< "CSR"
+    std::string what;  ///< "a CSR matrix of 6 × 4, 9 entries"
 };
 
 /// A matrix that was found in a file. Nothing of it has been read.
@@ -59,8 +59,8 @@ struct Source {
     Element element;
     std::string packed_by;           ///< see packing_words
     std::optional<Packing> packing;  ///< where its numbers are to be unpacked
-    std::int64_t entries = 0;
-    std::string storage;  ///< in words
+    std::int64_t entries = 0;  ///< that are stored: of a dense matrix rows × columns, as far as 64 bits count
+    std::string storage;       ///< in words
     std::variant<Dense, Sparse, Empty, Unread> where;
 
     [[nodiscard]] Shape shape() const { return reversed ? stored.transposed() : stored; }
@@ -87,13 +87,17 @@ Found describe(Handle object, const std::string& path, const std::string& datase
 
 // The parts of a matrix that is a group.
 
-/// The member `name` of the group; none where there is none. Throws where its extents cannot be asked for.
-Handle open_member(hid_t group, const char* name, const std::string& what);
+/// The member `name` of the group; none where there is none. Throws where it leads nowhere, or where its
+/// extents cannot be asked for.
+Handle open_member(hid_t group, const char* name, const std::string& what, const ReadOptions& options);
 
 /// That member as a dataset of numbers of which at most one extent is not 1, or why it is none.
 Found describe_part(hid_t group, const char* name, const Source& matrix, const ReadOptions& options);
 
 std::int64_t length_of(const Source& part);
+
+/// "6 × 4"
+std::string shape_words(const Shape& shape);
 
 /// Reads a dataset of `to.size()` integers that say something about a matrix. False where it is damaged, or
 /// is something else.

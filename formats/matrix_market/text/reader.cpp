@@ -31,6 +31,12 @@ Header header_of(const Reference& reference, const FileHeader& file, const TextS
     return header;
 }
 
+void require_no_dataset(const Reference& reference) {
+    if (reference.dataset.empty()) return;
+    throw Error(ErrorCode::input, shown_name(reference.path) + ": found no dataset '" + reference.dataset +
+                                      "', as a Matrix Market file holds one matrix without a name");
+}
+
 /// Shares of a memory limit: for reading a stream ahead, and for text that is parsed as long as nobody says
 /// more.
 constexpr std::uint64_t kAheadShare = 16;
@@ -45,10 +51,7 @@ class MatrixMarketReader final : public Reader {
                            : std::numeric_limits<std::uint64_t>::max()),
           source_(open_text(reference.path, options.threads,
                             limited_ ? *options.memory_limit / kAheadShare : kMostAheadBytes)) {
-        if (!reference.dataset.empty()) {
-            throw Error(ErrorCode::input, name_ + ": found no dataset '" + reference.dataset +
-                                              "', as a Matrix Market file holds one matrix without a name");
-        }
+        require_no_dataset(reference);
         file_ = parse_header(*source_, name_);
         header_ = header_of(reference, file_, *source_);
         header_.type = options.type.value_or(header_.type);
@@ -128,9 +131,10 @@ bool recognises(std::string_view head, const std::string& path) {
     return (path.ends_with(".mtx") || path.ends_with(".mtx.gz")) && !head.starts_with(kHdf5Signature);
 }
 
-Listing list(const std::string& path, const ReadOptions& /*options*/) {
-    const auto source = open_text(path, 1);
-    return {{header_of({path, ""}, parse_header(*source, shown_name(path)), *source)}};
+Listing list(const Reference& reference, const ReadOptions& /*options*/) {
+    require_no_dataset(reference);
+    const auto source = open_text(reference.path, 1);
+    return {{header_of(reference, parse_header(*source, shown_name(reference.path)), *source)}};
 }
 
 std::unique_ptr<Reader> open(const Reference& reference, const ReadOptions& options) {
