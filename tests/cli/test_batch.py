@@ -590,6 +590,23 @@ class Resume(BatchCase):
         for number, name in enumerate((b"\xfe", b"\xff")):
             self.assert_same_bits(read_h5(os.fsencode(self.path("out/")) + name + b".h5")[1], self.matrices[number].T.copy())
 
+    def test_an_input_that_gained_a_second_matrix(self):
+        """Done is what would take the same matrix now; a job that names it still does."""
+        self.make_inputs(2)
+        self.write_jobs("transpose in/0.h5 -o out/0.h5", "transpose in/1.h5:/A -o out/1.h5")
+        self.resume()
+        for name in ("in/0.h5", "in/1.h5"):
+            write_h5(self.path(name), np.eye(2), dataset="second", mode="a")
+        result = self.resume(code=3)
+        self.assert_says(result, "jobs.txt:1: ", "in/0.h5", "1 done before", "1 failed (3)")
+
+    def test_comparisons_run_again(self):
+        """What they find is said by every batch; a mask that is there is replaced with --force."""
+        self.make_inputs(2)
+        self.write_jobs("compare in/0.h5 in/1.h5 --save-mismatch out/mask.h5 --force", "compare in/0.h5 in/0.h5")
+        for _ in range(2):
+            self.assert_says(self.resume(code=1), "1 done, 1 differs")
+
     def test_a_log_that_is_no_file(self):
         self.make_inputs(1)
         self.write_jobs("transpose in/0.h5 -o out/a.h5")
