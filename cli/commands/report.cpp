@@ -1,5 +1,6 @@
 #include "lib/report/report.hpp"
 
+#include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -82,13 +83,26 @@ constexpr std::array kFailedChanges = {
     FailedChange{"slower", Change::slower, "slower"},
     FailedChange{"unknown", Change::unknown, "neither slower nor faster nor surely the same"}};
 
-/// Those of --fail-on that there are.
-std::vector<FailedChange> failed_changes(const Report& report, const ReportOptions& options) {
-    std::vector<FailedChange> failed;
+std::string shown(const Measured& one) {
+    return fmt::format("{} {} {} {}", one.op, one.label, one.type, to_string(one.size));
+}
+
+bool fails_on(const ReportOptions& options, const char* name) {
+    return std::ranges::find(options.fail_on, name) != options.fail_on.end();
+}
+
+/// What is there of --fail-on, in words. Nothing is known of what was measured before alone.
+std::vector<std::string> failed_changes(const Report& report, const ReportOptions& options) {
+    std::vector<std::string> failed;
     for (const FailedChange& one : kFailedChanges) {
-        const bool named = std::ranges::find(options.fail_on, one.name) != options.fail_on.end();
-        if (named && report.has(one.change)) failed.push_back(one);
+        if (fails_on(options, one.name) && report.has(one.change))
+            failed.push_back(fmt::format("{} of {} measurements are {}", report.comparison->count(one.change),
+                                         report.comparison->rows.size(), one.said));
     }
+    if (fails_on(options, "unknown") && report.misses())
+        failed.push_back(fmt::format("{} of what was measured before is not measured now, or failed: {}",
+                                     report.comparison->only_before.size(),
+                                     shown(*report.comparison->only_before.front())));
     return failed;
 }
 
@@ -115,9 +129,7 @@ void serve_report(const ReportOptions& options, Context& context) {
         const auto json = to_json(report, context.exit_code);
         std::puts(json_text(json, 1).c_str());
     }
-    for (const FailedChange& one : failed_changes(report, options))
-        spdlog::error("{} of {} measurements are {}", report.comparison->count(one.change),
-                      report.comparison->rows.size(), one.said);
+    for (const std::string& one : failed_changes(report, options)) spdlog::error("{}", one);
 }
 
 }  // namespace
@@ -149,8 +161,10 @@ void add_report(CLI::App& app, Context& context) {
     command->add_option("--threshold", options->threshold, "a smaller change of a median counts as the same")
         ->type_name("PERCENT")
         ->capture_default_str();
-    add_list(*command, "--fail-on", options->fail_on,
-             "slower, unknown or both: exit code 1 where there is such a measurement")
+    add_list(
+        *command, "--fail-on", options->fail_on,
+        "slower, unknown or both: exit code 1 where there is such a measurement; unknown is also what the "
+        "older logs alone have")
         ->check(CLI::IsMember(names_of_failed_changes()));
     add_style_options(*command, context.style);
     command->footer(
@@ -160,7 +174,8 @@ void add_report(CLI::App& app, Context& context) {
         "  gpumat report new.json -o report.html --against old.json --fail-on slower\n\n"
         "Slower and faster is what has 95 % intervals that are apart and medians that\n"
         "differ by more than the threshold. Of the rest, unknown is what has too few\n"
-        "samples for an interval, or one that is wider than 1 %.\n\n"
+        "samples for an interval, one that is wider than 1 %, or a failure. Of repeats\n"
+        "each is judged: one that is slower than all before is not hidden by others.\n\n"
         "Exit codes: 1 with --fail-on, 3 where a log or a record is none, 4 where the\n"
         "page cannot be written or gnuplot is missing (a page in .md needs none).");
     command->callback([options, &context] { serve_report(*options, context); });

@@ -60,6 +60,14 @@ formats::Reference reference_of(const nlohmann::json& matrix, const formats::Ref
     return reference;
 }
 
+/// As the job names it: where that is without a dataset, the file must hold no second matrix meanwhile.
+formats::Reference input_of(const nlohmann::json& matrix, const formats::Reference* of_job) {
+    formats::Reference reference = reference_of(matrix, of_job);
+    if (of_job != nullptr && of_job->dataset.empty() && of_job->path == reference.path)
+        reference.dataset.clear();
+    return reference;
+}
+
 bool is_regular(const std::string& path) {
     struct stat status = {};
     return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
@@ -85,14 +93,14 @@ std::string hash_of_stored(const formats::Reference& reference, Type type, const
     return hash.text();
 }
 
-/// Whether the matrix is stored with the content that the record tells: of its own type, or of that to which
-/// `read` converts it.
-bool is_unchanged(const nlohmann::json& matrix, const formats::Reference* of_job, formats::ReadOptions read) {
+/// Whether the matrix is stored there with the content that the record tells: of its own type, or of that to
+/// which `read` converts it.
+bool is_unchanged(const nlohmann::json& matrix, const formats::Reference& reference,
+                  formats::ReadOptions read) {
     if (!matrix.is_object() || !matrix.value("hash", nlohmann::json()).is_string()) return false;
     const std::optional<Type> type = type_from_name(matrix.at("type").get<std::string>());
     if (!type) return false;
     if (read.type != type) read.type.reset();
-    const formats::Reference reference = reference_of(matrix, of_job);
     if (!is_regular(reference.path)) return false;  // a pipe would not end
     try {
         return hash_of_stored(reference, *type, read) == matrix.at("hash").get<std::string>();
@@ -151,14 +159,14 @@ bool is_done(const nlohmann::json& logged, const JobFiles& files, const formats:
     try {
         const auto& inputs = logged.at("inputs");
         for (std::size_t i = 0; i < inputs.size(); ++i) {
-            if (!is_unchanged(inputs[i], i < files.inputs.size() ? &files.inputs[i] : nullptr, read))
-                return false;
+            const formats::Reference* const of_job = i < files.inputs.size() ? &files.inputs[i] : nullptr;
+            if (!is_unchanged(inputs[i], input_of(inputs[i], of_job), read)) return false;
         }
         const auto& output = logged.at("output");
         formats::ReadOptions plain;
         plain.threads = read.threads;
         plain.type = type_from_name(output.value("type", ""));
-        return is_unchanged(output, files.output ? &*files.output : nullptr, plain);
+        return is_unchanged(output, reference_of(output, files.output ? &*files.output : nullptr), plain);
     } catch (const nlohmann::json::exception&) {  // a record that was changed by hand
         return false;
     }

@@ -22,8 +22,9 @@ LoggedOutputs read_batch_log(const std::string& path);
 /// job.
 std::string output_line(const nlohmann::json& record);
 
-/// Whether a job need not run again: the inputs have the content that a line of the log tells, and the output
-/// is in its place with the content that it was given. Jobs without an output run again. `files` are those of
+/// Whether a job need not run again: its inputs, as it names them, have the content that a line of the log
+/// tells, and the output is in its place with the content that it was given. Jobs without an output run
+/// again; so do comparisons, for what they find is said once a run. `files` are those of
 /// the job, and `read` is how it reads its inputs.
 bool is_done(const nlohmann::json& logged, const JobFiles& files, const formats::ReadOptions& read);
 

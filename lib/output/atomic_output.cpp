@@ -15,6 +15,7 @@
 #include "core/error.hpp"
 #include "lib/output/file_attributes.hpp"
 #include "lib/output/paths.hpp"
+#include "lib/output/special_output.hpp"
 
 namespace gpumat {
 namespace {
@@ -156,11 +157,7 @@ void AtomicOutput::fail(const std::string& what) const {
 void AtomicOutput::open_direct(OutputPurpose purpose) {
     direct_ = true;
     if (purpose == OutputPurpose::rehearse) return;
-    file_ = Descriptor(open(target_.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
-    if (!file_.valid()) fail(reason(errno));
-    struct stat opened = {};  // others may put a file there meanwhile, or a link to one
-    if (fstat(file_.number(), &opened) != 0 || !same_file(*present_, opened) || S_ISREG(opened.st_mode))
-        fail("it became another file while it was opened");
+    file_ = open_special_output(target_, *present_, "cannot write " + target_);
 }
 
 void AtomicOutput::open_beside(OutputPurpose purpose) {

@@ -13,6 +13,7 @@
 
 #include "core/error.hpp"
 #include "lib/output/paths.hpp"
+#include "lib/output/special_output.hpp"
 
 namespace gpumat {
 namespace {
@@ -77,6 +78,15 @@ void append_to_file(int descriptor, const std::string& path, const std::string& 
     if (error_number != 0) refuse_log(path, error_number);
 }
 
+Descriptor open_regular_log(const std::string& path) {
+    Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC, 0666));
+    if (!file.valid()) refuse_log(path, errno);
+    struct stat opened = {};  // others may put a FIFO there meanwhile
+    if (fstat(file.number(), &opened) != 0 || !S_ISREG(opened.st_mode))
+        refuse_log(path, "it became another file while it was opened");
+    return file;
+}
+
 }  // namespace
 
 RunLog::RunLog(const std::string& path, std::span<const std::string> matrices) : path_(path) {
@@ -87,13 +97,8 @@ RunLog::RunLog(const std::string& path, std::span<const std::string> matrices) :
         if (!special && same_place(path, matrix))
             refuse_log(path, "it is the same file as the matrix " + matrix);
     }
-    const int access_mode = special ? O_WRONLY : O_RDWR | O_CREAT;
-    file_ = Descriptor(open(path.c_str(), access_mode | O_APPEND | O_NOCTTY | O_CLOEXEC, 0666));
-    if (!file_.valid()) refuse_log(path, errno);
-    struct stat opened = {};  // others may put another file there meanwhile, or a link to one
-    const bool same = fstat(file_.number(), &opened) == 0 && S_ISREG(opened.st_mode) == !special &&
-                      (!special || (opened.st_dev == present.st_dev && opened.st_ino == present.st_ino));
-    if (!same) refuse_log(path, "it became another file while it was opened");
+    file_ = special ? open_special_output(path, present, "cannot append to the log " + path)
+                    : open_regular_log(path);
     regular_ = !special;
     if (path.ends_with(".csv")) header_ = csv_header();
     if (regular_ && size_of_log(file_.number(), path) > 0) require_log(file_.number(), path, header_);

@@ -32,6 +32,8 @@ struct Report {
     ~Report() = default;
 
     [[nodiscard]] bool has(Change change) const { return comparison && comparison->count(change) > 0; }
+    /// Whether something was measured before that no log measures now.
+    [[nodiscard]] bool misses() const { return comparison && !comparison->only_before.empty(); }
 };
 
 /// Reads the logs into a report; compares them with `against` where there are any. Throws what read_log,

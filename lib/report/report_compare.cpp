@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -36,11 +37,52 @@ ComparedKey key_of(const Measured& one, bool with_device) {
             with_device ? std::pair(one.device, one.threads) : std::pair<std::string, int>()};
 }
 
-Change change_of(const Measured& now, const Measured& before, double ratio, double threshold) {
+Change change_of(const Measured& now, const Measured& before, double threshold) {
     if (!now.interval_ms || !before.interval_ms) return Change::unknown;
+    const double ratio = *now.median_ms / *before.median_ms;
     if (now.interval_ms->low > before.interval_ms->high && ratio > 1 + threshold) return Change::slower;
     if (now.interval_ms->high < before.interval_ms->low && ratio < 1 / (1 + threshold)) return Change::faster;
     return now.settled() && before.settled() ? Change::same : Change::unknown;
+}
+
+/// What is judged by itself.
+std::span<const Measured> repeats_of(const Measured& one) {
+    return one.repeats.empty() ? std::span(&one, 1) : std::span(one.repeats);
+}
+
+/// The repeat that is slower than all before, the slowest of them; null where there is none.
+const Measured* slower_repeat(const Measured& now, const Measured& before, double threshold) {
+    const Measured* slowest = nullptr;
+    for (const Measured& one : repeats_of(now)) {
+        const bool slower = std::ranges::all_of(repeats_of(before), [&](const Measured& other) {
+            return change_of(one, other, threshold) == Change::slower;
+        });
+        if (slower && (slowest == nullptr || *one.median_ms > *slowest->median_ms)) slowest = &one;
+    }
+    return slowest;
+}
+
+bool all_are(Change change, const Measured& now, const Measured& before, double threshold) {
+    return std::ranges::all_of(repeats_of(now), [&](const Measured& one) {
+        return std::ranges::all_of(repeats_of(before), [&](const Measured& other) {
+            return change_of(one, other, threshold) == change;
+        });
+    });
+}
+
+ComparedRow compared(const Measured& now, const Measured& before, double threshold) {
+    ComparedRow row = {&now, &before, 1, Change::unknown};
+    if (const Measured* const slower = slower_repeat(now, before, threshold)) {
+        const auto old = repeats_of(before);
+        const auto slowest =
+            std::ranges::max_element(old, {}, [](const Measured& one) { return *one.median_ms; });
+        row = {slower, &*slowest, 1, Change::slower};
+    } else if (!now.failed) {
+        for (const Change change : {Change::faster, Change::same})
+            if (all_are(change, now, before, threshold)) row.change = change;
+    }
+    row.ratio = *row.now->median_ms / *row.before->median_ms;
+    return row;
 }
 
 }  // namespace
@@ -76,9 +118,7 @@ LogComparison compare_logs(const LogData& now, const LogData& before, double thr
             comparison.only_now.push_back(&one);
             continue;
         }
-        const double ratio = *one.median_ms / *found->second->median_ms;
-        comparison.rows.push_back(
-            {&one, found->second, ratio, change_of(one, *found->second, ratio, threshold)});
+        comparison.rows.push_back(compared(one, *found->second, threshold));
         known.erase(found);
     }
     for (const auto& [key, one] : known) comparison.only_before.push_back(one);

@@ -198,16 +198,47 @@ class Collector {
 
     LogData finish() {
         for (Measured& one : data_.measured) {
-            if (one.samples_ms.empty()) continue;
-            one.median_ms = median(one.samples_ms);
-            one.interval_ms.reset();
-            if (const auto interval = median_interval(one.samples_ms))
-                one.interval_ms = Range{interval->low, interval->high};
+            take_times(one);
+            settle_repeats(one);
+        }
+        for (const Key& key : failed_) {
+            if (const auto found = places_.find(key); found != places_.end())
+                data_.measured[found->second].failed = true;
         }
         return std::move(data_);
     }
 
   private:
+    /// Median and interval of the samples.
+    static void take_times(Measured& one) {
+        if (one.samples_ms.empty()) return;
+        one.median_ms = median(one.samples_ms);
+        one.interval_ms.reset();
+        if (const auto interval = median_interval(one.samples_ms))
+            one.interval_ms = Range{interval->low, interval->high};
+    }
+
+    /// Puts together the repeats that have too few samples for an interval, and leaves out those without a
+    /// time.
+    static void settle_repeats(Measured& one) {
+        std::vector<Measured> settled;
+        Measured rest = one;
+        rest.repeats.clear();
+        rest.samples_ms.clear();
+        for (Measured& repeat : one.repeats) {
+            take_times(repeat);
+            if (repeat.interval_ms) {
+                settled.push_back(std::move(repeat));
+            } else {
+                rest.samples_ms.insert(rest.samples_ms.end(), repeat.samples_ms.begin(),
+                                       repeat.samples_ms.end());
+            }
+        }
+        take_times(rest);
+        if (!rest.samples_ms.empty()) settled.push_back(std::move(rest));
+        one.repeats = std::move(settled);
+    }
+
     void note_facts(const LoggedJson& record) {
         for (const char* const pointer : kFacts) {
             const LoggedJson::json_pointer place(pointer);
@@ -267,6 +298,7 @@ class Collector {
         const std::string reason = text_at(row, "reason");
         one.remark = reason.empty() ? text_at(row, "note") : "cannot run: " + reason;
         one.source = record.source;
+        one.failed = verdict == "failed" || !one.median_ms;
         put_device(record.json, one);
         if (verdict == "failed") fail_row(record, one);
         add(std::move(one));
@@ -313,7 +345,7 @@ class Collector {
         }
         run.exit_code = static_cast<int>(integer_at(json, "exit_code"));
         if (run.exit_code != 0) note_failure(record.source, json);
-        if (run.exit_code == 0 && !json.value("dry_run", false)) measure_run(record, run, size);
+        if (!json.value("dry_run", false)) measure_run(record, run, size);
         data_.runs.push_back(std::move(run));
     }
 
@@ -340,6 +372,10 @@ class Collector {
         one.source = run.source;
         put_device(json, one);
         Measured whole = one;
+        if (run.exit_code != 0) {
+            failed_.push_back(key_of(one));
+            return;
+        }
         one.samples_ms = samples_at(object_at(json, "kernel_ms"), "samples");
         if (!one.samples_ms.empty()) add(std::move(one));
         if (!run.total_ms) return;
@@ -374,24 +410,37 @@ class Collector {
                 {device, text_at(row, "operation"), text_at(row, "level"), *work * 1e9, *bytes * 1e6, *ms});
     }
 
-    /// Adds a measurement, or its samples to those of the same one. Of those without samples the last counts.
-    void add(Measured one) {
-        const Key key{one.what,   one.op,     one.label,   one.type,  one.size.m,  one.size.n,
-                      one.size.k, one.device, one.threads, one.cache, one.baseline};
-        const auto [found, is_new] = places_.try_emplace(key, data_.measured.size());
-        if (is_new) return data_.measured.push_back(std::move(one));
-        Measured& before = data_.measured[found->second];
-        if (!before.samples_ms.empty() && !one.samples_ms.empty())
-            one.samples_ms.insert(one.samples_ms.begin(), before.samples_ms.begin(), before.samples_ms.end());
-        before = std::move(one);
-    }
-
     using Key = std::tuple<std::string, std::string, std::string, std::string, std::int64_t, std::int64_t,
                            std::int64_t, std::string, int, std::string, bool>;
+
+    static Key key_of(const Measured& one) {
+        return {one.what,   one.op,     one.label,   one.type,  one.size.m,  one.size.n,
+                one.size.k, one.device, one.threads, one.cache, one.baseline};
+    }
+
+    /// Adds a measurement, or its samples to those of the same one. Of those without samples the last counts.
+    void add(Measured one) {
+        const auto [found, is_new] = places_.try_emplace(key_of(one), data_.measured.size());
+        if (is_new) return data_.measured.push_back(std::move(one));
+        Measured& before = data_.measured[found->second];
+        std::vector<Measured> repeats = std::move(before.repeats);
+        if (repeats.empty()) repeats.push_back(before);
+        repeats.push_back(one);
+        one.failed = one.failed || before.failed;
+        if (before.median_ms && !one.median_ms) {
+            before.failed = true;
+            std::swap(before, one);
+        } else if (!before.samples_ms.empty() && !one.samples_ms.empty()) {
+            one.samples_ms.insert(one.samples_ms.begin(), before.samples_ms.begin(), before.samples_ms.end());
+        }
+        one.repeats = std::move(repeats);
+        before = std::move(one);
+    }
 
     const Registry& registry_;
     LogData data_;
     std::map<Key, std::size_t> places_;
+    std::vector<Key> failed_;  // of runs
 };
 
 }  // namespace

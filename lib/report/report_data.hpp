@@ -45,6 +45,9 @@ struct Measured {
     std::string verified;
     std::string remark;  ///< why it could not run, or what is worth knowing
     std::string source;
+    std::vector<Measured>
+        repeats{};        ///< of several records: those that have an interval alone, and the rest as one
+    bool failed = false;  ///< a record of it failed, or has no time
 
     /// Whether the interval is within 1 % of the median.
     [[nodiscard]] bool settled() const;
@@ -102,8 +105,8 @@ struct LogData {
     std::vector<RooflinePoint> probed;
 };
 
-/// Records of the same measurement become one of all their samples. Throws Error{input} for a record whose
-/// members have other types than its schema says.
+/// Records of the same measurement become one of all their samples, which keeps what each measured. Throws
+/// Error{input} for a record whose members have other types than its schema says.
 LogData data_of(const LogRecords& logs, const Registry& registry);
 
 }  // namespace gpumat

@@ -268,6 +268,47 @@ def open_for_writing(number, folder):
     return found
 
 
+def has_open(number, path):
+    """Whether a process has the file open; not where it has ended."""
+    descriptors = f"/proc/{number}/fd"
+    try:
+        return any(os.path.realpath(f"{descriptors}/{name}") == os.path.realpath(path) for name in os.listdir(descriptors))
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def children(number):
+    """The children of a process's first thread; none where it has ended."""
+    try:
+        with open(f"/proc/{number}/task/{number}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def traced_tool(tracer):
+    """The tool that strace has started: before it, strace starts processes to see what it can do."""
+
+    def found():
+        return [child for child in children(tracer) if os.path.realpath(f"/proc/{child}/exe") == os.path.realpath(GPUMAT)]
+
+    wait_for(found, "the traced tool")
+    return found()[0]
+
+
+def wait_for_text(path, text):
+    """Waits until a file that another process writes has the text."""
+
+    def is_there():
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return text in file.read()
+        except FileNotFoundError:
+            return False
+
+    wait_for(is_there, f"{text} in {path}")
+
+
 # A matrix of 300×300 ones in two parts. The tool reads ahead: the first is more than it takes before it opens
 # its output, and it waits for the second.
 SLOW_ONES = (b"%%MatrixMarket matrix array real general\n300 300\n" + b"1\n" * (300 * 300 - 1), b"1\n")

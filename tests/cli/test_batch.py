@@ -11,19 +11,11 @@ import unittest
 import h5py
 import numpy as np
 
-from harness import TRACED, Case, can_inject, digest, random_values, read_h5, read_mtx, snapshot, wait_for, write_h5
+from harness import (TRACED, Case, can_inject, children, digest, has_open, random_values, read_h5, read_mtx, snapshot, wait_for,
+                     wait_for_text, write_h5)
 
 SEED = int(os.environ.get("GPUMAT_TEST_SEED", "1"))
 KILLS = int(os.environ.get("GPUMAT_TEST_KILLS", "25"))
-
-
-def children(number):
-    """None of a process that has ended meanwhile."""
-    try:
-        with open(f"/proc/{number}/task/{number}/children", encoding="ascii") as file:
-            return [int(word) for word in file.read().split()]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
 
 
 class BatchCase(Case):
@@ -46,6 +38,14 @@ class BatchCase(Case):
         with open(self.path(name), encoding="utf-8") as file:
             found = [json.loads(line) for line in file]
         return [record for record in found if "job" in record]
+
+    def wait_for_job(self, process):
+        """Waits until a job has opened its input, the pipe `fifo`. Returns the worker that does the job."""
+        def found():
+            return [worker for worker in children(process.pid) if has_open(worker, self.path("fifo"))]
+
+        wait_for(found, "a job")
+        return found()[0]
 
     def check_transposed(self, output, number):
         self.assert_same_bits(read_h5(self.path(output))[1], self.matrices[number].T.copy())
@@ -343,10 +343,7 @@ class Control(BatchCase):
         self.write_jobs("transpose fifo -o out/x.h5", "transpose in/0.h5 -o out/0.h5", "transpose in/1.h5 -o out/1.h5")
         plain = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":handle_segv=0"}  # it would exit instead
         process = self.start("batch", "jobs.txt", "--jobs", "1", env=plain)
-
-        wait_for(lambda: children(process.pid), "a worker")
-        time.sleep(0.3)
-        os.kill(children(process.pid)[0], signal.SIGSEGV)
+        os.kill(self.wait_for_job(process), signal.SIGSEGV)
         _, err = process.communicate()
         os.close(keep)
         self.assertEqual(process.returncode, 139, err)
@@ -359,7 +356,7 @@ class Control(BatchCase):
         keep = os.open(self.path("fifo"), os.O_RDWR)
         self.write_jobs("transpose fifo -o out/x.h5")
         process = self.start("batch", "jobs.txt")
-        time.sleep(0.3)
+        self.wait_for_job(process)
         process.terminate()
         process.communicate()
         os.close(keep)
@@ -377,7 +374,7 @@ class Control(BatchCase):
         self.write_jobs("transpose --from hdf5 fifo", *[f"transpose in/{i}.h5 -o out/{i}.h5" for i in range(1, 6)])
         strace = ["strace", "-qq", "-o", self.path("calls"), "-e", "trace=kill", "-e", "inject=kill:delay_enter=1500000"]
         process = self.start("batch", "jobs.txt", "--timeout", "0.5", "--jobs", "1", "--log", "log.jsonl", before=strace, env=TRACED)
-        time.sleep(1)
+        wait_for_text(self.path("calls"), "kill(")
         with open(self.path("fifo"), "wb") as fifo:
             fifo.write(data)
         os.close(keep)
@@ -402,8 +399,8 @@ class Control(BatchCase):
             def workers(tracer=process.pid):
                 return [worker for tool in children(tracer) for worker in children(tool)]
 
-            wait_for(workers, "a worker")
-            time.sleep(0.5)  # for more than there should be, too
+            wait_for(lambda: len(workers()) >= expected, "the workers")
+            time.sleep(0.5)  # for more than there should be
             found = len(workers())
             os.kill(children(process.pid)[0], signal.SIGTERM)
             process.communicate()
@@ -507,14 +504,15 @@ class Resume(BatchCase):
         self.assert_says(self.resume(code=4), "out/a.h5", "--force replaces it")
         np.testing.assert_array_equal(read_h5(self.path("out/a.h5"))[1], np.eye(3))
 
-    def kill_while_it_reads(self, *arguments, number=signal.SIGKILL, **options):
-        """Kills a batch whose job waits for the pipe `fifo`, and gives the job a file in its place."""
+    def end_while_it_reads(self, *arguments, number=signal.SIGKILL, **options):
+        """Ends a batch whose job waits for the pipe `fifo`, by its own --timeout where `number` is None, and gives
+        the job a file in its place."""
         os.mkfifo(self.path("fifo"))
         keep = os.open(self.path("fifo"), os.O_RDWR)
         process = self.start(*arguments, **options)
-        wait_for(lambda: children(process.pid), "a worker")
-        time.sleep(0.2)
-        process.send_signal(number)
+        if number is not None:
+            self.wait_for_job(process)
+            process.send_signal(number)
         process.communicate()
         os.close(keep)
         os.remove(self.path("fifo"))
@@ -531,17 +529,17 @@ class Resume(BatchCase):
     def test_a_file_that_came_after_a_kill_stays(self):
         self.make_inputs(1)
         self.write_jobs("transpose fifo -o out/a.h5")
-        self.kill_while_it_reads("batch", "jobs.txt", "--log", "log.jsonl")
+        self.end_while_it_reads("batch", "jobs.txt", "--log", "log.jsonl")
         write_h5(self.path("out/a.h5"), np.eye(3))
         self.check_foreign_stays(self.path("out/a.h5"), self.resume)
 
     def test_an_older_file_that_was_moved_there_stays(self):
         self.make_inputs(1)
         self.write_jobs("transpose fifo -o out/a.h5")
-        for number, options in ((signal.SIGTERM, []), (signal.SIGKILL, ["--timeout", "0.1"])):
+        for number, options in ((signal.SIGTERM, []), (None, ["--timeout", "0.1"])):
             write_h5(self.path("older.h5"), np.eye(3))
             os.utime(self.path("older.h5"), (1e9, 1e9))
-            self.kill_while_it_reads("batch", "jobs.txt", "--log", "log.jsonl", *options, number=number)
+            self.end_while_it_reads("batch", "jobs.txt", "--log", "log.jsonl", *options, number=number)
             os.rename(self.path("older.h5"), self.path("out/a.h5"))
             self.check_foreign_stays(self.path("out/a.h5"), self.resume)
             for name in ("fifo", "out/a.h5", "log.jsonl"):
@@ -552,7 +550,7 @@ class Resume(BatchCase):
         self.make_inputs(1)
         os.makedirs(self.path("other/out"))
         self.write_jobs("transpose fifo -o out/a.h5")
-        self.kill_while_it_reads("batch", "jobs.txt", "--log", "log.jsonl")
+        self.end_while_it_reads("batch", "jobs.txt", "--log", "log.jsonl")
         write_h5(self.path("other/fifo"), self.matrices[0])
         write_h5(self.path("other/out/a.h5"), np.eye(3))
         there = lambda **options: self.run_tool("batch", "../jobs.txt", "--log", "../log.jsonl", "--resume", cwd=self.path("other"), **options)
@@ -591,6 +589,23 @@ class Resume(BatchCase):
         self.assert_says(self.run_tool("batch", "again.txt", "--log", "log.jsonl", "--resume"), "3 done before")
         for number, name in enumerate((b"\xfe", b"\xff")):
             self.assert_same_bits(read_h5(os.fsencode(self.path("out/")) + name + b".h5")[1], self.matrices[number].T.copy())
+
+    def test_an_input_that_gained_a_second_matrix(self):
+        """Done is what would take the same matrix now; a job that names it still does."""
+        self.make_inputs(2)
+        self.write_jobs("transpose in/0.h5 -o out/0.h5", "transpose in/1.h5:/A -o out/1.h5")
+        self.resume()
+        for name in ("in/0.h5", "in/1.h5"):
+            write_h5(self.path(name), np.eye(2), dataset="second", mode="a")
+        result = self.resume(code=3)
+        self.assert_says(result, "jobs.txt:1: ", "in/0.h5", "1 done before", "1 failed (3)")
+
+    def test_comparisons_run_again(self):
+        """What they find is said by every batch; a mask that is there is replaced with --force."""
+        self.make_inputs(2)
+        self.write_jobs("compare in/0.h5 in/1.h5 --save-mismatch out/mask.h5 --force", "compare in/0.h5 in/0.h5")
+        for _ in range(2):
+            self.assert_says(self.resume(code=1), "1 done, 1 differs")
 
     def test_a_log_that_is_no_file(self):
         self.make_inputs(1)

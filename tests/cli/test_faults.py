@@ -19,7 +19,7 @@ import unittest
 import h5py
 
 from harness import (SLOW_ONES, TRACED, Case, can_inject, digest, open_for_writing, random_values, read_h5, read_mtx, same_bits,
-                     snapshot, wait_for, write_h5, write_mtx)
+                     snapshot, traced_tool, wait_for, wait_for_text, write_h5, write_mtx)
 
 SEED = int(os.environ.get("GPUMAT_TEST_SEED", "1"))
 
@@ -182,19 +182,21 @@ class Faults(FaultCase):
     def test_the_end_of_a_run_waits_for_no_write(self):
         """Who listens for signals is told of the end, and of a signal, whatever writes fail."""
         inject = "inject=write:error=EIO"
+        log = self.path("calls")
         for number in range(1, 5):  # of each thread
             self.run_tool("transpose", "a.h5", "-d", "cpu", "--log", self.path("runs.jsonl"), env=TRACED, code=None, before=[
                 "strace", "-f", "-qq", "-o", "/dev/null", "-e", f"{inject}:when={number}"])
+        # Every write of an event fails. Others do not: a sanitizer that cannot write into its pipe ends the tool.
         process = self.start("transpose", "-", "-q", "--log", self.path("runs.jsonl"), env=TRACED,
-                             before=["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", inject])
+                             before=["strace", "-f", "-qq", "-o", log, "-P", "anon_inode:[eventfd]", "-e", inject])
         process.stdin.write(SLOW_ONES[0])
         process.stdin.flush()
-        wait_for(lambda: len(os.listdir(f"/proc/{process.pid}/task")) > 1, "the thread that listens")
-        begin = time.monotonic()
-        process.terminate()
+        tool = traced_tool(process.pid)
+        wait_for(lambda: len(os.listdir(f"/proc/{tool}/task")) > 1, "the thread that listens")
+        os.kill(tool, signal.SIGTERM)
         process.communicate(timeout=60)
         self.assertEqual(process.returncode, -signal.SIGTERM)
-        self.assertLess(time.monotonic() - begin, 30)
+        wait_for_text(log, "(INJECTED)")
 
     def test_an_input_that_cannot_be_read_is_not_called_empty(self):
         for name, call in itertools.product(("a.h5", "a.mtx"), ("read", "pread64")):
@@ -292,10 +294,14 @@ class Kills(FaultCase):
             self.restore()
             before = None if new else digest(self.path(name))
             with self.start("transpose", "a.h5", *arguments, *options, "-q", env=environment, stdin=subprocess.DEVNULL) as process:
-                time.sleep(chance.uniform(0, 1.3 * durations[kind]))
+                delay = chance.uniform(0, 1.3 * durations[kind])
+                time.sleep(delay)
                 process.send_signal(signal.SIGKILL)
                 process.communicate(timeout=60)
-            killed += process.returncode == -signal.SIGKILL
+            if process.returncode == -signal.SIGKILL:
+                killed += 1
+            else:  # the machine was slower before
+                durations[kind] = min(durations[kind], delay)
             now = digest(self.path(name)) if os.path.exists(self.path(name)) else None
             if now != before:
                 self.assertTrue(self.is_new(name), f"kill {number}, {arguments}")
@@ -345,12 +351,15 @@ class Attackers(FaultCase):
         with open(self.path("victim"), "w", encoding="ascii") as file:
             file.write("{}\n" * 1000)
         victim = digest(self.path("victim"))
+        logs = self.path("calls")
+        os.mkdir(logs)
         for name, arguments in (("fifo.mtx", ["-o", "fifo.mtx"]), ("fifo.log", ["--log", "fifo.log"])):
             with self.subTest(name=name):
                 os.mkfifo(self.path(name))
-                strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", name, "-e", "inject=openat:delay_enter=2000000"]
+                calls = os.path.join(logs, name)
+                strace = ["strace", "-f", "-qq", "-o", calls, "-P", name, "-e", "inject=openat:delay_enter=2000000"]
                 with self.start("transpose", "a.h5", *arguments, "-d", "cpu", env=TRACED, before=strace) as process:
-                    time.sleep(1)
+                    wait_for_text(calls, "openat(")
                     os.symlink("victim", self.path("link"))
                     os.rename(self.path("link"), self.path(name))
                     _, err = process.communicate(timeout=60)

@@ -17,6 +17,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import time
 import unittest
 
 import h5py
@@ -935,6 +936,30 @@ class Odds(OutputCase):
         with open(self.path("copy.mtx"), "wb") as copy:
             copy.write(text)
         self.assert_same_bits(read_mtx(self.path("copy.mtx")), self.matrix.T.copy())
+
+    def test_a_fifo_that_nobody_reads(self):
+        """Every output is refused soon; none is waited for, for ever."""
+        names = ["fifo.mtx", "fifo.log", "fifo.md", "fifo.h5"]
+        for name in names:
+            os.mkfifo(self.path(name))
+        self.run_tool("transpose", "a.h5", "--log", "runs.jsonl")
+        write_h5(self.path("b.h5"), self.matrix + 1)
+        before = snapshot(self.folder)
+        runs = [self.start("transpose", "a.h5", "-o", names[0]), self.start("transpose", "a.h5", "--log", names[1]),
+                self.start("report", "runs.jsonl", "-o", names[2]), self.start("compare", "a.h5", "b.h5", "--save-mismatch", names[3])]
+        for name, process in zip(names, runs):
+            _, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 4, err)
+            self.assertIn(f"{name}: it is a FIFO that nobody reads from", err.decode())
+        self.assertEqual(snapshot(self.folder), before)
+
+    def test_a_fifo_whose_reader_comes_late(self):
+        os.mkfifo(self.path("fifo.log"))
+        with self.start("transpose", "a.h5", "--log", "fifo.log") as process:
+            time.sleep(1)
+            with open(self.path("fifo.log"), encoding="utf-8") as fifo:
+                self.assertEqual(json.loads(fifo.read())["exit_code"], 0)
+            process.communicate(timeout=60)
 
     def test_fifo_as_input(self):
         write_mtx(self.path("a.mtx"), self.matrix)

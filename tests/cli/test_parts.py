@@ -15,16 +15,11 @@ import zlib
 import h5py
 import numpy as np
 
-from harness import SLOW_ONES, Case, random_values, read_h5, read_mtx, wait_for, write_h5, write_mtx
+from harness import SLOW_ONES, Case, has_open, random_values, read_h5, read_mtx, wait_for, write_h5, write_mtx
 
 MIB = 1 << 20
 # What the address sanitizer takes for itself: shadows, what was freed a while ago, and pages that it keeps.
 SANITIZER = 128 * MIB if "ASAN_OPTIONS" in os.environ else 2048 * MIB if "TSAN_OPTIONS" in os.environ else 0
-
-
-def has_open(pid, path):
-    folder = f"/proc/{pid}/fd"
-    return any(os.path.realpath(f"{folder}/{name}") == os.path.realpath(path) for name in os.listdir(folder))
 
 
 def write_in_place(path, other):

@@ -189,6 +189,48 @@ class Comparisons(ReportCase):
         self.assertAlmostEqual(whole[0]["median_ms"], np.median(totals))
         self.assertEqual((whole[0]["low_ms"], whole[0]["high_ms"]), interval(totals))
 
+    def gate(self, which, code):
+        result = self.run_tool("report", "new.json", "--against", "old.json", "--json", "--fail-on", which, code=code)
+        self.assertEqual(result.json()["exit_code"], code)
+        return result
+
+    def test_what_is_no_longer_measured_is_unknown(self):
+        """Gone, or without a time because it failed or cannot run."""
+        other = row("tiled", around(1.0))
+        self.write("old.json", bench(other, row("naive", around(1.0))))
+        for rows in ([], [row("naive", [], verdict="failed")], [row("naive", [], verdict=None, reason="no such device")]):
+            self.write("new.json", bench(other, *rows))
+            self.gate("slower", 0)
+            self.assert_says(self.gate("slower,unknown", 1), "1 of what was measured before is not measured now", "naive")
+        self.write("new.json", bench(other, row("naive", around(1.0)), row("fresh", around(1.0))))
+        self.gate("slower,unknown", 0)
+
+    def test_a_run_that_failed_is_unknown(self):
+        """Whether another one of it did not fail, or none."""
+        self.write("old.json", *[run(total=total) for total in around(20.0)])
+        for good in (31, 0):
+            self.write("new.json", bench(row("tiled", around(1.0))), run(exit_code=1), *[run(total=total) for total in around(20.0, count=good)])
+            self.write("old.json", bench(row("tiled", around(1.0))), *[run(total=total) for total in around(20.0)])
+            self.gate("slower", 0)
+            self.gate("unknown", 1)
+
+    def test_repeats_hide_nothing(self):
+        fast, slow = bench(row("tiled", around(1.0))), bench(row("tiled", around(2.0)))
+        failed = bench(row("tiled", [], verdict="failed"))
+        for now, before, verdict, ratio in (
+                ([fast, fast, slow], [fast], "SLOWER", 2), ([slow, fast, fast], [fast], "SLOWER", 2),
+                ([slow], [fast, slow], "UNKNOWN", None), ([fast], [slow, slow], "FASTER", 0.5),
+                ([fast, slow], [slow], "UNKNOWN", None), ([fast, fast], [fast, fast], "SAME", 1),
+                ([fast, failed], [fast], "UNKNOWN", 1), ([failed, fast], [fast], "UNKNOWN", 1),
+                ([failed, slow], [fast], "SLOWER", 2), ([fast], [failed, fast], "SAME", 1)):
+            with self.subTest(verdict=verdict, now=len(now), before=len(before)):
+                self.write("new.json", *now)
+                self.write("old.json", *before)
+                rows = self.report("new.json", "--against", "old.json")["comparison"]["rows"]
+                self.assertEqual([one["verdict"] for one in rows], [verdict])
+                if ratio is not None:
+                    self.assertAlmostEqual(rows[0]["ratio"], ratio)
+
     def test_nothing_in_common(self):
         self.write("old.json", bench(row("tiled", around(1.0), size=512)))
         self.write("new.json", bench(row("tiled", around(1.0))))
