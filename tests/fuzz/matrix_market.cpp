@@ -31,6 +31,7 @@ constexpr std::int64_t kMostBlocks = 64;  ///< each of which may read the whole 
 struct Outcome {
     std::optional<Matrix> matrix;
     std::string message;
+    bool needs_memory = false;  ///< more than the limit: how much, depends on the chunks
 };
 
 template <class Read>
@@ -40,11 +41,13 @@ Outcome outcome_of(const Read& read) {
         outcome.matrix = read();
     } catch (const Error& error) {
         outcome.message = error.what();
+        outcome.needs_memory = error.code() == ErrorCode::memory;
     }
     return outcome;
 }
 
 void require_same(const Outcome& expected, const Outcome& found, const std::string& how) {
+    if (expected.needs_memory || found.needs_memory) return;
     fuzz::require(expected.message == found.message, how + ": " + expected.message + " | " + found.message);
     if (expected.matrix) fuzz::require(fuzz::same_bytes(*expected.matrix, *found.matrix), how);
 }
