@@ -18,10 +18,8 @@
 
 #include "cli/commands/version.hpp"
 #include "cli/enough_stack.hpp"
-#include "cli/options/command_line.hpp"
 #include "cli/options/commands.hpp"
 #include "cli/options/common_options.hpp"
-#include "cli/options/help.hpp"
 #include "cli/options/settings.hpp"
 #include "cli/terminal/color.hpp"
 #include "cli/terminal/context.hpp"
@@ -51,9 +49,9 @@ constexpr const char* kExitCodes =
     "reader of a pipe closed it early).";
 
 /// What the help of the tool ends with.
-std::string footer() {
+std::string footer(const Command& tool) {
     const std::string environment = "Defaults of options may stand in " +
-                                    CLI::detail::join(environment_names(), ", ") +
+                                    joined(environment_names(tool), ", ") +
                                     "; they go before those of --config.";
     std::string text = kExamples;
     for (const std::string& paragraph : {environment, std::string(kExitCodes)}) {
@@ -65,26 +63,26 @@ std::string footer() {
 }
 
 /// A command that is no operation; the operations come from their rows.
-struct Command {
+struct NamedCommand {
     std::string_view name;
     bool may_be_job;
-    void (*add)(CLI::App& app, Context& context);
+    void (*add)(Command& tool, Context& context);
 };
 constexpr std::array kCommands = {
-    Command{"verify", true, add_verify},
-    Command{"compare", true, add_compare},
-    Command{"generate", true, add_generate},
-    Command{"convert", true, add_convert},
-    Command{"batch", false, add_batch},
-    Command{"bench", false, add_bench},
-    Command{"tune", false, add_tune},
-    Command{"probe", false, add_probe},
-    Command{"levels", false, add_levels},
-    Command{"info", true, add_info},
-    Command{"devices", false, add_devices},
-    Command{"report", false, add_report},
-    Command{"completion", false, add_completion},
-    Command{"manpage", false, add_manpage},
+    NamedCommand{"verify", true, add_verify},
+    NamedCommand{"compare", true, add_compare},
+    NamedCommand{"generate", true, add_generate},
+    NamedCommand{"convert", true, add_convert},
+    NamedCommand{"batch", false, add_batch},
+    NamedCommand{"bench", false, add_bench},
+    NamedCommand{"tune", false, add_tune},
+    NamedCommand{"probe", false, add_probe},
+    NamedCommand{"levels", false, add_levels},
+    NamedCommand{"info", true, add_info},
+    NamedCommand{"devices", false, add_devices},
+    NamedCommand{"report", false, add_report},
+    NamedCommand{"completion", false, add_completion},
+    NamedCommand{"manpage", false, add_manpage},
 };
 
 /// Opens standard streams that are closed, the wrong way round: using them stays an error, and no file of
@@ -119,20 +117,19 @@ void set_up_logging() {
     set_color("auto");
 }
 
-int parse_and_run(CLI::App& app, const Context& context) {
-    try {
-        parse_words(app, context.command_line);
+int parse_and_run(Parser& parser, const Context& context) {
+    const Asked asked = parser.parse(context.command_line);
+    if (asked.text.empty()) {
+        asked.command->run();
         return context.exit_code;
-    } catch (const CLI::ParseError& result) {
-        if (result.get_exit_code() == 0) return app.exit(result);  // help and version
-        spdlog::error("{}", describe_parse_error(app, result));
-        return static_cast<int>(ErrorCode::usage);
     }
+    std::fputs(asked.text.c_str(), stdout);
+    return 0;
 }
 
-int run_parsed(CLI::App& app, const Context& context) {
+int run_parsed(Parser& parser, const Context& context) {
     try {
-        const int exit_code = parse_and_run(app, context);
+        const int exit_code = parse_and_run(parser, context);
         flush_standard_output();  // what was printed, help too, counts only when it got there
         return exit_code;
     } catch (...) {
@@ -181,20 +178,19 @@ void flush_standard_output() {
                 "standard output cannot be written");
 }
 
-void add_commands(CLI::App& app, Context& context, const std::string& only) {
+void add_commands(Command& tool, Context& context, const std::string& only) {
     for (const Operation* operation : context.registry().operations()) {
-        if (only.empty() || only == operation->name) add_operation(app, context, *operation);
+        if (only.empty() || only == operation->name) add_operation(tool, context, *operation);
     }
-    for (const Command& command : kCommands) {
-        if (only.empty() || only == command.name) command.add(app, context);
+    for (const NamedCommand& command : kCommands) {
+        if (only.empty() || only == command.name) command.add(tool, context);
     }
-    use_settings(app, config_path(context.command_line), context.is_job);
 }
 
 bool may_be_job(const std::string& command, const Catalog& catalog) {
     if (catalog.registry().operation(command) != nullptr) return true;
     return std::ranges::any_of(
-        kCommands, [&](const Command& known) { return known.name == command && known.may_be_job; });
+        kCommands, [&](const NamedCommand& known) { return known.name == command && known.may_be_job; });
 }
 
 CommandLine::CommandLine(const std::vector<std::string>& words, const Catalog& catalog,
@@ -206,29 +202,25 @@ CommandLine::CommandLine(const std::vector<std::string>& words, const Catalog& c
     : CommandLine(Context{catalog, words, {}, 0, true, std::move(before_naming)}, only) {}
 
 CommandLine::CommandLine(Context context, const std::string& only)
-    : app_(
-          "Transposes, multiplies and reduces stored matrices at an explicit optimization level, verified "
-          "and timed.",
-          "gpumat"),
+    : tool_("gpumat",
+            "Transposes, multiplies and reduces stored matrices at an explicit optimization level, verified "
+            "and timed."),
       context_(std::move(context)) {
-    app_.set_help_flag("-h,--help", "print this help");
-    app_.set_version_flag(
-            "-V,--version", [this] { return version_text(context_.registry()); },
-            "print the version and what this build is made of")
-        ->group(kGeneralGroup);
-    app_.require_subcommand(1);
-    app_.footer(footer());
-    app_.formatter(std::make_shared<HelpFormatter>());  // also of the commands, which are added below
-    begin_group(app_, kGeneralGroup);
-    add_general_options(app_);
-    begin_group(app_, "Options");  // of a command's options until it says otherwise
-    add_commands(app_, context_, only);
+    tool_.requires_command = true;
+    tool_.begin_group(kGeneralGroup);
+    tool_.flag("-V,--version", {}, "print the version and what this build is made of").answers([this] {
+        return version_text(context_.registry());
+    });
+    add_general_options(tool_);
+    add_commands(tool_, context_, only);
+    tool_.footer = footer(tool_);
+    parser_ = std::make_unique<Parser>(tool_, config_path(context_.command_line), context_.is_job);
 }
 
 int CommandLine::run(const std::vector<std::string>& words) {
     context_.command_line = words;
     context_.exit_code = 0;
-    return run_parsed(app_, context_);
+    return run_parsed(*parser_, context_);
 }
 
 namespace {

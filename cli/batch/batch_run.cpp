@@ -512,35 +512,35 @@ class Batch {
 
 }  // namespace
 
-void add_batch_options(CLI::App& command, BatchOptions& options) {
+void add_batch_options(Command& command, BatchOptions& options) {
     command
-        .add_option("--jobs", options.jobs,
-                    "jobs that run at the same time (default: as many as processors, 4 of them on a GPU)")
-        ->check(CLI::Range(1, kMostJobs));
-    CLI::Option* fast =
-        command.add_flag("--fail-fast", options.fail_fast, "begin no more jobs once one is not done");
+        .option("--jobs", &options.jobs,
+                "jobs that run at the same time (default: as many as processors, 4 of them on a GPU)")
+        .within(1, kMostJobs)
+        .from_environment();
+    const Option& fast =
+        command.flag("--fail-fast", &options.fail_fast, "begin no more jobs once one is not done");
     command
-        .add_flag_callback(
+        .flag(
             "--keep-going", [&options] { options.fail_fast = false; },
             "run the other jobs where one fails (the default)")
-        ->excludes(fast);
-    command.add_option("--timeout", options.timeout_s, "seconds after which a job is ended (exit code 143)")
-        ->check(CLI::Range(1e-3, kMostTimeout))
-        ->check(is_number());
-    command.add_flag(
-        "--resume", options.resume,
-        "leave out jobs that --log says are done in this folder, whose line, inputs and output are "
-        "unchanged, whatever settings say now");
+        .excludes(fast);
+    command.option("--timeout", &options.timeout_s, "seconds after which a job is ended (exit code 143)")
+        .within(1e-3, kMostTimeout)
+        .check(require_number);
+    command.flag("--resume", &options.resume,
+                 "leave out jobs that --log says are done in this folder, whose line, inputs and output are "
+                 "unchanged, whatever settings say now");
 }
 
-void add_several_inputs(CLI::App& command, SeveralInputs& inputs, const std::string& name,
+void add_several_inputs(Command& command, SeveralInputs& inputs, const std::string& name,
                         const std::string& help) {
-    command.add_option(name, inputs.names, help)->required()->type_name(kReference);
-    begin_group(command, "Several inputs, with --output 'out/{/.}_new.h5' or a folder");
+    command.option(name, &inputs.names, help).required().value(kReference);
+    command.begin_group("Several inputs, with --output 'out/{/.}_new.h5' or a folder");
     add_batch_options(command, inputs.batch);
 }
 
-bool run_several(const CLI::App& command, SeveralInputs& inputs, const std::optional<std::string>& output,
+bool run_several(const Command& command, SeveralInputs& inputs, const std::optional<std::string>& output,
                  const std::string& log, Context& context) {
     const bool many = inputs.names.size() > 1 || inputs.batch.timeout_s > 0 || inputs.batch.resume;
     const bool fills = output && is_template(*output);

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/batch/job_line.hpp"
+#include "cli/options/command.hpp"
 
 namespace gpumat::cli {
 
@@ -19,7 +19,7 @@ struct BatchOptions {
 };
 
 /// Adds them, but for --log.
-void add_batch_options(CLI::App& command, BatchOptions& options);
+void add_batch_options(Command& command, BatchOptions& options);
 
 /// The inputs of a command that takes one, or several with a template for the output.
 struct SeveralInputs {
@@ -28,12 +28,12 @@ struct SeveralInputs {
 };
 
 /// Adds them, and the options of a batch.
-void add_several_inputs(CLI::App& command, SeveralInputs& inputs, const std::string& name,
+void add_several_inputs(Command& command, SeveralInputs& inputs, const std::string& name,
                         const std::string& help);
 
 /// Where the command has several inputs, a template, a time-out or a batch to resume, runs its line for
 /// each of them, sets the exit code and returns true. Throws Error{usage} for options that need several.
-bool run_several(const CLI::App& command, SeveralInputs& inputs, const std::optional<std::string>& output,
+bool run_several(const Command& command, SeveralInputs& inputs, const std::optional<std::string>& output,
                  const std::string& log, Context& context);
 
 /// Runs the jobs, tells on standard error what failed and the summary, appends a record of each to the log as

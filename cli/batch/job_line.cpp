@@ -4,9 +4,10 @@
 #include <array>
 #include <sstream>
 
-#include "cli/options/command_line.hpp"
 #include "cli/options/commands.hpp"
 #include "cli/options/common_options.hpp"
+#include "cli/options/parser.hpp"
+#include "cli/options/settings.hpp"
 #include "core/error.hpp"
 #include "core/text/shell_words.hpp"
 #include "lib/output/output_template.hpp"
@@ -15,31 +16,10 @@
 namespace gpumat::cli {
 namespace {
 
-/// Ends the parsing of a command line before its command runs.
-struct ParsedCommand {};
-
-/// A command that is parsed and not run. What its options are put into lives as long as its callback, which
-/// stays.
-void stop_before_run(CLI::App& command) {
-    const auto inner = command.get_subcommands([](CLI::App*) { return true; });
-    for (CLI::App* each : inner) stop_before_run(*each);
-    if (inner.empty()) command.parse_complete_callback([] { throw ParsedCommand(); });
-}
-
-void parse_only(CLI::App& app, std::vector<std::string> words) {
-    words.insert(words.begin(), app.get_name());
-    try {
-        parse_words(app, words);
-    } catch (const ParsedCommand&) {
-        std::vector<std::string> others = app.remaining(true);
-        std::erase(others, "--");
-        if (!others.empty())
-            throw Error(ErrorCode::usage, describe_parse_error(app, CLI::ExtrasError(others)));
-    } catch (const CLI::ParseError& error) {
-        const bool help = error.get_exit_code() == 0;
-        throw Error(ErrorCode::usage, help ? "asks for help or the version, which is no job"
-                                           : describe_parse_error(app, error));
-    }
+/// The options of a job are only looked at, and set nothing in this process.
+void forget_effects(Command& command) {
+    if (command.when_parsed) command.when_parsed = [] { return std::string(); };
+    for (Command& inner : command.commands()) forget_effects(inner);
 }
 
 void refuse_streams(const std::string& name) {
@@ -50,16 +30,11 @@ void refuse_streams(const std::string& name) {
 /// What only the batch has, or both: it is not part of a job's line.
 constexpr std::array kBatchOptions = {"jobs", "timeout", "log", "fail-fast", "keep-going", "resume"};
 
-std::string long_name_of(const CLI::Option& option) {
-    return option.get_lnames().empty() ? "" : option.get_lnames().front();
-}
-
 /// The files that an option names, and how inputs are read.
-void note_option(const CLI::Option& option, Job& job) {
-    std::vector<std::string> texts = option.results();
-    if (texts.empty() && !option.get_default_str().empty()) texts = {option.get_default_str()};
+void note_option(const Option& option, std::vector<std::string> texts, Job& job) {
+    if (texts.empty() && !option.fallback.empty()) texts = {option.fallback};
     if (texts.empty()) return;
-    const std::string name = long_name_of(option);
+    const std::string name = option.long_name();
     if (name == "log") {
         refuse_streams(texts.front());
         job.files.log = texts.front();
@@ -72,7 +47,7 @@ void note_option(const CLI::Option& option, Job& job) {
     if (name == "allow-external") job.read.allow_external = true;
     if (name == "from") job.read.from = texts.front();
     if (name == "type") job.read.type = type_from_name(texts.front());
-    if (option.get_type_name() != kReference) return;
+    if (option.value_name != kReference) return;
     for (const std::string& text : texts) {
         refuse_streams(text);
         if (name == "output" || name == "save-mismatch") {
@@ -83,22 +58,17 @@ void note_option(const CLI::Option& option, Job& job) {
     }
 }
 
-void note_files(const CLI::App& command, Job& job) {
-    for (const CLI::Option* option : command.get_options()) note_option(*option, job);
-    for (const CLI::App* chosen : command.get_subcommands()) note_files(*chosen, job);
-}
-
 /// A line of a batch is of one input, and leaves to the batch what is the batch's.
-void require_one_job(const CLI::App& command, const Job& job) {
-    if (command.get_option_no_throw("--resume") == nullptr) return;  // it never takes several
-    for (const CLI::Option* option : command.get_options()) {
-        const bool of_batch = std::ranges::find(kBatchOptions, long_name_of(*option)) != kBatchOptions.end();
-        if (of_batch && long_name_of(*option) != "log" && option->count() > 0) {
-            throw Error(ErrorCode::usage,
-                        option->get_name() + " is an option of the batch, not of one of its jobs");
-        }
-        if (option->get_positional() && option->count() > 1) {
-            throw Error(ErrorCode::usage, "has " + std::to_string(option->count()) +
+void require_one_job(const Command& command, const Parser& parser, const Job& job) {
+    if (command.find("--resume") == nullptr) return;  // it never takes several
+    for (const Option& option : command.options()) {
+        const std::string name = option.long_name();
+        const std::size_t count = parser.given(option).size();
+        const bool of_batch = std::ranges::find(kBatchOptions, name) != kBatchOptions.end();
+        if (of_batch && name != "log" && count > 0)
+            throw Error(ErrorCode::usage, "--" + name + " is an option of the batch, not of one of its jobs");
+        if (option.positional && count > 1) {
+            throw Error(ErrorCode::usage, "has " + std::to_string(count) +
                                               " inputs; expected one: a line of a batch is one job");
         }
     }
@@ -109,30 +79,36 @@ void require_one_job(const CLI::App& command, const Job& job) {
 }
 
 void understand(Job& job, const Catalog& catalog) {
-    const std::string command = job.words.empty() ? "" : job.words.front();
-    if (!may_be_job(command, catalog))
-        throw Error(ErrorCode::usage, "'" + command + "' is no command that can be a job of a batch");
-    CLI::App app("", "gpumat");
+    const std::string name = job.words.empty() ? "" : job.words.front();
+    if (!may_be_job(name, catalog))
+        throw Error(ErrorCode::usage, "'" + name + "' is no command that can be a job of a batch");
+    Command tool("gpumat", "");
     Context context = {catalog, job.words, {}, 0, true};
-    add_commands(app, context, command);
-    stop_before_run(app);
-    parse_only(app, job.words);
-    note_files(app, job);
-    for (const CLI::App* chosen : app.get_subcommands()) require_one_job(*chosen, job);
+    add_commands(tool, context, name);
+    forget_effects(tool);
+    Parser parser(tool, config_path(context.command_line), true);
+    std::vector<std::string> words = job.words;
+    words.insert(words.begin(), tool.name);
+    const Asked asked = parser.parse(words);
+    if (!asked.text.empty()) throw Error(ErrorCode::usage, "asks for help or the version, which is no job");
+    for (const Command* command = asked.command; command != nullptr; command = command->outer()) {
+        for (const Option& option : command->options()) note_option(option, parser.given(option), job);
+    }
+    require_one_job(*asked.command, parser, job);
 }
 
 /// The options in a word of a command line, such as -qo.
 struct OptionWord {
-    const CLI::Option* option = nullptr;  ///< the last one in the word; none where it is unknown
-    std::string flags;                    ///< the short ones before it
-    std::size_t words = 1;                ///< with the value that follows
+    const Option* option = nullptr;  ///< the last one in the word; none where it is unknown
+    std::string flags;               ///< the short ones before it
+    std::size_t words = 1;           ///< with the value that follows
 };
 
 /// A command line for many inputs as that of one: a word is an option, its value or an input by its place.
 class LineOfOne {
   public:
-    LineOfOne(const CLI::App& command, const std::vector<std::string>& command_line)
-        : command_(command), words_{command.get_name()} {
+    LineOfOne(const Command& command, const std::vector<std::string>& command_line)
+        : command_(command), words_{command.name} {
         bool had_command = false;
         for (std::size_t i = 1; i < command_line.size();) {
             const std::string& word = command_line[i];
@@ -162,7 +138,7 @@ class LineOfOne {
     /// Returns how many words it takes.
     std::size_t take_option(const std::vector<std::string>& line, std::size_t i) {
         const OptionWord found = option_word(line[i]);
-        const std::string name = found.option == nullptr ? "" : long_name_of(*found.option);
+        const std::string name = found.option == nullptr ? "" : found.option->long_name();
         const bool of_batch = std::ranges::find(kBatchOptions, name) != kBatchOptions.end();
         if (!of_batch && name != "output") {
             for (std::size_t k = i; k < std::min(i + found.words, line.size()); ++k)
@@ -193,16 +169,14 @@ class LineOfOne {
         return found;
     }
 
-    [[nodiscard]] const CLI::Option* option_named(const std::string& name) const {
-        const CLI::Option* option = command_.get_option_no_throw(name);
-        return option != nullptr ? option : command_.get_parent()->get_option_no_throw(name);
+    [[nodiscard]] const Option* option_named(const std::string& name) const {
+        const Option* option = command_.find(name);
+        return option != nullptr ? option : command_.outer()->find(name);
     }
 
-    static bool takes_value(const CLI::Option* option) {
-        return option != nullptr && option->get_items_expected_max() > 0;
-    }
+    static bool takes_value(const Option* option) { return option != nullptr && !option->flag; }
 
-    const CLI::App& command_;
+    const Command& command_;
     std::vector<std::string> words_;
     std::optional<std::size_t> input_place_;
     std::optional<std::size_t> output_place_;
@@ -261,7 +235,7 @@ Job like_first(const Job& first, std::size_t line, std::vector<std::string> word
 
 }  // namespace
 
-std::vector<Job> jobs_of_inputs(const CLI::App& command, const std::vector<std::string>& command_line,
+std::vector<Job> jobs_of_inputs(const Command& command, const std::vector<std::string>& command_line,
                                 const std::vector<std::string>& inputs, const std::string& output,
                                 const Catalog& catalog) {
     const std::vector<std::string> outputs = outputs_of(output, inputs);

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/options/command.hpp"
 #include "cli/terminal/context.hpp"
 #include "lib/batch/batch_order.hpp"
 
@@ -28,7 +29,7 @@ Job job_of(std::size_t line, std::vector<std::string> words, const Catalog& cata
 std::vector<Job> jobs_of_text(const std::string& text, const Catalog& catalog);
 
 /// The jobs of one command for each of several inputs.
-std::vector<Job> jobs_of_inputs(const CLI::App& command, const std::vector<std::string>& command_line,
+std::vector<Job> jobs_of_inputs(const Command& command, const std::vector<std::string>& command_line,
                                 const std::vector<std::string>& inputs, const std::string& output,
                                 const Catalog& catalog);
 

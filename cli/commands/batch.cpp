@@ -28,20 +28,16 @@ void run_batch_file(const BatchRequest& request, Context& context) {
 
 }  // namespace
 
-void add_batch(CLI::App& app, Context& context) {
-    CLI::App* command = app.add_subcommand("batch", "run many command lines in one go");
+void add_batch(Command& tool, Context& context) {
+    Command& command = tool.command("batch", "run many command lines in one go");
     auto request = std::make_shared<BatchRequest>();
-    command->add_option("file", request->file, "file of jobs, '-' for standard input")
-        ->required()
-        ->type_name(kFile);
-    begin_group(*command, "Batch");
-    add_batch_options(*command, request->options);
-    command
-        ->add_option("--log", request->options.log,
-                     "append a record of each job as it ends: JSON Lines; '-' is standard output")
-        ->type_name(kFile);
-    add_style_options(*command, context.style);
-    command->footer(
+    command.option("file", &request->file, "file of jobs, '-' for standard input").required().value(kFile);
+    command.begin_group("Batch");
+    add_batch_options(command, request->options);
+    add_log(command, request->options.log,
+            "append a record of each job as it ends: JSON Lines; '-' is standard output");
+    add_style_options(command, context.style);
+    command.footer =
         "A job is a line as on the command line, without 'gpumat': a shell's quoting,\n"
         "comments with #. A job that reads what an earlier one writes waits for it. One\n"
         "that writes what an earlier one reads or writes is refused (2). Jobs share the\n"
@@ -51,8 +47,8 @@ void add_batch(CLI::App& app, Context& context) {
         "  gpumat batch jobs.txt --log runs.jsonl --resume\n"
         "  gpumat transpose in/*.h5 -o 'out/{/.}_t.h5'\n\n"
         "Exit codes: 1 where a result differs, else that of the first job that failed,\n"
-        "else 0.");
-    command->callback([request, &context] { run_batch_file(*request, context); });
+        "else 0.";
+    command.run = [request, &context] { run_batch_file(*request, context); };
 }
 
 }  // namespace gpumat::cli

@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "cli/options/command_facts.hpp"
 #include "cli/options/common_options.hpp"
 #include "cli/options/run_options.hpp"
 #include "cli/options/value_names.hpp"
@@ -190,10 +189,8 @@ void run(BenchRequest& request, Context& context) {
 }
 
 /// The options of all operations and of all their levels, each name once.
-void add_rows_options(CLI::App& command, BenchOptions& bench, const Registry& registry) {
-    const auto is_new = [&](const std::string& name) {
-        return command.get_option_no_throw("--" + name) == nullptr;
-    };
+void add_rows_options(Command& command, BenchOptions& bench, const Registry& registry) {
+    const auto is_new = [&](const std::string& name) { return command.find("--" + name) == nullptr; };
     for (const Operation* operation : registry.operations()) {
         for (const Setting& setting : operation->settings) {
             if (setting.benched && is_new(std::string(setting.name)))
@@ -202,67 +199,66 @@ void add_rows_options(CLI::App& command, BenchOptions& bench, const Registry& re
         for (const Parameter& parameter : registry.parameters(*operation)) {
             const std::string name(parameter.name);
             if (!is_new(name)) continue;
-            CLI::Option* option = command.add_option_function<std::vector<std::string>>(
+            Option& option = command.list(
                 "--" + name,
                 [&bench, name](const std::vector<std::string>& values) { bench.parameters[name] = values; },
                 "values of --" + name + " to try, for the levels that have one");
-            option->delimiter(',')->allow_extra_args(false);
-            suggest_values(*option, parameter_choices(registry, nullptr, name));
+            option.suggests(parameter_choices(registry, nullptr, name));
         }
     }
 }
 
-void add_what(CLI::App& command, BenchRequest& request, const Context& context) {
-    begin_group(command, "What is measured");
+void add_what(Command& command, BenchRequest& request, const Context& context) {
+    command.begin_group("What is measured");
     BenchOptions& bench = request.bench;
-    add_operation_name(command, request.operation, context)->required();
+    add_operation_name(command, request.operation, context).required();
     std::string sizes;
     for (const Operation* operation : context.registry().operations())
         sizes += (sizes.empty() ? "" : ", ") + std::string(operation->name) + " " +
                  std::string(operation->bench_size);
-    add_list(command, "-s,--size", request.sizes, "N, MxN or MxNxK, FROM:TO:STEP (default: " + sizes + ")");
-    suggest_values(*add_list(command, "-l,--levels", bench.levels, "all, auto, or levels by name or number"),
-                   level_names(context.registry(), nullptr));
-    suggest_types(add_list(command, "-t,--type", request.types, "element types")->default_val("f32"));
-    add_list(command, "-a,--against", bench.against, "baselines: all, none, vendor, memcpy, copy, …");
+    command.list("-s,--size", &request.sizes, "N, MxN or MxNxK, FROM:TO:STEP (default: " + sizes + ")");
+    command.list("-l,--levels", &bench.levels, "all, auto, or levels by name or number")
+        .suggests(level_names(context.registry(), nullptr));
+    request.types = {"f32"};
+    suggest_types(command.list("-t,--type", &request.types, "element types").shows_default("f32"));
+    command.list("-a,--against", &bench.against, "baselines: all, none, vendor, memcpy, copy, …");
     add_device(command, bench.device);
     add_rows_options(command, bench, context.registry());
 }
 
-void add_how(CLI::App& command, BenchRequest& request) {
-    begin_group(command, "How it is measured");
+void add_how(Command& command, BenchRequest& request) {
+    command.begin_group("How it is measured");
     BenchOptions& bench = request.bench;
-    command.add_flag("--hot", bench.hot, "keep one set of matrices, in the cache if it fits");
+    command.flag("--hot", &bench.hot, "keep one set of matrices, in the cache if it fits");
     add_time_limit(command, bench.time_limit_s, "most seconds of samples for a row");
-    command
-        .add_option("--verify", request.verify, "check of the first result: auto, full, freivalds or none")
-        ->check(CLI::IsMember({"auto", "full", "freivalds", "none"}))
-        ->capture_default_str();
+    command.option("--verify", &request.verify, "check of the first result: auto, full, freivalds or none")
+        .choices({"auto", "full", "freivalds", "none"})
+        .shows_default()
+        .from_environment();
     add_threads(command, bench.threads, "CPU threads");
     add_seed(command, bench.seed, "seed of the random matrices");
     add_memory_limit(command, bench.memory_limit, "most host memory, such as 4GiB");
 }
 
-void add_results(CLI::App& command, BenchRequest& request, Style& style) {
-    begin_group(command, "Results");
-    command.add_flag("--csv", request.csv, "print comma-separated values, with every sample");
-    command.add_flag("--markdown", request.markdown, "print a table in Markdown");
-    command
-        .add_option("--plot", request.plot, "draw bars, or curves over several sizes: FILE.svg or FILE.png")
-        ->type_name(kFile);
-    command.add_flag("--force", request.force, "replace an existing plot");
+void add_results(Command& command, BenchRequest& request, Style& style) {
+    command.begin_group("Results");
+    command.flag("--csv", &request.csv, "print comma-separated values, with every sample");
+    command.flag("--markdown", &request.markdown, "print a table in Markdown");
+    command.option("--plot", &request.plot, "draw bars, or curves over several sizes: FILE.svg or FILE.png")
+        .value(kFile);
+    command.flag("--force", &request.force, "replace an existing plot");
     add_style_options(command, style);
 }
 
 }  // namespace
 
-void add_bench(CLI::App& app, Context& context) {
-    CLI::App* command = app.add_subcommand("bench", "measure levels against each other and against copies");
+void add_bench(Command& tool, Context& context) {
+    Command& command = tool.command("bench", "measure levels against each other and against copies");
     auto request = std::make_shared<BenchRequest>();
-    add_what(*command, *request, context);
-    add_how(*command, *request);
-    add_results(*command, *request, context.style);
-    command->footer(
+    add_what(command, *request, context);
+    add_how(command, *request);
+    add_results(command, *request, context.style);
+    command.footer =
         "Every row is verified, warmed up, then timed with a cold cache until the median\n"
         "is known within 1 % (95 % confidence). 'of copy' is the share of the faster of\n"
         "memcpy and copy at the same size.\n"
@@ -272,8 +268,8 @@ void add_bench(CLI::App& app, Context& context) {
         "  gpumat bench multiply --size 512,1024 --levels tiled,vendor --type f32,f64 \\\n"
         "    --json > bench.json\n"
         "  gpumat bench transpose --size 500:4000:4 --levels padded,diagonal,auto \\\n"
-        "    --against copy --time-limit 0.05 --csv --plot sweep.svg > sweep.csv");
-    command->callback([request, &context] { run(*request, context); });
+        "    --against copy --time-limit 0.05 --csv --plot sweep.svg > sweep.csv";
+    command.run = [request, &context] { run(*request, context); };
 }
 
 }  // namespace gpumat::cli

@@ -291,68 +291,67 @@ int show_comparison(CompareRequest& request, const Context& context) {
     return record.exit_code;
 }
 
-void add_tolerances(CLI::App& command, CompareRequest& request) {
+void add_tolerances(Command& command, CompareRequest& request) {
     Tolerance& tolerance = request.how.tolerance;
     command
-        .add_option("--rtol", tolerance.relative,
-                    "elements agree within atol + rtol * max(|x|, |y|); an infinity only with itself")
-        ->check(require_non_negative)
-        ->capture_default_str();
-    command.add_option("--atol", tolerance.absolute, "see --rtol")
-        ->check(require_non_negative)
-        ->capture_default_str();
+        .option("--rtol", &tolerance.relative,
+                "elements agree within atol + rtol * max(|x|, |y|); an infinity only with itself")
+        .check(require_non_negative)
+        .shows_default();
+    command.option("--atol", &tolerance.absolute, "see --rtol").check(require_non_negative).shows_default();
     command
-        .add_option("--ulp", tolerance.ulps,
-                    "elements also agree that are this many steps apart in the coarser of the two types")
-        ->check([](const std::string& text) {
-            std::uint64_t value = 0;
+        .option("--ulp", &tolerance.ulps,
+                "elements also agree that are this many steps apart in the coarser of the two types")
+        .check([](const std::string& text) {
             const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-            if (digits && CLI::detail::lexical_cast(text, value) && value <= kMostUlps) return std::string();
+            char* end = nullptr;  // before an 8 or a 9 of what begins with 0, for CLI11 takes that as octal
+            const bool known = digits && std::strtoull(text.c_str(), &end, 0) <= kMostUlps && *end == '\0';
+            if (known) return std::string();
             return "is '" + text + "'; expected a number from 0 to 2^53 - 1";
         });
-    command.add_option("--nan", request.nan, "whether NaN is equal to NaN: equal or differ")
-        ->check(CLI::IsMember({"equal", "differ"}))
-        ->capture_default_str();
+    command.option("--nan", &request.nan, "whether NaN is equal to NaN: equal or differ")
+        .choices({"equal", "differ"})
+        .shows_default();
 }
 
 }  // namespace
 
-void add_compare(CLI::App& app, Context& context) {
-    CLI::App* command = app.add_subcommand(
-        "compare", "compare two stored matrices by value, across formats, types and storage");
+void add_compare(Command& tool, Context& context) {
+    Command& command =
+        tool.command("compare", "compare two stored matrices by value, across formats, types and storage");
     auto request = std::make_shared<CompareRequest>();
-    command->add_option("x", request->x, "FILE or FILE:/DATASET, '-' for standard input")
-        ->required()
-        ->type_name(kReference);
-    command->add_option("y", request->y, "FILE or FILE:/DATASET")->required()->type_name(kReference);
-    begin_group(*command, "Comparison");
-    add_tolerances(*command, *request);
-    command->add_flag("--same-type", request->how.same_type, "other types cannot be compared (exit code 8)");
-    command->add_flag("--transposed", request->how.transposed, "compare X with the transpose of Y");
+    command.option("x", &request->x, "FILE or FILE:/DATASET, '-' for standard input")
+        .required()
+        .value(kReference);
+    command.option("y", &request->y, "FILE or FILE:/DATASET").required().value(kReference);
+    command.begin_group("Comparison");
+    add_tolerances(command, *request);
+    command.flag("--same-type", &request->how.same_type, "other types cannot be compared (exit code 8)");
+    command.flag("--transposed", &request->how.transposed, "compare X with the transpose of Y");
     suggest_types(
-        command->add_option("-t,--type", request->type, "convert both to this type while reading them"));
-    begin_group(*command, "Findings");
-    command->add_option("--max-differences", request->how.most_listed, "differing elements to list")
-        ->check(CLI::Range(std::size_t{0}, kMostListed))
-        ->capture_default_str();
-    CLI::Option* mismatch = command
-                                ->add_option("--save-mismatch", request->mismatch,
-                                             "FILE for a matrix of u8: 1 where elements differ, else 0")
-                                ->type_name(kReference);
-    command->add_flag("--force", request->force, "replace an existing file")->needs(mismatch);
-    begin_group(*command, "Run");
-    add_threads(*command, request->how.threads, "CPU threads");
-    add_memory_limit(*command, request->how.memory_limit, "most host memory for blocks, such as 256MiB");
-    add_reading_options(*command, request->read);
-    add_style_options(*command, context.style);
-    command->footer(
+        command.option("-t,--type", &request->type, "convert both to this type while reading them"));
+    command.begin_group("Findings");
+    command.option("--max-differences", &request->how.most_listed, "differing elements to list")
+        .within(std::size_t{0}, kMostListed)
+        .shows_default();
+    Option& mismatch = command
+                           .option("--save-mismatch", &request->mismatch,
+                                   "FILE for a matrix of u8: 1 where elements differ, else 0")
+                           .value(kReference);
+    command.flag("--force", &request->force, "replace an existing file").needs(mismatch);
+    command.begin_group("Run");
+    add_threads(command, request->how.threads, "CPU threads");
+    add_memory_limit(command, request->how.memory_limit, "most host memory for blocks, such as 256MiB");
+    add_reading_options(command, request->read);
+    add_style_options(command, context.style);
+    command.footer =
         "Examples:\n"
         "  gpumat compare A.h5 B.h5\n"
         "  gpumat compare A.mtx B.h5:/B --rtol 1e-6 --json\n"
         "  gpumat compare A.h5 At.h5 --transposed --same-type --save-mismatch where.h5\n\n"
         "Exit codes: 0 equal or within the tolerance, 1 differ, 3 input, 8 other shapes\n"
-        "or types.");
-    command->callback([request, &context] { context.exit_code = show_comparison(*request, context); });
+        "or types.";
+    command.run = [request, &context] { context.exit_code = show_comparison(*request, context); };
 }
 
 }  // namespace gpumat::cli

@@ -45,41 +45,37 @@ void convert_asked(const ConvertRequest& request, Context& context) {
 
 }  // namespace
 
-void add_convert(CLI::App& app, Context& context) {
-    CLI::App* command =
-        app.add_subcommand("convert", "write a matrix in another format, type, chunking or layout");
+void add_convert(Command& tool, Context& context) {
+    Command& command = tool.command("convert", "write a matrix in another format, type, chunking or layout");
     auto request = std::make_shared<ConvertRequest>();
     auto several = std::make_shared<SeveralInputs>();
-    add_several_inputs(*command, *several, "in", "FILE or FILE:/DATASET, '-' for standard input");
-    begin_group(*command, "Output");
-    command
-        ->add_option("-o,--output", request->output,
-                     "FILE or FILE:/DATASET to write, '-' for standard output")
-        ->required()
-        ->type_name(kReference);
-    suggest_types(command->add_option(
-        "-t,--type", request->type,
-        "the type to write; values are rounded to it, and refused where it cannot hold them"));
-    add_storage_options(*command, request->storage);
-    begin_group(*command, "Run and record");
-    command->add_option("--log", request->log, "append the record: JSON Lines; '-' is standard output")
-        ->type_name(kFile);
-    add_threads(*command, request->threads, "CPU threads");
-    add_memory_limit(*command, request->read.memory_limit, "most host memory for blocks, such as 256MiB");
-    add_reading_options(*command, request->read);
-    add_style_options(*command, context.style);
-    command->footer(
+    add_several_inputs(command, *several, "in", "FILE or FILE:/DATASET, '-' for standard input");
+    command.begin_group("Output");
+    command.option("-o,--output", &request->output, "FILE or FILE:/DATASET to write, '-' for standard output")
+        .required()
+        .value(kReference);
+    suggest_types(
+        command.option("-t,--type", &request->type,
+                       "the type to write; values are rounded to it, and refused where it cannot hold them"));
+    add_storage_options(command, request->storage);
+    command.begin_group("Run and record");
+    add_log(command, request->log, "append the record: JSON Lines; '-' is standard output");
+    add_threads(command, request->threads, "CPU threads");
+    add_memory_limit(command, request->read.memory_limit, "most host memory for blocks, such as 256MiB");
+    add_reading_options(command, request->read);
+    add_style_options(command, context.style);
+    command.footer =
         "Without --type the elements keep their type and every value. The matrix may be\n"
         "larger than memory. The attributes of an HDF5 dataset are kept.\n\n"
         "Examples:\n"
         "  gpumat convert A.mtx -o A.h5 --chunk 256x256 --deflate 4 --shuffle\n"
         "  gpumat convert A.h5:/run1/A -o - -t f32\n"
-        "  gpumat convert matlab.mat:/A -o A.h5");
-    command->callback([command, request, several, &context] {
-        if (run_several(*command, *several, request->output, request->log, context)) return;
+        "  gpumat convert matlab.mat:/A -o A.h5";
+    command.run = [&command, request, several, &context] {
+        if (run_several(command, *several, request->output, request->log, context)) return;
         request->input = several->names.front();
         convert_asked(*request, context);
-    });
+    };
 }
 
 }  // namespace gpumat::cli

@@ -66,11 +66,11 @@ void print_table(const HostInfo& host, const GpuList& list) {
 
 }  // namespace
 
-void add_devices(CLI::App& app, Context& context) {
-    CLI::App* command = app.add_subcommand("devices", "list the devices that levels can run on");
-    add_style_options(*command, context.style);
-    command->footer("Examples:\n  gpumat devices\n  gpumat devices --json");
-    command->callback([&context] {
+void add_devices(Command& tool, Context& context) {
+    Command& command = tool.command("devices", "list the devices that levels can run on");
+    add_style_options(command, context.style);
+    command.footer = "Examples:\n  gpumat devices\n  gpumat devices --json";
+    command.run = [&context] {
         const HostInfo host = describe_host();
         const GpuList list = list_gpus();
         if (context.style.json) {
@@ -78,7 +78,7 @@ void add_devices(CLI::App& app, Context& context) {
         } else {
             print_table(host, list);
         }
-    });
+    };
 }
 
 }  // namespace gpumat::cli

@@ -55,50 +55,45 @@ std::string list_of_kinds() {
 
 }  // namespace
 
-void add_generate(CLI::App& app, Context& context) {
-    CLI::App* command = app.add_subcommand("generate", "make a matrix: random, identity, Hilbert, Toeplitz");
+void add_generate(Command& tool, Context& context) {
+    Command& command = tool.command("generate", "make a matrix: random, identity, Hilbert, Toeplitz");
     auto request = std::make_shared<GenerateRequest>();
     std::vector<std::string> kinds;
     for (const GeneratedKind& kind : generated_kinds()) kinds.emplace_back(kind.name);
-    command->add_option("kind", request->matrix.kind, "see below")
-        ->check(CLI::IsMember(kinds))
-        ->capture_default_str();
-    begin_group(*command, "Matrix");
-    command->add_option("--shape", request->shape, "ROWSxCOLS")->required();
+    command.option("kind", &request->matrix.kind, "see below").choices(kinds).shows_default();
+    command.begin_group("Matrix");
+    command.option("--shape", &request->shape, "ROWSxCOLS").required();
     suggest_types(command
-                      ->add_option("-t,--type", request->type,
-                                   "element type: i8 … i64, u8 … u64, f16, bf16, f32, f64, c64, c128")
-                      ->capture_default_str());
-    add_seed(*command, request->matrix.seed, "another seed gives other random numbers");
+                      .option("-t,--type", &request->type,
+                              "element type: i8 … i64, u8 … u64, f16, bf16, f32, f64, c64, c128")
+                      .shows_default());
+    add_seed(command, request->matrix.seed, "another seed gives other random numbers");
     for (const GeneratedParameter& parameter : generated_parameters()) {
         const std::string name(parameter.name);
-        command->add_option_function<std::string>(
+        command.option(
             "--" + name,
             [request, name](const std::string& value) { request->matrix.parameters[name] = value; },
             std::string(parameter.help));
     }
-    begin_group(*command, "Output");
-    command
-        ->add_option("-o,--output", request->output,
-                     "FILE or FILE:/DATASET to write, '-' for standard output")
-        ->required()
-        ->type_name(kReference);
-    add_storage_options(*command, request->storage);
-    begin_group(*command, "Run and record");
-    command->add_option("--log", request->log, "append the record: JSON Lines; '-' is standard output")
-        ->type_name(kFile);
-    add_threads(*command, request->threads, "CPU threads");
-    add_memory_limit(*command, request->memory_limit, "most host memory for blocks, such as 256MiB");
-    add_style_options(*command, context.style);
-    command->footer(list_of_kinds() +
-                    "\nThe same seed, kind and shape give the same bits on every machine and with any\n"
-                    "number of threads. The matrix may be larger than memory.\n\n"
-                    "Examples:\n"
-                    "  gpumat generate --shape 4096x4096 -o A.h5\n"
-                    "  gpumat generate toeplitz --band -1,2,-1 --shape 1000x1000 -t f64 -o T.mtx\n"
-                    "  gpumat generate integers --shape 512x512 --seed 7 -o - |\n"
-                    "    gpumat transpose - -o At.h5");
-    command->callback([request, &context] { generate_asked(*request, context); });
+    command.begin_group("Output");
+    command.option("-o,--output", &request->output, "FILE or FILE:/DATASET to write, '-' for standard output")
+        .required()
+        .value(kReference);
+    add_storage_options(command, request->storage);
+    command.begin_group("Run and record");
+    add_log(command, request->log, "append the record: JSON Lines; '-' is standard output");
+    add_threads(command, request->threads, "CPU threads");
+    add_memory_limit(command, request->memory_limit, "most host memory for blocks, such as 256MiB");
+    add_style_options(command, context.style);
+    command.footer = list_of_kinds() +
+                     "\nThe same seed, kind and shape give the same bits on every machine and with any\n"
+                     "number of threads. The matrix may be larger than memory.\n\n"
+                     "Examples:\n"
+                     "  gpumat generate --shape 4096x4096 -o A.h5\n"
+                     "  gpumat generate toeplitz --band -1,2,-1 --shape 1000x1000 -t f64 -o T.mtx\n"
+                     "  gpumat generate integers --shape 512x512 --seed 7 -o - |\n"
+                     "    gpumat transpose - -o At.h5";
+    command.run = [request, &context] { generate_asked(*request, context); };
 }
 
 }  // namespace gpumat::cli

@@ -238,25 +238,25 @@ int show(const InfoRequest& request, bool json) {
 
 }  // namespace
 
-void add_info(CLI::App& app, Context& context) {
-    CLI::App* command = app.add_subcommand("info", "show what matrix files hold, from their headers");
+void add_info(Command& tool, Context& context) {
+    Command& command = tool.command("info", "show what matrix files hold, from their headers");
     auto request = std::make_shared<InfoRequest>();
-    command->add_option("files", request->files, "FILE or FILE:/DATASET, '-' for standard input")
-        ->required()
-        ->type_name(kReference);
-    begin_group(*command, "Information");
-    command->add_flag(
-        "--stats", request->statistics,
+    command.option("files", &request->files, "FILE or FILE:/DATASET, '-' for standard input")
+        .required()
+        .value(kReference);
+    command.begin_group("Information");
+    command.flag(
+        "--stats", &request->statistics,
         "read the matrices too: counts, exact extremes, norms in double precision, symmetry, content hash");
-    add_threads(*command, request->read.threads, "CPU threads");
-    add_memory_limit(*command, request->read.memory_limit,
+    add_threads(command, request->read.threads, "CPU threads");
+    add_memory_limit(command, request->read.memory_limit,
                      "most host memory for matrices that are read, such as 4GiB");
-    add_reading_options(*command, request->read);
-    add_style_options(*command, context.style);
-    command->footer(
+    add_reading_options(command, request->read);
+    add_style_options(command, context.style);
+    command.footer =
         "Examples:\n  gpumat info A.mtx B.h5\n  gpumat info --stats A.mtx\n  gpumat info --json "
-        "B.h5:/run1/A");
-    command->callback([request, &context] { context.exit_code = show(*request, context.style.json); });
+        "B.h5:/run1/A";
+    command.run = [request, &context] { context.exit_code = show(*request, context.style.json); };
 }
 
 }  // namespace gpumat::cli

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "cli/options/command_facts.hpp"
 #include "cli/options/common_options.hpp"
 #include "cli/options/run_options.hpp"
 #include "cli/options/value_names.hpp"
@@ -307,23 +306,25 @@ void run(LevelsRequest& request, const Context& context) {
 
 }  // namespace
 
-void add_levels(CLI::App& app, Context& context) {
-    CLI::App* command = app.add_subcommand("levels", "list the optimization levels of an operation");
+void add_levels(Command& tool, Context& context) {
+    Command& command = tool.command("levels", "list the optimization levels of an operation");
     auto request = std::make_shared<LevelsRequest>();
-    add_operation_name(*command, request->operation, context, "; all where left out");
-    begin_group(*command, "Levels");
-    suggest_values(*command->add_option("-d,--device", request->device,
-                                        "only the levels of the cpu or the gpu (default: auto, of both)"),
-                   {"auto", "cpu", "gpu"});
-    command->add_option("--size", request->size,
-                        "explain how each level would run on this problem: N, MxN or MxNxK");
-    suggest_types(command->add_option("-t,--type", request->type, "element type of --size (default: f32)"));
-    CLI::Option* explain = command->add_option("--explain", request->explain,
-                                               "what the documentation says of one level, by name or number");
-    explain->excludes("--size");
-    suggest_values(*explain, level_names(context.registry(), nullptr));
-    add_style_options(*command, context.style);
-    command->footer(
+    add_operation_name(command, request->operation, context, "; all where left out");
+    command.begin_group("Levels");
+    command
+        .option("-d,--device", &request->device,
+                "only the levels of the cpu or the gpu (default: auto, of both)")
+        .suggests({"auto", "cpu", "gpu"})
+        .from_environment();
+    const Option& size = command.option("--size", &request->size,
+                                        "explain how each level would run on this problem: N, MxN or MxNxK");
+    suggest_types(command.option("-t,--type", &request->type, "element type of --size (default: f32)"));
+    command
+        .option("--explain", &request->explain, "what the documentation says of one level, by name or number")
+        .suggests(level_names(context.registry(), nullptr))
+        .excludes(size);
+    add_style_options(command, context.style);
+    command.footer =
         "Every level is listed on every machine; -v adds what each removes, what it needs\n"
         "and its parameters. The level 'auto' takes the measured best. --size prepares\n"
         "every level for a problem without running it, and tells its threads, tiles,\n"
@@ -333,8 +334,8 @@ void add_levels(CLI::App& app, Context& context) {
         "  gpumat levels transpose\n"
         "  gpumat levels -v multiply --device cpu\n"
         "  gpumat levels multiply --size 4096 --type f64\n"
-        "  gpumat levels multiply --explain unrolled");
-    command->callback([request, &context] { run(*request, context); });
+        "  gpumat levels multiply --explain unrolled";
+    command.run = [request, &context] { run(*request, context); };
 }
 
 }  // namespace gpumat::cli

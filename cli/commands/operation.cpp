@@ -31,17 +31,17 @@ std::optional<std::size_t> only_place(const Operation& operation) {
 }
 
 /// An input: by position where it is required, else by its option.
-void add_input(CLI::App& command, const InputRole& role, std::string& text) {
+void add_input(Command& command, const InputRole& role, std::string& text) {
     if (!role.option.empty()) {
-        command.add_option("--" + std::string(role.option), text, help_of(role))->type_name(kReference);
+        command.option("--" + std::string(role.option), &text, help_of(role)).value(kReference);
         return;
     }
-    command.add_option(lowered(role.name), text, help_of(role))->required()->type_name(kReference);
+    command.option(lowered(role.name), &text, help_of(role)).required().value(kReference);
 }
 
 }  // namespace
 
-void add_inputs(CLI::App& command, const Operation& operation, std::vector<std::string>& texts,
+void add_inputs(Command& command, const Operation& operation, std::vector<std::string>& texts,
                 std::optional<std::size_t> but) {
     texts.resize(operation.roles.size());
     for (std::size_t role = 0; role < operation.roles.size(); ++role) {
@@ -59,7 +59,7 @@ std::vector<std::optional<formats::Reference>> parse_inputs(const Operation& ope
     return inputs;
 }
 
-void add_setting(CLI::App& command, const Setting& setting,
+void add_setting(Command& command, const Setting& setting,
                  std::map<std::string, std::string, std::less<>>& values) {
     const std::string name(setting.name);
     if (setting.flag) {
@@ -71,39 +71,39 @@ void add_setting(CLI::App& command, const Setting& setting,
                 values.erase(name);
             }
         };
-        command.add_flag_function("--" + name, set, std::string(setting.help));
+        command.flag("--" + name, set, std::string(setting.help));
         return;
     }
     std::string help(setting.help);
     if (!setting.fallback.empty()) help += " (default: " + std::string(setting.fallback) + ")";
-    CLI::Option* option = command.add_option_function<std::string>(
+    Option& option = command.option(
         "--" + name, [&values, name](const std::string& value) { values[name] = value; }, help);
     if (setting.choices.empty()) return;
-    option->check(CLI::IsMember(std::vector<std::string>(setting.choices.begin(), setting.choices.end())));
+    option.choices(std::vector<std::string>(setting.choices.begin(), setting.choices.end()));
 }
 
-void add_operation(CLI::App& app, Context& context, const Operation& operation) {
-    CLI::App* command = app.add_subcommand(std::string(operation.name), std::string(operation.summary));
+void add_operation(Command& tool, Context& context, const Operation& operation) {
+    Command& command = tool.command(std::string(operation.name), std::string(operation.summary));
     auto shared = std::make_shared<SharedOptions>();
     shared->run.operation = &operation;
     auto several = std::make_shared<SeveralInputs>();
     const auto place = only_place(operation);
-    begin_group(*command, "Operation");
-    add_inputs(*command, operation, shared->inputs, place);
+    command.begin_group("Operation");
+    add_inputs(command, operation, shared->inputs, place);
     if (place)
-        add_several_inputs(*command, *several, lowered(operation.roles[*place].name),
+        add_several_inputs(command, *several, lowered(operation.roles[*place].name),
                            help_of(operation.roles[*place]));
-    begin_group(*command, "Operation");
-    for (const Setting& setting : operation.settings) add_setting(*command, setting, shared->run.settings);
-    add_shared_options(*command, *shared, context);
-    command->footer("Examples:\n" + std::string(operation.examples));
-    command->callback([command, shared, several, place, &context] {
+    command.begin_group("Operation");
+    for (const Setting& setting : operation.settings) add_setting(command, setting, shared->run.settings);
+    add_shared_options(command, *shared, context);
+    command.footer = "Examples:\n" + std::string(operation.examples);
+    command.run = [&command, shared, several, place, &context] {
         if (place) {
-            if (run_several(*command, *several, shared->output, shared->log, context)) return;
+            if (run_several(command, *several, shared->output, shared->log, context)) return;
             shared->inputs[*place] = several->names.front();
         }
         run_operation(*shared, context);
-    });
+    };
 }
 
 }  // namespace gpumat::cli

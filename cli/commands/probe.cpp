@@ -87,9 +87,8 @@ void serve_probe(ProbeRequest& request, Context& context) {
 
 }  // namespace
 
-void add_probe(CLI::App& app, Context& context) {
-    CLI::App* command =
-        app.add_subcommand("probe", "measure what the ladders rest on, on the device at hand");
+void add_probe(Command& tool, Context& context) {
+    Command& command = tool.command("probe", "measure what the ladders rest on, on the device at hand");
     auto request = std::make_shared<ProbeRequest>();
     ProbeOptions& probe = request->probe;
     std::vector<std::string> names;
@@ -100,37 +99,36 @@ void add_probe(CLI::App& app, Context& context) {
         list += two_columns("  " + std::string(one.name), std::string(one.question), kNameColumn);
     }
     names.emplace_back("all");
-    command->add_option("name", request->name, "one of those below, or all")
-        ->required()
-        ->check(CLI::IsMember(names))
-        ->type_name("NAME");
-    begin_group(*command, "What is measured");
-    add_device(*command, probe.device);
-    command->add_option("-s,--size", probe.size, "side of the matrices, where levels are measured")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-    suggest_types(command->add_option("-t,--type", request->type, "element type, where levels are measured")
-                      ->capture_default_str());
-    add_time_limit(*command, probe.time_limit_s, "most seconds of samples for a measured row");
-    add_threads(*command, probe.threads, "CPU threads");
-    add_seed(*command, probe.seed, "seed of the random matrices");
-    begin_group(*command, "Occupancy");
-    command->add_option("--compute-capability", probe.compute_capability,
-                        "of a device of that kind, such as 8.6; it need not be here");
-    command->add_option("--block", probe.block_threads, "threads of a block")->check(CLI::Range(1, 1024));
-    command->add_option("--registers", probe.registers, "registers of a thread")->check(CLI::Range(1, 255));
-    command->add_option("--shared-bytes", probe.shared_bytes, "shared memory of a block")
-        ->check(CLI::Range(0, 1 << 20));
-    begin_group(*command, "Results");
-    command->add_option("--plot", request->plot, "draw the curves: FILE.svg or FILE.png")->type_name(kFile);
-    command->add_flag("--force", request->force, "replace an existing plot");
-    add_style_options(*command, context.style);
-    command->footer("Probes:\n" + list +
-                    "\nExamples:\n"
-                    "  gpumat probe coalescing --plot coalescing.svg\n"
-                    "  gpumat probe occupancy --compute-capability 8.6 --block 256 --registers 40\n"
-                    "  gpumat probe all --json > probes.json\n\n"
-                    "Exit code 5 where the device is not one that can be asked, with the reason.");
-    command->callback([request, &context] { serve_probe(*request, context); });
+    command.option("name", &request->name, "one of those below, or all")
+        .required()
+        .choices(names)
+        .value("NAME");
+    command.begin_group("What is measured");
+    add_device(command, probe.device);
+    command.option("-s,--size", &probe.size, "side of the matrices, where levels are measured")
+        .within(std::int64_t{1}, std::int64_t{1} << 20);
+    suggest_types(command.option("-t,--type", &request->type, "element type, where levels are measured")
+                      .shows_default());
+    add_time_limit(command, probe.time_limit_s, "most seconds of samples for a measured row");
+    add_threads(command, probe.threads, "CPU threads");
+    add_seed(command, probe.seed, "seed of the random matrices");
+    command.begin_group("Occupancy");
+    command.option("--compute-capability", &probe.compute_capability,
+                   "of a device of that kind, such as 8.6; it need not be here");
+    command.option("--block", &probe.block_threads, "threads of a block").within(1, 1024);
+    command.option("--registers", &probe.registers, "registers of a thread").within(1, 255);
+    command.option("--shared-bytes", &probe.shared_bytes, "shared memory of a block").within(0, 1 << 20);
+    command.begin_group("Results");
+    command.option("--plot", &request->plot, "draw the curves: FILE.svg or FILE.png").value(kFile);
+    command.flag("--force", &request->force, "replace an existing plot");
+    add_style_options(command, context.style);
+    command.footer = "Probes:\n" + list +
+                     "\nExamples:\n"
+                     "  gpumat probe coalescing --plot coalescing.svg\n"
+                     "  gpumat probe occupancy --compute-capability 8.6 --block 256 --registers 40\n"
+                     "  gpumat probe all --json > probes.json\n\n"
+                     "Exit code 5 where the device is not one that can be asked, with the reason.";
+    command.run = [request, &context] { serve_probe(*request, context); };
 }
 
 }  // namespace gpumat::cli

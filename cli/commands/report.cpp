@@ -144,30 +144,30 @@ std::vector<std::string> names_of_failed_changes() {
 
 }  // namespace
 
-void add_report(CLI::App& app, Context& context) {
-    CLI::App* command = app.add_subcommand("report", "make one page of run records and bench results");
+void add_report(Command& tool, Context& context) {
+    Command& command = tool.command("report", "make one page of run records and bench results");
     auto options = std::make_shared<ReportOptions>();
     command
-        ->add_option(
-            "logs", options->logs,
-            "logs of --log, and what --json of bench, verify and probe printed; '-' is standard input")
-        ->required()
-        ->type_name(kFile);
-    begin_group(*command, "Output");
-    command->add_option("-o,--output", options->output, "the page: FILE.html or FILE.md")->type_name(kFile);
-    command->add_flag("--force", options->force, "replace an existing page");
-    begin_group(*command, "Comparison");
-    command->add_option("--against", options->against, "older logs to compare with")->type_name(kFile);
-    command->add_option("--threshold", options->threshold, "a smaller change of a median counts as the same")
-        ->type_name("PERCENT")
-        ->capture_default_str();
-    add_list(
-        *command, "--fail-on", options->fail_on,
-        "slower, unknown or both: exit code 1 where there is such a measurement; unknown is also what the "
-        "older logs alone have")
-        ->check(CLI::IsMember(names_of_failed_changes()));
-    add_style_options(*command, context.style);
-    command->footer(
+        .option("logs", &options->logs,
+                "logs of --log, and what --json of bench, verify and probe printed; '-' is standard input")
+        .required()
+        .value(kFile);
+    command.begin_group("Output");
+    command.option("-o,--output", &options->output, "the page: FILE.html or FILE.md").value(kFile);
+    command.flag("--force", &options->force, "replace an existing page");
+    command.begin_group("Comparison");
+    command.option("--against", &options->against, "older logs to compare with").value(kFile);
+    command.option("--threshold", &options->threshold, "a smaller change of a median counts as the same")
+        .value("PERCENT")
+        .shows_default();
+    command
+        .list("--fail-on", &options->fail_on,
+              "slower, unknown or both: exit code 1 where there is such a measurement; unknown is also what "
+              "the "
+              "older logs alone have")
+        .choices(names_of_failed_changes());
+    add_style_options(command, context.style);
+    command.footer =
         "Examples:\n"
         "  gpumat report runs.jsonl -o report.html\n"
         "  gpumat bench transpose --json > new.json\n"
@@ -177,8 +177,8 @@ void add_report(CLI::App& app, Context& context) {
         "samples for an interval, one that is wider than 1 %, or a failure. Of repeats\n"
         "each is judged: one that is slower than all before is not hidden by others.\n\n"
         "Exit codes: 1 with --fail-on, 3 where a log or a record is none, 4 where the\n"
-        "page cannot be written or gnuplot is missing (a page in .md needs none).");
-    command->callback([options, &context] { serve_report(*options, context); });
+        "page cannot be written or gnuplot is missing (a page in .md needs none).";
+    command.run = [options, &context] { serve_report(*options, context); };
 }
 
 }  // namespace gpumat::cli

@@ -24,10 +24,10 @@ struct Shell {
 constexpr std::array kShells = {Shell{"bash", bash_completion}, Shell{"zsh", zsh_completion},
                                 Shell{"fish", fish_completion}};
 
-void print_completion(const CLI::App& app, const std::string& name) {
+void print_completion(const Command& tool, const std::string& name) {
     const auto* shell =
         std::ranges::find(kShells, name, [](const Shell& known) { return std::string(known.name); });
-    std::fputs(shell->script(facts_of(app)).c_str(), stdout);
+    std::fputs(shell->script(facts_of(tool)).c_str(), stdout);
 }
 
 void write_pages(const CommandFacts& command, const Registry& registry, const std::filesystem::path& folder) {
@@ -52,35 +52,33 @@ const CommandFacts& find_command(const CommandFacts& tool, const std::vector<std
 
 }  // namespace
 
-void add_completion(CLI::App& app, Context& /*context*/) {
-    CLI::App* command =
-        app.add_subcommand("completion", "print the script with which a shell completes gpumat");
+void add_completion(Command& tool, Context& /*context*/) {
+    Command& command = tool.command("completion", "print the script with which a shell completes gpumat");
     auto shell = std::make_shared<std::string>();
     std::vector<std::string> names;
     for (const Shell& known : kShells) names.emplace_back(known.name);
-    command->add_option("shell", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember(names));
-    command->footer("Examples:\n  source <(gpumat completion bash)");
-    command->callback([&app, shell] { print_completion(app, *shell); });
+    command.option("shell", shell.get(), "bash, zsh or fish").required().choices(names);
+    command.footer = "Examples:\n  source <(gpumat completion bash)";
+    command.run = [&tool, shell] { print_completion(tool, *shell); };
 }
 
-void add_manpage(CLI::App& app, Context& context) {
-    CLI::App* command =
-        app.add_subcommand("manpage", "print the manual page of gpumat or of one of its commands");
+void add_manpage(Command& tool, Context& context) {
+    Command& command = tool.command("manpage", "print the manual page of gpumat or of one of its commands");
     struct Request {
         std::vector<std::string> names;
         std::string folder;
     };
     auto request = std::make_shared<Request>();
-    begin_group(*command, "Pages");
-    command->add_option("command", request->names, "the command, such as: verify transpose");
-    command->add_option("--to", request->folder, "existing folder for the pages of all commands")
-        ->type_name(kFile);
-    command->group("")->footer("Examples:\n  gpumat manpage transpose | man -l -");
-    command->callback([&app, &context, request] {
-        const CommandFacts tool = facts_of(app);
-        if (!request->folder.empty()) return write_pages(tool, context.registry(), request->folder);
-        std::fputs(manual_page(find_command(tool, request->names), context.registry()).c_str(), stdout);
-    });
+    command.begin_group("Pages");
+    command.option("command", &request->names, "the command, such as: verify transpose");
+    command.option("--to", &request->folder, "existing folder for the pages of all commands").value(kFile);
+    command.hidden = true;
+    command.footer = "Examples:\n  gpumat manpage transpose | man -l -";
+    command.run = [&tool, &context, request] {
+        const CommandFacts facts = facts_of(tool);
+        if (!request->folder.empty()) return write_pages(facts, context.registry(), request->folder);
+        std::fputs(manual_page(find_command(facts, request->names), context.registry()).c_str(), stdout);
+    };
 }
 
 }  // namespace gpumat::cli

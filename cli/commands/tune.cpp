@@ -236,34 +236,33 @@ void run(TuneRequest& request, Context& context) {
 
 }  // namespace
 
-void add_tune(CLI::App& app, Context& context) {
-    CLI::App* command =
-        app.add_subcommand("tune", "measure which level is the fastest here, for 'auto' to take");
+void add_tune(Command& tool, Context& context) {
+    Command& command = tool.command("tune", "measure which level is the fastest here, for 'auto' to take");
     auto request = std::make_shared<TuneRequest>();
     TuneOptions& tune = request->tune;
-    add_operation_name(*command, request->operation, context, "; all where left out");
-    begin_group(*command, "What is measured");
-    add_device(*command, tune.device);
-    suggest_types(add_list(*command, "-t,--type", request->types,
-                           "element types (default: one for each kind that is measured apart)"));
-    add_list(*command, "-s,--size", request->sizes,
-             "N, MxN or MxNxK, each to stand for its class (default: one of every class)");
-    begin_group(*command, "How it is measured");
-    add_time_limit(*command, tune.time_limit_s, "most seconds of samples for a level");
+    add_operation_name(command, request->operation, context, "; all where left out");
+    command.begin_group("What is measured");
+    add_device(command, tune.device);
+    suggest_types(command.list("-t,--type", &request->types,
+                               "element types (default: one for each kind that is measured apart)"));
+    command.list("-s,--size", &request->sizes,
+                 "N, MxN or MxNxK, each to stand for its class (default: one of every class)");
+    command.begin_group("How it is measured");
+    add_time_limit(command, tune.time_limit_s, "most seconds of samples for a level");
     command
-        ->add_option("--within", request->within_s,
-                     "most seconds in all; classes that are left then stay as they were (default: 20 times "
-                     "the samples of all levels, and 60 at least)")
-        ->check(CLI::Range(1e-3, kMostWithinS))
-        ->check(is_number());
-    add_threads(*command, tune.threads, "CPU threads that the measurements are for");
-    add_seed(*command, tune.seed, "seed of the random matrices");
-    add_memory_limit(*command, tune.memory_limit, "most host memory, such as 4GiB");
-    begin_group(*command, "What is stored");
-    CLI::Option* show = command->add_flag("--show", request->show, "measure nothing, print what is stored");
-    command->add_flag("--clear", request->clear, "measure nothing, remove what is stored")->excludes(show);
-    add_style_options(*command, context.style);
-    command->footer(
+        .option("--within", &request->within_s,
+                "most seconds in all; classes that are left then stay as they were (default: 20 times "
+                "the samples of all levels, and 60 at least)")
+        .within(1e-3, kMostWithinS)
+        .check(require_number);
+    add_threads(command, tune.threads, "CPU threads that the measurements are for");
+    add_seed(command, tune.seed, "seed of the random matrices");
+    add_memory_limit(command, tune.memory_limit, "most host memory, such as 4GiB");
+    command.begin_group("What is stored");
+    Option& show = command.flag("--show", &request->show, "measure nothing, print what is stored");
+    command.flag("--clear", &request->clear, "measure nothing, remove what is stored").excludes(show);
+    add_style_options(command, context.style);
+    command.footer =
         "The fastest level of every class (tiny, small, medium, large, odd, tall, wide;\n"
         "multiply: deep), and what the device takes to start and to be fed, are kept in\n"
         "$GPUMAT_CACHE, else $XDG_CACHE_HOME/gpumat, else ~/.cache/gpumat, one file for\n"
@@ -271,8 +270,8 @@ void add_tune(CLI::App& app, Context& context) {
         "\nExamples:\n"
         "  gpumat tune\n"
         "  gpumat tune transpose --type f32 --size 12288\n"
-        "  gpumat tune --show");
-    command->callback([request, &context] { run(*request, context); });
+        "  gpumat tune --show";
+    command.run = [request, &context] { run(*request, context); };
 }
 
 }  // namespace gpumat::cli

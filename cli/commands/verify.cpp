@@ -97,63 +97,63 @@ void verify_asked(VerifyRequest& request, Context& context) {
 }
 
 /// How the check is made, where there is a choice: what is checked block by block is compared bit for bit.
-void add_mode_options(CLI::App& command, VerifyRequest& request) {
+void add_mode_options(Command& command, VerifyRequest& request) {
     VerifyOptions& how = request.asked.how;
-    command.add_option("--mode", request.mode, "auto (full while cheap), full or freivalds")
-        ->check(CLI::IsMember({"auto", "full", "freivalds"}))
-        ->capture_default_str();
+    command.option("--mode", &request.mode, "auto (full while cheap), full or freivalds")
+        .choices({"auto", "full", "freivalds"})
+        .shows_default();
     command
-        .add_option("--tolerance", how.tolerance,
-                    "error to allow in place of the derived bound, relative to the sum of the moduli of an "
-                    "element's terms")
-        ->check(require_non_negative);
+        .option("--tolerance", &how.tolerance,
+                "error to allow in place of the derived bound, relative to the sum of the moduli of an "
+                "element's terms")
+        .check(require_non_negative);
     add_seed(command, how.seed, "seed of the randomized check");
 }
 
 /// gpumat verify OPERATION: the operation's inputs and settings, and the result after the inputs.
-void add_verify_operation(CLI::App& verify_command, Context& context, const Operation& operation) {
+void add_verify_operation(Command& verify_command, Context& context, const Operation& operation) {
     const std::string name(operation.name);
-    CLI::App* command =
-        verify_command.add_subcommand(name, "check a stored result of: " + std::string(operation.summary));
+    Command& command =
+        verify_command.command(name, "check a stored result of: " + std::string(operation.summary));
     auto request = std::make_shared<VerifyRequest>();
     request->asked.operation = &operation;
-    add_inputs(*command, operation, request->inputs);
-    command->add_option("stored", request->result, "FILE or FILE:/DATASET of the result")
-        ->required()
-        ->type_name(kReference);
-    begin_group(*command, "Operation");
+    add_inputs(command, operation, request->inputs);
+    command.option("stored", &request->result, "FILE or FILE:/DATASET of the result")
+        .required()
+        .value(kReference);
+    command.begin_group("Operation");
     for (const Setting& setting : operation.settings) {
-        if (setting.stored) add_setting(*command, setting, request->asked.settings);
+        if (setting.stored) add_setting(command, setting, request->asked.settings);
     }
-    begin_group(*command, "Verification");
-    if (context.catalog.verifier(operation).blockwise == nullptr) add_mode_options(*command, *request);
+    command.begin_group("Verification");
+    if (context.catalog.verifier(operation).blockwise == nullptr) add_mode_options(command, *request);
     if (context.catalog.verifier(operation).narrows) {
-        command->add_flag("--strict", request->strict,
-                          "within the bound of gpumat's own levels, not that of sums in any order");
+        command.flag("--strict", &request->strict,
+                     "within the bound of gpumat's own levels, not that of sums in any order");
     }
-    suggest_types(command->add_option("-t,--type", request->type,
-                                      "convert all matrices to this type while reading them"));
-    add_threads(*command, request->asked.how.threads, "CPU threads");
-    add_memory_limit(*command, request->asked.read.memory_limit,
+    suggest_types(
+        command.option("-t,--type", &request->type, "convert all matrices to this type while reading them"));
+    add_threads(command, request->asked.how.threads, "CPU threads");
+    add_memory_limit(command, request->asked.read.memory_limit,
                      "most host memory for the matrices, such as 4GiB");
-    add_reading_options(*command, request->asked.read);
-    add_style_options(*command, context.style);
-    command->footer("Examples:\n  " + std::string(operation.verify_example));
-    command->callback([request, &context] { verify_asked(*request, context); });
+    add_reading_options(command, request->asked.read);
+    add_style_options(command, context.style);
+    command.footer = "Examples:\n  " + std::string(operation.verify_example);
+    command.run = [request, &context] { verify_asked(*request, context); };
 }
 
 }  // namespace
 
-void add_verify(CLI::App& app, Context& context) {
-    CLI::App* command =
-        app.add_subcommand("verify", "check a stored result against the stored inputs it was computed from");
-    command->require_subcommand(1);
+void add_verify(Command& tool, Context& context) {
+    Command& command =
+        tool.command("verify", "check a stored result against the stored inputs it was computed from");
+    command.requires_command = true;
     for (const Operation* operation : context.registry().operations())
-        add_verify_operation(*command, context, *operation);
-    command->footer(
+        add_verify_operation(command, context, *operation);
+    command.footer =
         "Examples:\n  gpumat verify transpose A.h5 At.h5\n  gpumat verify multiply A.h5 B.h5 C.h5 --json\n\n"
         "Exit codes: 0 verified, 1 differs, 3 input, 8 another shape or type than the\n"
-        "result must have.");
+        "result must have.";
 }
 
 }  // namespace gpumat::cli

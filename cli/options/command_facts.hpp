@@ -1,14 +1,14 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "cli/options/command.hpp"
 
 namespace gpumat::cli {
 
-// The command line as plain facts, taken from the options as they were added: help, completions and manual
-// pages are made of them, so that none repeats the list.
+// The rows of a command as help, completions and manual pages tell them: in their order, with what follows
+// from them.
 
 /// An option of a command, or one of its positions.
 struct OptionFacts {
@@ -35,9 +35,6 @@ struct CommandFacts {
     std::vector<CommandFacts> commands;
 };
 
-CommandFacts facts_of(const CLI::App& command);
-
-/// Names values that an option takes beside others: for completion only, nothing is refused.
-void suggest_values(CLI::Option& option, const std::vector<std::string>& values);
+CommandFacts facts_of(const Command& command);
 
 }  // namespace gpumat::cli

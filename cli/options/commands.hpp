@@ -1,15 +1,17 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "cli/options/command.hpp"
+#include "cli/options/parser.hpp"
 #include "cli/terminal/context.hpp"
 
 namespace gpumat::cli {
 
 /// Adds the commands of the tool, or only the one of that name.
-void add_commands(CLI::App& app, Context& context, const std::string& only = "");
+void add_commands(Command& tool, Context& context, const std::string& only = "");
 
 /// Whether a line of a batch may begin with this word: a command that works on matrices, measures nothing and
 /// runs no other jobs.
@@ -34,8 +36,9 @@ class CommandLine {
   private:
     explicit CommandLine(Context context, const std::string& only);
 
-    CLI::App app_;
+    Command tool_;
     Context context_;
+    std::unique_ptr<Parser> parser_;  ///< once the commands are there
 };
 
 }  // namespace gpumat::cli

@@ -5,11 +5,13 @@
 #include <functional>
 #include <vector>
 
+#include "cli/terminal/text.hpp"
+
 namespace gpumat::cli {
 namespace {
 
 std::string words_of(const std::vector<std::string>& words, const std::string& between = " ") {
-    return CLI::detail::join(words, between);
+    return joined(words, between);
 }
 
 std::string replaced(std::string text, const std::string& what, const std::string& with) {

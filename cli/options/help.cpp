@@ -15,7 +15,7 @@ std::string row(const std::string& name, const std::string& help) {
 std::string name_of_option(const OptionFacts& option) {
     if (option.positional) return option.names.front() + (option.many ? " ..." : "");
     std::string text = option.names.front().starts_with("--") ? "    " : "";
-    text += CLI::detail::join(option.names, ", ");
+    text += joined(option.names, ", ");
     return option.value.empty() ? text : text + " " + option.value;
 }
 
@@ -61,9 +61,8 @@ std::string commands_text(const CommandFacts& command) {
 
 }  // namespace
 
-std::string HelpFormatter::make_help(const CLI::App* command, std::string /*name*/,
-                                     CLI::AppFormatMode /*mode*/) const {
-    const CommandFacts facts = facts_of(*command);
+std::string help_text(const Command& command) {
+    const CommandFacts facts = facts_of(command);
     std::string text = usage(facts) + "\n";
     for (const std::string& line : wrapped(facts.summary, kLineWidth)) text += line + "\n";
     text += commands_text(facts) + options_text(facts);

@@ -1,16 +1,13 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
+
+#include "cli/options/command.hpp"
 
 namespace gpumat::cli {
 
 /// The help of a command: usage, options in groups and commands, in lines of 80 columns. What its footer says
 /// is shown as it stands.
-class HelpFormatter : public CLI::FormatterBase {
-  public:
-    [[nodiscard]] std::string make_help(const CLI::App* command, std::string name,
-                                        CLI::AppFormatMode mode) const override;
-};
+std::string help_text(const Command& command);
 
 }  // namespace gpumat::cli

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <sstream>
 
+#include "cli/terminal/text.hpp"
 #include "lib/record/version.hpp"
 
 namespace gpumat::cli {
@@ -70,7 +71,7 @@ std::string option_entry(const OptionFacts& option) {
     if (!option.value.empty() && !option.positional) names += " " + italic(option.value);
     std::string text = option.help;
     const auto say = [&](const std::string& what) { text += (text.empty() ? "" : ". ") + what; };
-    if (!option.values.empty()) say("Values: " + CLI::detail::join(option.values, ", "));
+    if (!option.values.empty()) say("Values: " + joined(option.values, ", "));
     if (!option.fallback.empty() && text.find("default") == std::string::npos)
         say("Default: " + option.fallback);
     if (option.required && !option.positional) say("Required");
@@ -105,7 +106,7 @@ std::string level_entry(const Level& level) {
     for (const Parameter& parameter : level.parameters) {
         const std::vector<std::string> choices(parameter.choices.begin(), parameter.choices.end());
         text += fmt::format(". --{}: {}, one of {} (default: {})", parameter.name, parameter.help,
-                            CLI::detail::join(choices, ", "), parameter.fallback);
+                            joined(choices, ", "), parameter.fallback);
     }
     const std::string number = level.role == Role::rung ? fmt::format(" ({})", level.number) : "";
     return entry(bold(std::string(level.name)) + number, text);

@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cstdio>
 
-#include "cli/options/command_facts.hpp"
 #include "cli/options/run_options.hpp"
 #include "cli/options/value_names.hpp"
 #include "cli/terminal/last_words.hpp"
@@ -38,15 +37,15 @@ bool is_on_stdout(const std::string& log) {
 
 }  // namespace
 
-std::vector<CLI::Option*> add_storage_options(CLI::App& command, StorageOptions& storage) {
-    CLI::Option* to = command.add_option("--to", storage.format,
-                                         "output format: hdf5 or matrix-market (default: by extension)");
-    suggest_values(*to, format_names());
-    return {to, command.add_flag("--force", storage.force, "replace an existing output"),
-            command.add_option("--chunk", storage.chunk, "HDF5 chunk, ROWSxCOLS"),
-            command.add_option("--deflate", storage.write.deflate, "HDF5 compression, 0 to 9")
-                ->check(CLI::Range(0, 9)),
-            command.add_flag("--shuffle", storage.write.shuffle, "HDF5 byte shuffle before compression")};
+std::vector<Option*> add_storage_options(Command& command, StorageOptions& storage) {
+    return {
+        &command
+             .option("--to", &storage.format, "output format: hdf5 or matrix-market (default: by extension)")
+             .suggests(format_names()),
+        &command.flag("--force", &storage.force, "replace an existing output"),
+        &command.option("--chunk", &storage.chunk, "HDF5 chunk, ROWSxCOLS"),
+        &command.option("--deflate", &storage.write.deflate, "HDF5 compression, 0 to 9").within(0, 9),
+        &command.flag("--shuffle", &storage.write.shuffle, "HDF5 byte shuffle before compression")};
 }
 
 Shape parse_shape(const std::string& text, const std::string& option, std::int64_t least) {

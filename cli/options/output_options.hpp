@@ -1,11 +1,11 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/options/command.hpp"
 #include "cli/terminal/context.hpp"
 #include "formats/format.hpp"
 #include "lib/output/destination.hpp"
@@ -24,7 +24,7 @@ struct StorageOptions {
 };
 
 /// Adds --to, --force, --chunk, --deflate and --shuffle; returns them.
-std::vector<CLI::Option*> add_storage_options(CLI::App& command, StorageOptions& storage);
+std::vector<Option*> add_storage_options(Command& command, StorageOptions& storage);
 
 /// What they say for that output. Throws Error{usage}.
 DestinationRequest destination_of(const std::string& output, const StorageOptions& storage);

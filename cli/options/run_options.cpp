@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "cli/options/command_facts.hpp"
 #include "cli/options/common_options.hpp"
 #include "cli/options/output_options.hpp"
 #include "cli/options/value_names.hpp"
@@ -26,67 +25,66 @@ namespace {
 
 constexpr int kMostRepeats = 1'000'000;
 
-void add_level_options(CLI::App& command, SharedOptions& shared, const Registry& registry) {
-    begin_group(command, "Level and device");
+void add_level_options(Command& command, SharedOptions& shared, const Registry& registry) {
+    command.begin_group("Level and device");
     RunOptions& run = shared.run;
-    CLI::Option* level =
-        command
-            .add_option("-l,--level", run.level, "optimization level, by name or number (see: gpumat levels)")
-            ->capture_default_str();
-    suggest_values(*level, level_names(registry, run.operation));
+    command.option("-l,--level", &run.level, "optimization level, by name or number (see: gpumat levels)")
+        .suggests(level_names(registry, run.operation))
+        .shows_default()
+        .from_environment();
     add_device(command, run.device);
     for (const Parameter& parameter : registry.parameters(*run.operation)) {
         const std::string name(parameter.name);
-        CLI::Option* option = command.add_option_function<std::string>(
-            "--" + name, [&run, name](const std::string& value) { run.parameters[name] = value; },
-            "of the levels that have it (see: gpumat levels -v)");
-        suggest_values(*option, parameter_choices(registry, run.operation, name));
+        command
+            .option(
+                "--" + name, [&run, name](const std::string& value) { run.parameters[name] = value; },
+                "of the levels that have it (see: gpumat levels -v)")
+            .suggests(parameter_choices(registry, run.operation, name));
     }
     add_threads(command, run.threads, "CPU threads");
 }
 
-void add_output_options(CLI::App& command, SharedOptions& shared) {
-    begin_group(command, "Output");
+void add_output_options(Command& command, SharedOptions& shared) {
+    command.begin_group("Output");
     RunOptions& run = shared.run;
-    CLI::Option* output = command
-                              .add_option("-o,--output", shared.output,
-                                          "FILE or FILE:/DATASET to write, '-' for standard output; "
-                                          "without it the run is verified and timed only")
-                              ->type_name(kReference);
+    const Option& output = command
+                               .option("-o,--output", &shared.output,
+                                       "FILE or FILE:/DATASET to write, '-' for standard output; "
+                                       "without it the run is verified and timed only")
+                               .value(kReference);
     // The others say how it is written.
-    std::vector<CLI::Option*> others = add_storage_options(command, shared.storage);
+    std::vector<Option*> others = add_storage_options(command, shared.storage);
     others.push_back(
-        command.add_flag("--keep-failed", run.keep_failed, "write the result even where verification fails"));
-    for (CLI::Option* option : others) option->needs(output);
+        &command.flag("--keep-failed", &run.keep_failed, "write the result even where verification fails"));
+    for (Option* option : others) option->needs(output);
 }
 
-void add_checking_options(CLI::App& command, SharedOptions& shared) {
-    begin_group(command, "Verification");
+void add_checking_options(Command& command, SharedOptions& shared) {
+    command.begin_group("Verification");
     RunOptions& run = shared.run;
-    command.add_option("--verify", shared.verify, "auto, full, freivalds or none")
-        ->check(CLI::IsMember({"auto", "full", "freivalds", "none"}))
-        ->capture_default_str();
+    command.option("--verify", &shared.verify, "auto, full, freivalds or none")
+        .choices({"auto", "full", "freivalds", "none"})
+        .shows_default()
+        .from_environment();
     command
-        .add_option("--tolerance", run.tolerance,
-                    "error to allow in place of the derived bound, relative to the sum of the moduli of an "
-                    "element's terms")
-        ->check(require_non_negative);
+        .option("--tolerance", &run.tolerance,
+                "error to allow in place of the derived bound, relative to the sum of the moduli of an "
+                "element's terms")
+        .check(require_non_negative);
     add_seed(command, run.seed, "seed of the randomized check");
 }
 
-void add_run_control(CLI::App& command, SharedOptions& shared) {
-    begin_group(command, "Run and record");
+void add_run_control(Command& command, SharedOptions& shared) {
+    command.begin_group("Run and record");
     RunOptions& run = shared.run;
-    command
-        .add_option("--log", shared.log,
-                    "append the run record: JSON Lines, or CSV for a name in .csv; '-' is standard output")
-        ->type_name(kFile)
-        ->check([](const std::string& name) {
+    add_log(command, shared.log,
+            "append the run record: JSON Lines, or CSV for a name in .csv; '-' is standard output")
+        .check([](const std::string& name) {
             return name.empty() ? std::string("is empty; expected a file name") : std::string();
         });
-    command.add_option("--repeat", run.repeat, "timed runs of the level")->check(CLI::Range(1, kMostRepeats));
-    command.add_option("--warmup", run.warmup, "runs before those")->check(CLI::Range(0, kMostRepeats));
-    command.add_flag("--dry-run", run.dry_run, "read the headers, print the plan, write nothing");
+    command.option("--repeat", &run.repeat, "timed runs of the level").within(1, kMostRepeats);
+    command.option("--warmup", &run.warmup, "runs before those").within(0, kMostRepeats);
+    command.flag("--dry-run", &run.dry_run, "read the headers, print the plan, write nothing");
     add_memory_limit(command, run.memory_limit,
                      "most memory of the host, and of the device, such as 4GiB; larger matrices go in parts");
     add_memory_limit(command, run.device_memory_limit, "most memory of the device, where that differs",
@@ -170,24 +168,23 @@ Type parse_type(const std::string& text) {
     throw Error(ErrorCode::usage, "--type is '" + text + "'; expected one of " + known);
 }
 
-void add_reading_options(CLI::App& command, formats::ReadOptions& read) {
-    begin_group(command, "Input");
-    command.add_option("--from", read.from, "format of what comes through a pipe (default: matrix-market)")
-        ->check(CLI::IsMember(format_names()));
-    command.add_flag("--as-column", read.as_column,
-                     "take a one-dimensional dataset as a matrix of one column");
+void add_reading_options(Command& command, formats::ReadOptions& read) {
+    command.begin_group("Input");
+    command.option("--from", &read.from, "format of what comes through a pipe (default: matrix-market)")
+        .choices(format_names());
+    command.flag("--as-column", &read.as_column, "take a one-dimensional dataset as a matrix of one column");
     command
-        .add_option_function<std::string>(
+        .option(
             "--layout",
             [&read](const std::string& text) {
                 read.layout = text == "row" ? formats::Layout::row : formats::Layout::matlab;
             },
             "dimensions of an HDF5 dataset: row as stored, matlab reversed (default: as the file says)")
-        ->check(CLI::IsMember({"row", "matlab"}));
-    command.add_flag("--unpack", read.unpack,
-                     "the values of packed numbers (scale_factor, add_offset, _FillValue), NaN if missing");
-    command.add_flag("--allow-external", read.allow_external,
-                     "follow HDF5 external links, external storage and virtual datasets");
+        .choices({"row", "matlab"});
+    command.flag("--unpack", &read.unpack,
+                 "the values of packed numbers (scale_factor, add_offset, _FillValue), NaN if missing");
+    command.flag("--allow-external", &read.allow_external,
+                 "follow HDF5 external links, external storage and virtual datasets");
 }
 
 void warn_of_packing(std::span<const RecordedMatrix> read, bool unpack) {
@@ -216,15 +213,15 @@ std::string taken_unnamed(std::span<const RecordedMatrix> named, std::span<const
     return names;
 }
 
-void add_shared_options(CLI::App& command, SharedOptions& shared, Context& context) {
+void add_shared_options(Command& command, SharedOptions& shared, Context& context) {
     add_output_options(command, shared);
     add_level_options(command, shared, context.registry());
     add_checking_options(command, shared);
     add_run_control(command, shared);
     add_reading_options(command, shared.run.read);
     suggest_types(
-        command.add_option("-t,--type", shared.type,
-                           "convert the inputs first: i8 … i64, u8 … u64, f16, bf16, f32, f64, c64, c128"));
+        command.option("-t,--type", &shared.type,
+                       "convert the inputs first: i8 … i64, u8 … u64, f16, bf16, f32, f64, c64, c128"));
     add_style_options(command, context.style);
 }
 

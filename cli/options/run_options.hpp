@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/options/command.hpp"
 #include "cli/options/output_options.hpp"
 #include "cli/terminal/context.hpp"
 #include "lib/record/record.hpp"
@@ -30,11 +31,11 @@ struct SharedOptions {
 Type parse_type(const std::string& text);
 
 /// Adds the shared options to a command.
-void add_shared_options(CLI::App& command, SharedOptions& shared, Context& context);
+void add_shared_options(Command& command, SharedOptions& shared, Context& context);
 
 /// Adds an operation's inputs, except for the role `but`: by position where they are required, else by their
 /// options.
-void add_inputs(CLI::App& command, const Operation& operation, std::vector<std::string>& texts,
+void add_inputs(Command& command, const Operation& operation, std::vector<std::string>& texts,
                 std::optional<std::size_t> but = {});
 
 /// The references of those inputs, by role; absent where an optional one is not given.
@@ -42,11 +43,11 @@ std::vector<std::optional<formats::Reference>> parse_inputs(const Operation& ope
                                                             const std::vector<std::string>& texts);
 
 /// Adds an option of an operation; its value goes into `values` under its name.
-void add_setting(CLI::App& command, const Setting& setting,
+void add_setting(Command& command, const Setting& setting,
                  std::map<std::string, std::string, std::less<>>& values);
 
 /// Adds the options that say how HDF5 files are read.
-void add_reading_options(CLI::App& command, formats::ReadOptions& read);
+void add_reading_options(Command& command, formats::ReadOptions& read);
 
 /// Warns of matrices whose numbers were taken as they are stored and stand for others, and of an --unpack
 /// that none of them has something for.

@@ -1,16 +1,13 @@
 #include "cli/options/settings.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <cstdint>
 #include <cstdlib>
-#include <exception>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string_view>
 
+#include "cli/options/config_file.hpp"
+#include "cli/terminal/text.hpp"
 #include "core/error.hpp"
 #include "core/text/printable.hpp"
 #include "core/text/suggestion.hpp"
@@ -18,15 +15,7 @@
 namespace gpumat::cli {
 namespace {
 
-constexpr std::array<std::string_view, 11> kFromEnvironment = {
-    "color", "config",       "device",  "device-memory-limit", "jobs",  "level",
-    "log",   "memory-limit", "threads", "time-limit",          "verify"};
 constexpr std::string_view kLog = "log";
-constexpr std::uintmax_t kMostConfigBytes = 1U << 20U;
-
-std::string long_name(const CLI::Option& option) {
-    return option.get_lnames().empty() ? "" : option.get_lnames().front();
-}
 
 /// "GPUMAT_MEMORY_LIMIT" of "memory-limit".
 std::string variable_of(std::string_view option_name) {
@@ -37,108 +26,56 @@ std::string variable_of(std::string_view option_name) {
 }
 
 /// What a file gives to options.
-using Items = std::vector<CLI::ConfigItem>;
+using Items = std::vector<ConfigItem>;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
     throw Error(ErrorCode::usage, path + ": " + why);
 }
 
-/// Whether a line opens a quote and does not close it. Quotes open where a word begins, and what follows a #
-/// is a comment also within quotes, as CLI11 reads them.
-bool leaves_quote_open(std::string line) {
-    CLI::detail::trim(line);
-    if (line.starts_with(';')) return false;
-    line = line.substr(0, line.find('#'));
-    for (std::size_t at = 0; at < line.size(); ++at) {
-        const bool word = at == 0 || std::string_view(" \t=,[").find(line[at - 1]) != std::string_view::npos;
-        if (!word || (line[at] != '"' && line[at] != '\'')) continue;
-        at = line.find(line[at], at + 1);
-        if (at == std::string::npos) return true;
-    }
-    return false;
-}
-
-void require_closed_quotes(const std::string& path) {
-    std::ifstream file(path);
-    std::string line;
-    for (std::size_t number = 1; std::getline(file, line); ++number) {
-        if (!leaves_quote_open(line)) continue;
-        const bool comment = line.find('#') != std::string::npos;
-        refuse(path + ":" + std::to_string(number), "a quote is not closed" +
-                                                        std::string(comment ? " before the comment" : "") +
-                                                        ": " + printable(line));
-    }
-}
-
-/// CLI11's own format, a part of TOML: `key = value` under [command].
-Items read_items(const std::string& path) {
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(path, error))
-        refuse(path, "is no file; expected a configuration for --config");
-    if (std::filesystem::file_size(path, error) > kMostConfigBytes)
-        refuse(path, "is larger than a configuration can be (1 MiB)");
-    require_closed_quotes(path);
-    Items items;
-    try {
-        items = CLI::ConfigTOML().from_file(path);
-    } catch (const std::exception& failure) {  // CLI11 and the standard library, on what is no configuration
-        refuse(path, "cannot be read as a configuration: " + std::string(failure.what()));
-    }
-    std::erase_if(items, [](const CLI::ConfigItem& item) { return item.name == "++" || item.name == "--"; });
-    return items;
-}
-
 /// "verify.transpose".
-std::string section_of(const CLI::ConfigItem& item) {
-    return CLI::detail::join(item.parents, ".");
+std::string section_of(const ConfigItem& item) {
+    return joined(item.parents, ".");
 }
 
-std::vector<std::string> path_of(const CLI::App& command) {
-    std::vector<std::string> path;
-    for (const CLI::App* app = &command; app->get_parent() != nullptr; app = app->get_parent())
-        path.insert(path.begin(), app->get_name());
-    return path;
+/// The names of the commands on the way to this one, without the tool's.
+std::vector<std::string> names_down_to(const Command& command) {
+    if (command.outer() == nullptr) return {};
+    std::vector<std::string> names = names_down_to(*command.outer());
+    names.push_back(command.name);
+    return names;
 }
 
-bool may_be_configured(const CLI::Option& option) {
-    return option.get_configurable() && !long_name(option).empty();
+bool may_be_configured(const Option& option) {
+    return option.configurable && !option.long_name().empty();
 }
 
 /// The names of the options of a command and of those inside of it.
-void collect_names(const CLI::App& command, std::vector<std::string>& names) {
-    for (const CLI::Option* option : command.get_options()) {
-        if (may_be_configured(*option)) names.push_back(long_name(*option));
+void collect_names(const Command& command, std::vector<std::string>& names) {
+    for (const Option& option : command.options()) {
+        if (may_be_configured(option)) names.push_back(option.long_name());
     }
-    for (const CLI::App* inner : command.get_subcommands([](const CLI::App*) { return true; }))
-        collect_names(*inner, names);
+    for (const Command& inner : command.commands()) collect_names(inner, names);
 }
 
 /// The command that a section speaks of; null where there is none.
-const CLI::App* command_of(const CLI::App& root, const CLI::ConfigItem& item) {
-    const CLI::App* command = &root;
+const Command* command_of(const Command& root, const ConfigItem& item) {
+    const Command* command = &root;
     for (const std::string& name : item.parents) {
-        const auto found =
-            command->get_subcommands([&](const CLI::App* inner) { return inner->get_name() == name; });
-        if (found.empty()) return nullptr;
-        command = found.front();
+        const auto found = std::ranges::find(command->commands(), name, &Command::name);
+        if (found == command->commands().end()) return nullptr;
+        command = &*found;
     }
     return command;
 }
 
-const CLI::App& root_of(const CLI::App& command) {
-    return command.get_parent() == nullptr ? command : root_of(*command.get_parent());
-}
-
-/// Whether the command line says it before the command: gpumat --color never levels.
-bool given_before(const CLI::App& command, const std::string& name) {
-    const CLI::Option* option = root_of(command).get_option_no_throw("--" + name);
-    return option != nullptr && option->count() > 0;
+const Command& root_of(const Command& command) {
+    return command.outer() == nullptr ? command : root_of(*command.outer());
 }
 
 /// `whole_tool`: all commands are there, so that what none of them knows is wrong.
-void require_known(const Items& items, const CLI::App& root, const std::string& path, bool whole_tool) {
-    for (const CLI::ConfigItem& item : items) {
-        const CLI::App* command = command_of(root, item);
+void require_known(const Items& items, const Command& root, const std::string& path, bool whole_tool) {
+    for (const ConfigItem& item : items) {
+        const Command* command = command_of(root, item);
         if (!whole_tool && (command == nullptr || command == &root)) continue;
         if (command == nullptr)
             refuse(path, "[" + printable(section_of(item)) + "] is the name of no command");
@@ -153,10 +90,10 @@ void require_known(const Items& items, const CLI::App& root, const std::string& 
 
 /// The item for an option of the command at `path`: of the innermost section that names it, and the last one
 /// there.
-const CLI::ConfigItem* item_for(const Items& items, const std::vector<std::string>& path,
-                                const std::string& name) {
-    const CLI::ConfigItem* best = nullptr;
-    for (const CLI::ConfigItem& item : items) {
+const ConfigItem* item_for(const Items& items, const std::vector<std::string>& path,
+                           const std::string& name) {
+    const ConfigItem* best = nullptr;
+    for (const ConfigItem& item : items) {
         const bool around =
             item.parents.size() <= path.size() &&
             std::ranges::equal(
@@ -168,55 +105,37 @@ const CLI::ConfigItem* item_for(const Items& items, const std::vector<std::strin
     return best;
 }
 
-/// Gives an option another default; `where` names its origin in errors.
-void set_default(CLI::Option& option, const std::string& value, const std::string& where) {
-    try {
-        const bool at_once = option.get_trigger_on_parse();  // which CLI11 does not do for defaults
-        option.trigger_on_parse(false)->run_callback_for_default()->default_val(value);
-        option.trigger_on_parse(at_once);
-    } catch (const CLI::ParseError& failure) {
-        throw Error(ErrorCode::usage, where + ": " + failure.what());
-    }
-}
-
-std::string value_of(const CLI::ConfigItem& item, const CLI::Option& option, const std::string& where) {
-    const bool list = option.get_expected_max() > 1;
-    if (item.inputs.size() == 1 || list) return CLI::detail::join(item.inputs, ",");
+std::string value_of(const ConfigItem& item, const Option& option, const std::string& where) {
+    if (item.inputs.size() == 1 || option.many()) return joined(item.inputs, ",");
     throw Error(ErrorCode::usage, where + ": expected one value; quote one that has spaces or commas");
 }
 
-std::optional<std::string> from_environment(const CLI::Option& option) {
+std::optional<std::string> from_environment(const Option& option) {
     const std::string name = environment_name(option);
     const char* value = name.empty() ? nullptr : std::getenv(name.c_str());
     if (value == nullptr || *value == '\0') return {};
     return value;
 }
 
-void apply(CLI::App& command, const Items& items, const std::string& path, bool as_job) {
-    for (CLI::Option* option : command.get_options()) {
-        const std::string name = long_name(*option);
-        if (!may_be_configured(*option) || (as_job && name == kLog) || given_before(command, name)) continue;
-        if (const auto value = from_environment(*option)) {
-            set_default(*option, *value, environment_name(*option));
-        } else if (const CLI::ConfigItem* item = item_for(items, path_of(command), name)) {
-            const std::string where = path + ": " + name;
-            set_default(*option, value_of(*item, *option, where), where);
-        }
+void collect_variables(const Command& command, std::vector<std::string>& names) {
+    for (const Option& option : command.options()) {
+        if (option.has_variable) names.push_back(environment_name(option));
     }
+    for (const Command& inner : command.commands()) collect_variables(inner, names);
 }
 
 }  // namespace
 
-std::vector<std::string> environment_names() {
+std::vector<std::string> environment_names(const Command& tool) {
     std::vector<std::string> names;
-    for (const std::string_view option : kFromEnvironment) names.push_back(variable_of(option));
+    collect_variables(tool, names);
+    std::ranges::sort(names);
+    names.erase(std::unique(names.begin(), names.end()), names.end());
     return names;
 }
 
-std::string environment_name(const CLI::Option& option) {
-    const std::string name = long_name(option);
-    const bool listed = std::ranges::find(kFromEnvironment, name) != kFromEnvironment.end();
-    return listed ? variable_of(name) : "";
+std::string environment_name(const Option& option) {
+    return option.has_variable ? variable_of(option.long_name()) : "";
 }
 
 std::string config_path(const std::vector<std::string>& command_line) {
@@ -230,15 +149,21 @@ std::string config_path(const std::vector<std::string>& command_line) {
     return path == nullptr ? "" : path;
 }
 
-void use_settings(CLI::App& command, const std::string& path, bool as_job) {
-    const auto inner = command.get_subcommands([](CLI::App*) { return true; });
-    for (CLI::App* each : inner) use_settings(*each, path, as_job);
-    if (!inner.empty()) return;
-    command.preparse_callback([&command, path, as_job](std::size_t) {
-        const Items items = path.empty() ? Items() : read_items(path);
-        require_known(items, root_of(command), path, !as_job);
-        apply(command, items, path, as_job);
-    });
+void for_each_default(Command& command, const std::string& path, bool as_job,
+                      const std::function<bool(const Option&)>& given_before, const GiveDefault& give) {
+    const Items items = path.empty() ? Items() : read_items(path);
+    require_known(items, root_of(command), path, !as_job);
+    const std::vector<std::string> names = names_down_to(command);
+    for (Option& option : command.options()) {
+        const std::string name = option.long_name();
+        if (!may_be_configured(option) || (as_job && name == kLog) || given_before(option)) continue;
+        if (const auto value = from_environment(option)) {
+            give(option, *value, environment_name(option));
+        } else if (const ConfigItem* item = item_for(items, names, name)) {
+            const std::string where = path + ": " + name;
+            give(option, value_of(*item, option, where), where);
+        }
+    }
 }
 
 }  // namespace gpumat::cli

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,6 +10,8 @@
 #include "lib/run/catalog.hpp"
 
 namespace gpumat::cli {
+
+class Command;
 
 /// How a command talks: shared by all of them.
 struct Style {
@@ -52,20 +53,20 @@ int report_failure();
 void flush_standard_output();
 
 // One function a command, each in the file of its name.
-void add_operation(CLI::App& app, Context& context, const Operation& operation);
-void add_verify(CLI::App& app, Context& context);
-void add_compare(CLI::App& app, Context& context);
-void add_generate(CLI::App& app, Context& context);
-void add_convert(CLI::App& app, Context& context);
-void add_batch(CLI::App& app, Context& context);
-void add_bench(CLI::App& app, Context& context);
-void add_tune(CLI::App& app, Context& context);
-void add_probe(CLI::App& app, Context& context);
-void add_report(CLI::App& app, Context& context);
-void add_levels(CLI::App& app, Context& context);
-void add_info(CLI::App& app, Context& context);
-void add_devices(CLI::App& app, Context& context);
-void add_completion(CLI::App& app, Context& context);
-void add_manpage(CLI::App& app, Context& context);
+void add_operation(Command& tool, Context& context, const Operation& operation);
+void add_verify(Command& tool, Context& context);
+void add_compare(Command& tool, Context& context);
+void add_generate(Command& tool, Context& context);
+void add_convert(Command& tool, Context& context);
+void add_batch(Command& tool, Context& context);
+void add_bench(Command& tool, Context& context);
+void add_tune(Command& tool, Context& context);
+void add_probe(Command& tool, Context& context);
+void add_report(Command& tool, Context& context);
+void add_levels(Command& tool, Context& context);
+void add_info(Command& tool, Context& context);
+void add_devices(Command& tool, Context& context);
+void add_completion(Command& tool, Context& context);
+void add_manpage(Command& tool, Context& context);
 
 }  // namespace gpumat::cli

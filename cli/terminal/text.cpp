@@ -26,6 +26,15 @@ std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
     return lines;
 }
 
+std::string joined(const std::vector<std::string>& words, std::string_view between) {
+    std::string text;
+    for (const std::string& word : words) {
+        if (&word != &words.front()) text += between;
+        text += word;
+    }
+    return text;
+}
+
 std::string two_columns(const std::string& name, const std::string& text, std::size_t column) {
     std::string result = name;
     std::size_t at = width_of(name);
