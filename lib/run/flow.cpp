@@ -14,6 +14,7 @@
 #include "core/helpers.hpp"
 #include "core/parallel.hpp"
 #include "core/stopwatch.hpp"
+#include "kernels/check/check.hpp"
 #include "lib/record/progress.hpp"
 #include "lib/run/stage.hpp"
 #include "lib/run/transfer.hpp"
@@ -161,11 +162,10 @@ class HashCheck final : public ResultCheck {
 
 class Flow {
   public:
-    Flow(Plan& plan, const RunOptions& options, const Catalog& catalog, const Outlet& outlet,
-         ConditionsWatch* watch, Progress& progress, const Tell& say)
+    Flow(Plan& plan, const RunOptions& options, const Outlet& outlet, ConditionsWatch* watch,
+         Progress& progress, const Tell& say)
         : plan_(plan),
           options_(options),
-          catalog_(catalog),
           outlet_(outlet),
           watch_(watch),
           progress_(progress),
@@ -173,7 +173,7 @@ class Flow {
           parts_(*plan.parts),
           how_{mode_of_parts(plan, options), options.tolerance, options.threads, options.seed,
                plan.parts->count()},
-          executor_(catalog, plan.device, how_),
+          executor_(plan.device, how_),
           in_turn_(!plan.gpu && is_single() && bytes_of_matrices() <= kWorthThreads),
           panel_rows_(rows_of_panels()),
           piece_bytes_(bytes_of_pieces()),
@@ -267,7 +267,7 @@ class Flow {
 
     [[nodiscard]] std::unique_ptr<ResultCheck> check_of(const ProblemPart& part,
                                                         const Operands& operands) const {
-        return catalog_.begin_check(*plan_.level, part.problem, operands, how_);
+        return gpumat::begin_check(*plan_.level, part.problem, operands, how_);
     }
 
     void make_input_pools() {
@@ -615,7 +615,7 @@ class Flow {
             }
             VerifyOptions none = how_;
             none.mode = VerifyMode::none;
-            job.check = catalog_.begin_check(*plan_.level, job.part.problem, {}, none);
+            job.check = gpumat::begin_check(*plan_.level, job.part.problem, {}, none);
             return;
         }
         Problem problem = job.part.problem;
@@ -720,7 +720,6 @@ class Flow {
 
     Plan& plan_;
     const RunOptions& options_;
-    const Catalog& catalog_;
     const Outlet& outlet_;
     ConditionsWatch* watch_;
     Progress& progress_;
@@ -763,9 +762,9 @@ class Flow {
 
 }  // namespace
 
-FlowResult flow(Plan& plan, const RunOptions& options, const Catalog& catalog, const Outlet& outlet,
-                ConditionsWatch* watch, Progress& progress, const Tell& say) {
-    Flow one(plan, options, catalog, outlet, watch, progress, say);
+FlowResult flow(Plan& plan, const RunOptions& options, const Outlet& outlet, ConditionsWatch* watch,
+                Progress& progress, const Tell& say) {
+    Flow one(plan, options, outlet, watch, progress, say);
     return one.run();
 }
 
