@@ -187,19 +187,19 @@ void add_commands(Command& tool, Context& context, const std::string& only) {
     }
 }
 
-bool may_be_job(const std::string& command, const Catalog& catalog) {
-    if (catalog.registry().operation(command) != nullptr) return true;
+bool may_be_job(const std::string& command, const Registry& registry) {
+    if (registry.operation(command) != nullptr) return true;
     return std::ranges::any_of(
         kCommands, [&](const NamedCommand& known) { return known.name == command && known.may_be_job; });
 }
 
-CommandLine::CommandLine(const std::vector<std::string>& words, const Catalog& catalog,
+CommandLine::CommandLine(const std::vector<std::string>& words, const Registry& registry,
                          const std::string& only)
-    : CommandLine(Context{catalog, words, {}}, only) {}
+    : CommandLine(Context{registry, words, {}}, only) {}
 
-CommandLine::CommandLine(const std::vector<std::string>& words, const Catalog& catalog,
+CommandLine::CommandLine(const std::vector<std::string>& words, const Registry& registry,
                          const std::string& only, NamingNotice before_naming)
-    : CommandLine(Context{catalog, words, {}, 0, true, std::move(before_naming)}, only) {}
+    : CommandLine(Context{registry, words, {}, 0, true, std::move(before_naming)}, only) {}
 
 CommandLine::CommandLine(Context context, const std::string& only)
     : tool_("gpumat",
@@ -227,20 +227,20 @@ namespace {
 
 /// The command that a line begins with, where the line can do without the others: to make them all takes half
 /// a millisecond. A file of settings may name any.
-std::string command_alone(const std::vector<std::string>& words, const Catalog& catalog) {
-    const bool alone = words.size() > 1 && config_path(words).empty() && may_be_job(words[1], catalog);
+std::string command_alone(const std::vector<std::string>& words, const Registry& registry) {
+    const bool alone = words.size() > 1 && config_path(words).empty() && may_be_job(words[1], registry);
     return alone ? words[1] : "";
 }
 
 }  // namespace
 
-int run(int argc, char** argv, const Catalog& catalog) {
+int run(int argc, char** argv, const Registry& registry) {
     hold_standard_streams();
     install_signal_cleanup();
     set_up_logging();
     const std::vector<std::string> words(argv, argv + argc);
     return with_enough_stack(
-        [&] { return CommandLine(words, catalog, command_alone(words, catalog)).run(words); });
+        [&] { return CommandLine(words, registry, command_alone(words, registry)).run(words); });
 }
 
 }  // namespace gpumat::cli

@@ -1,5 +1,5 @@
 #include "cli/app.hpp"
 
 int main(int argc, char** argv) {
-    return gpumat::cli::run(argc, argv, gpumat::Catalog::standard());
+    return gpumat::cli::run(argc, argv, gpumat::Registry::standard());
 }

@@ -2,8 +2,8 @@
 # and ask about devices and levels.
 set(GPUMAT_PUBLIC_HEADERS
   formats/registry.hpp
+  kernels/check/check.hpp
   kernels/registry.hpp
-  lib/run/catalog.hpp
   lib/matrices/compare.hpp
   lib/record/record.hpp
   lib/run/run.hpp

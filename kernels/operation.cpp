@@ -11,6 +11,11 @@ const Setting* Operation::setting(std::string_view setting_name) const {
     return found == settings.end() ? nullptr : &*found;
 }
 
+const Scalar* Operation::factor(const Problem& problem, std::string_view setting_name) const {
+    const Setting* found = setting(setting_name);
+    return found == nullptr || found->factor == nullptr ? nullptr : &(problem.*found->factor);
+}
+
 void apply_settings(const std::map<std::string, std::string, std::less<>>& settings, Problem& problem) {
     for (const auto& [name, value] : settings) {
         const Setting* setting = problem.operation->setting(name);
@@ -18,7 +23,13 @@ void apply_settings(const std::map<std::string, std::string, std::less<>>& setti
             throw Error(ErrorCode::usage,
                         "--" + name + ": a " + std::string(problem.operation->name) + " has no such option");
         }
-        setting->apply(value, problem);
+        if (setting->flag != nullptr) {
+            problem.*setting->flag = true;
+        } else if (setting->factor != nullptr) {
+            problem.*setting->factor = parse_scalar(value, problem.type, "--" + name);
+        } else {
+            setting->apply(value, problem);
+        }
     }
 }
 

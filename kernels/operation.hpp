@@ -11,10 +11,11 @@
 #include "kernels/size_class.hpp"
 
 // An operation is one row: what the command line, plan, bench, tune, records, plots and listings need to know
-// of it. They iterate the rows and never ask which operation they have. lib/run/catalog.hpp binds to each row
-// the verification of its results.
+// of it. They iterate the rows and never ask which operation they have.
 
 namespace gpumat {
+
+struct Check;  // how results are checked: kernels/check/check.hpp
 
 /// An input of an operation.
 struct InputRole {
@@ -27,13 +28,14 @@ struct InputRole {
 struct Setting {
     std::string_view name;
     std::string_view help;
-    bool flag = false;                               ///< takes no value
+    bool Problem::*flag = nullptr;                   ///< what it switches on, where it takes no value
+    Scalar Problem::*factor = nullptr;               ///< what its value is, where that is a number
     std::span<const std::string_view> choices = {};  ///< of a value; empty: the setting says what it takes
     std::string_view fallback = {};                  ///< the value where it is not given, for the help
     bool benched = false;                            ///< `bench` takes it too, for levels, not for baselines
     bool stored = true;                              ///< it says what the result is, not how it is computed
     bool of_levels = false;                          ///< only levels that say so can do it: Requirements
-    /// Puts the value ("" of a flag) into a problem, whose type is set. Throws Error{usage}.
+    /// Puts another value into a problem, whose type is set. Throws Error{usage}.
     void (*apply)(const std::string& value, Problem& problem) = nullptr;
 };
 
@@ -131,8 +133,11 @@ struct Operation {
     /// What `auto` tries for a problem, best first.
     std::vector<Preference> (*preference)(const Problem& problem, const Device& device) = nullptr;
     const Tunable* tunable = nullptr;  ///< null: `tune` has nothing to measure
+    const Check* check = nullptr;      ///< of its results; every row has one
 
     [[nodiscard]] const Setting* setting(std::string_view setting_name) const;
+    /// The factor that is the value of that setting; null where the operation has none of that name.
+    [[nodiscard]] const Scalar* factor(const Problem& problem, std::string_view setting_name) const;
     /// "MxN" or "MxNxK".
     [[nodiscard]] std::string_view size_syntax() const { return extents == 2 ? "MxN" : "MxNxK"; }
     /// The extents of a size: `side` in all directions that the operation has.

@@ -20,7 +20,7 @@ KERNELS = ["kernels", "kernels/registry", "kernels/common", "kernels/check"]
 HDF5 = ["formats/hdf5", "formats/hdf5/file", "formats/hdf5/sandbox", "formats/hdf5/read"]
 
 # Each folder, and those that it may include beside itself. The folders of a level or of a format that are not named
-# belong to the folder above them. Three rows are single sources that gather what lies beside them.
+# belong to the folder above them. A row that is no folder is a source that gathers what lies beside it.
 ROOMS = {
     "core": [],
     "core/numbers": ["core"],
@@ -71,15 +71,6 @@ CLI = {
 ROOMS |= {f"lib/{room}": [*BELOW, *(f"lib/{other}" for other in others)] for room, others in LIB.items()}
 BELOW += [f"lib/{room}" for room in LIB]
 ROOMS |= {f"cli/{room}": [*BELOW, *(f"cli/{other}" for other in others)] for room, others in CLI.items()}
-OPERATIONS = ["kernels/transpose", "kernels/multiply", "kernels/reduce"]
-ROOMS["lib/run/catalog"] = [*ROOMS["lib/run"], "lib/run", "lib/run/verify_product_in_blocks", *OPERATIONS]
-ROOMS["lib/run/verify_product_in_blocks"] = [*ROOMS["lib/run"], "lib/run/catalog", *OPERATIONS]
-ROOMS["lib/run"] += ["lib/run/catalog", "lib/run/verify_product_in_blocks"]
-BELOW += ["lib/run/catalog"]
-for _room in LIB:
-    ROOMS[f"lib/{_room}"] += ["lib/run/catalog"] if "run" in LIB[_room] else []
-for _room in CLI:
-    ROOMS[f"cli/{_room}"] += ["lib/run/catalog"]
 ROOMS["cli"] = [*BELOW, *(f"cli/{room}" for room in CLI)]
 
 
@@ -133,8 +124,7 @@ class Structure(unittest.TestCase):
                 self.assertEqual([name for _, name in includes(path) if name.startswith("tests/")], [], path)
 
     def test_nobody_asks_which_operation_it_has(self):
-        """Outside of kernels/OPERATION, only the two lists of operations name one."""
-        lists = {"kernels/registry.cpp", "lib/run/catalog.cpp", "lib/run/verify_product_in_blocks.cpp"}
+        """Outside of kernels/OPERATION, only the list of operations names one."""
         names = next(os.walk(os.path.join(ROOT, "kernels")))[1]
         operations = [name for name in names if os.path.exists(os.path.join(ROOT, "kernels", name, "operation.hpp"))]
         self.assertGreater(len(operations), 1)
@@ -143,7 +133,7 @@ class Structure(unittest.TestCase):
         asks = re.compile(rf'\b(?:{rows})\b|[=!]=\s*"(?:{either})"|"(?:{either})"\s*[=!]=|kernels/(?:{either})/')
         for path in sources():
             room = room_of(path)
-            if room is None or path in lists or re.match(rf"kernels/(?:{either})/", path):
+            if room is None or path == "kernels/registry.cpp" or re.match(rf"kernels/(?:{either})/", path):
                 continue
             with open(os.path.join(ROOT, path), encoding="utf-8") as file:
                 for number, line in enumerate(file, 1):

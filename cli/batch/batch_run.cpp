@@ -209,13 +209,14 @@ class Batch {
     void assign() {
         if (stopping()) return;
         for (std::size_t i = 0; i < at_once_ && !queue_of(i).empty() && !runs_alone_; ++i) {
-            if (i == workers_.size()) workers_.push_back(std::make_unique<Worker>(jobs_, context_.catalog));
+            if (i == workers_.size())
+                workers_.push_back(std::make_unique<Worker>(jobs_, context_.registry()));
             if (workers_[i]->idle()) give(*workers_[i], next_group(queue_of(i)));
         }
         if (running_ > 0 || alone_.empty()) return;
         const std::size_t job = *alone_.begin();
         alone_.erase(alone_.begin());
-        if (workers_.empty()) workers_.push_back(std::make_unique<Worker>(jobs_, context_.catalog));
+        if (workers_.empty()) workers_.push_back(std::make_unique<Worker>(jobs_, context_.registry()));
         runs_alone_ = true;
         give(*workers_.front(), {job});
     }
@@ -350,7 +351,7 @@ class Batch {
     /// again.
     void replace(std::unique_ptr<Worker>& worker, std::size_t first) {
         const std::deque<Assignment> given = worker->given();
-        worker = std::make_unique<Worker>(jobs_, context_.catalog);
+        worker = std::make_unique<Worker>(jobs_, context_.registry());
         for (std::size_t i = first; i < given.size(); ++i) {
             --running_;
             make_ready(given[i].job);
@@ -552,7 +553,7 @@ bool run_several(const Command& command, SeveralInputs& inputs, const std::optio
     }
     inputs.batch.log = log;
     const std::vector<Job> jobs =
-        jobs_of_inputs(command, context.command_line, inputs.names, *output, context.catalog);
+        jobs_of_inputs(command, context.command_line, inputs.names, *output, context.registry());
     context.exit_code = run_batch(jobs, inputs.batch, "input ", context);
     return true;
 }

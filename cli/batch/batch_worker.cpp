@@ -75,8 +75,8 @@ std::vector<std::string> words_to_run(const Job& job, const Assignment& assignme
 /// The one end of the pipes that is the worker's.
 class WorkerProcess {
   public:
-    WorkerProcess(int from_parent, int to_parent, const std::vector<Job>& jobs, const Catalog& catalog)
-        : from_parent_(from_parent), to_parent_(to_parent), jobs_(jobs), catalog_(catalog) {
+    WorkerProcess(int from_parent, int to_parent, const std::vector<Job>& jobs, const Registry& registry)
+        : from_parent_(from_parent), to_parent_(to_parent), jobs_(jobs), registry_(registry) {
         // What commands print is kept: their records come on standard output.
         printed_ = memfd_create("gpumat-output", MFD_CLOEXEC);
         const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -141,7 +141,7 @@ class WorkerProcess {
         running_ = &job;
         if (!command_line_ || !job.of_template || options != last_options_)
             command_line_ = std::make_unique<CommandLine>(
-                words, catalog_, job.words.front(),
+                words, registry_, job.words.front(),
                 [this](const nlohmann::ordered_json& record) { ask_for_name(record); });
         last_options_ = std::move(options);
         return command_line_->run(words);
@@ -180,7 +180,7 @@ class WorkerProcess {
     int from_parent_;
     int to_parent_;
     const std::vector<Job>& jobs_;
-    const Catalog& catalog_;
+    const Registry& registry_;
     int printed_ = -1;
     std::ostringstream messages_;
     const Job* running_ = nullptr;
@@ -190,7 +190,7 @@ class WorkerProcess {
 
 }  // namespace
 
-Worker::Worker(const std::vector<Job>& jobs, const Catalog& catalog) {
+Worker::Worker(const std::vector<Job>& jobs, const Registry& registry) {
     std::array<int, 2> down{};
     std::array<int, 2> up{};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, down.data()) != 0)
@@ -210,7 +210,7 @@ Worker::Worker(const std::vector<Job>& jobs, const Catalog& catalog) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(1);
     {
-        WorkerProcess process(of_child.number(), to_parent.number(), jobs, catalog);
+        WorkerProcess process(of_child.number(), to_parent.number(), jobs, registry);
         process.serve();
     }
     _exit(0);  // nothing that was inherited may act twice

@@ -35,7 +35,7 @@ struct Outcome {
 class Worker {
   public:
     /// Forks. The jobs must live longer.
-    Worker(const std::vector<Job>& jobs, const Catalog& catalog);
+    Worker(const std::vector<Job>& jobs, const Registry& registry);
     Worker(const Worker&) = delete;
     Worker& operator=(const Worker&) = delete;
     ~Worker();  ///< ends the process

@@ -78,12 +78,12 @@ void require_one_job(const Command& command, const Parser& parser, const Job& jo
     }
 }
 
-void understand(Job& job, const Catalog& catalog) {
+void understand(Job& job, const Registry& registry) {
     const std::string name = job.words.empty() ? "" : job.words.front();
-    if (!may_be_job(name, catalog))
+    if (!may_be_job(name, registry))
         throw Error(ErrorCode::usage, "'" + name + "' is no command that can be a job of a batch");
     Command tool("gpumat", "");
-    Context context = {catalog, job.words, {}, 0, true};
+    Context context = {registry, job.words, {}, 0, true};
     add_commands(tool, context, name);
     forget_effects(tool);
     Parser parser(tool, config_path(context.command_line), true);
@@ -184,28 +184,28 @@ class LineOfOne {
 
 }  // namespace
 
-Job job_of(std::size_t line, std::vector<std::string> words, const Catalog& catalog, bool of_template) {
+Job job_of(std::size_t line, std::vector<std::string> words, const Registry& registry, bool of_template) {
     Job job;
     job.of_template = of_template;
     job.line = line;
     job.text = shell_line(words);
     job.words = std::move(words);
     try {
-        understand(job, catalog);
+        understand(job, registry);
     } catch (const Error& error) {
         job.wrong = error.what();
     }
     return job;
 }
 
-std::vector<Job> jobs_of_text(const std::string& text, const Catalog& catalog) {
+std::vector<Job> jobs_of_text(const std::string& text, const Registry& registry) {
     std::vector<Job> jobs;
     std::istringstream lines(text);
     std::string line;
     for (std::size_t number = 1; std::getline(lines, line); ++number) {
         try {
             std::vector<std::string> words = shell_words(line);
-            if (!words.empty()) jobs.push_back(job_of(number, std::move(words), catalog));
+            if (!words.empty()) jobs.push_back(job_of(number, std::move(words), registry));
         } catch (const Error& error) {
             jobs.push_back({.line = number, .text = line, .wrong = error.what()});
         }
@@ -217,10 +217,10 @@ namespace {
 
 /// The job that differs from the first one of a template in its files alone.
 Job like_first(const Job& first, std::size_t line, std::vector<std::string> words, const std::string& input,
-               const std::string& output, const Catalog& catalog) {
+               const std::string& output, const Registry& registry) {
     const bool alike = first.wrong.empty() && first.files.inputs.size() == 1 && first.files.output &&
                        !input.starts_with('-') && !output.starts_with('-');
-    if (!alike) return job_of(line, std::move(words), catalog, true);
+    if (!alike) return job_of(line, std::move(words), registry, true);
     Job job = first;
     job.line = line;
     job.text = shell_line(words);
@@ -237,15 +237,15 @@ Job like_first(const Job& first, std::size_t line, std::vector<std::string> word
 
 std::vector<Job> jobs_of_inputs(const Command& command, const std::vector<std::string>& command_line,
                                 const std::vector<std::string>& inputs, const std::string& output,
-                                const Catalog& catalog) {
+                                const Registry& registry) {
     const std::vector<std::string> outputs = outputs_of(output, inputs);
     const LineOfOne line(command, command_line);
     std::vector<Job> jobs;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         std::vector<std::string> words = line.with(inputs[i], outputs[i]);
         jobs.push_back(
-            i == 0 ? job_of(i + 1, std::move(words), catalog, true)
-                   : like_first(jobs.front(), i + 1, std::move(words), inputs[i], outputs[i], catalog));
+            i == 0 ? job_of(i + 1, std::move(words), registry, true)
+                   : like_first(jobs.front(), i + 1, std::move(words), inputs[i], outputs[i], registry));
     }
     return jobs;
 }

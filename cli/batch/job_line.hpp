@@ -22,15 +22,15 @@ struct Job {
 };
 
 /// The job of that command line. What is wrong with it is noted, not thrown: other jobs run.
-Job job_of(std::size_t line, std::vector<std::string> words, const Catalog& catalog,
+Job job_of(std::size_t line, std::vector<std::string> words, const Registry& registry,
            bool of_template = false);
 
 /// The jobs of lines of text, one a line; empty lines and comments are none.
-std::vector<Job> jobs_of_text(const std::string& text, const Catalog& catalog);
+std::vector<Job> jobs_of_text(const std::string& text, const Registry& registry);
 
 /// The jobs of one command for each of several inputs.
 std::vector<Job> jobs_of_inputs(const Command& command, const std::vector<std::string>& command_line,
                                 const std::vector<std::string>& inputs, const std::string& output,
-                                const Catalog& catalog);
+                                const Registry& registry);
 
 }  // namespace gpumat::cli

@@ -20,7 +20,7 @@ void run_batch_file(const BatchRequest& request, Context& context) {
     // Jobs have the batch's settings, unless their lines name others.
     if (const std::string path = config_path(context.command_line); !path.empty())
         setenv("GPUMAT_CONFIG", path.c_str(), 1);
-    const std::vector<Job> jobs = jobs_of_text(text_of_file(request.file), context.catalog);
+    const std::vector<Job> jobs = jobs_of_text(text_of_file(request.file), context.registry());
     const std::string shown = request.file == "-" ? "standard input" : request.file;
     if (jobs.empty()) throw Error(ErrorCode::input, shown + ": holds no jobs; expected one a line");
     context.exit_code = run_batch(jobs, request.options, shown + ":", context);

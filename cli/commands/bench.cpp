@@ -173,7 +173,7 @@ void run(BenchRequest& request, Context& context) {
                                     .progress = [&](const BenchProgress& now) { reporter.progress(now); },
                                     .say = say};
     try {
-        context.exit_code = run_bench(request.bench, context.catalog, listener);
+        context.exit_code = run_bench(request.bench, context.registry(), listener);
     } catch (const Error&) {
         reporter.end();
         throw;

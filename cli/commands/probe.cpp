@@ -65,7 +65,7 @@ void serve_probe(ProbeRequest& request, Context& context) {
     const Operation& any = *context.registry().operations().front();
     const DeviceChoice choice =
         choose_device(request.probe.device, any, "auto", request.probe.threads, context.registry());
-    const ProbeContext probing = {request.probe, context.catalog, choice.device, say};
+    const ProbeContext probing = {request.probe, context.registry(), choice.device, say};
     std::vector<ProbeRun> runs;
     if (all) {
         runs = run_probes(probing);

@@ -140,7 +140,7 @@ TuningFile serve(TuneRequest& request, const Operation& operation, TuneStatus& s
     }
     if (!request.show) {
         const int code =
-            run_tune(request.tune, context.catalog, make_listener(operation, context.style, status));
+            run_tune(request.tune, context.registry(), make_listener(operation, context.style, status));
         if (code != 0) context.exit_code = code;
     }
     TuningFile file = open_tuning(request.tune, context.registry());

@@ -12,6 +12,7 @@
 #include "cli/terminal/context.hpp"
 #include "cli/terminal/last_words.hpp"
 #include "cli/terminal/progress.hpp"
+#include "kernels/check/check.hpp"
 #include "lib/run/executor.hpp"
 #include "lib/run/verify_stored.hpp"
 
@@ -81,7 +82,7 @@ void verify_asked(VerifyRequest& request, Context& context) {
     try {
         if (request.type) asked.read.type = parse_type(*request.type);
         const ProgressLine line(progress, "verifying", context);
-        context.exit_code = verify_stored(asked, context.catalog, record, progress);
+        context.exit_code = verify_stored(asked, context.registry(), record, progress);
     } catch (...) {
         const Error error = failure_in_flight();
         last_words.settle_failure([&] { tell(record, static_cast<int>(error.code()), error.what()); });
@@ -126,8 +127,8 @@ void add_verify_operation(Command& verify_command, Context& context, const Opera
         if (setting.stored) add_setting(command, setting, request->asked.settings);
     }
     command.begin_group("Verification");
-    if (context.catalog.verifier(operation).blockwise == nullptr) add_mode_options(command, *request);
-    if (context.catalog.verifier(operation).narrows) {
+    if (operation.check->side_by_side == nullptr) add_mode_options(command, *request);
+    if (operation.check->narrows) {
         command.flag("--strict", &request->strict,
                      "within the bound of gpumat's own levels, not that of sums in any order");
     }

@@ -15,15 +15,15 @@ void add_commands(Command& tool, Context& context, const std::string& only = "")
 
 /// Whether a line of a batch may begin with this word: a command that works on matrices, measures nothing and
 /// runs no other jobs.
-bool may_be_job(const std::string& command, const Catalog& catalog);
+bool may_be_job(const std::string& command, const Registry& registry);
 
 /// What parses command lines and runs them. `words[0]` is the tool.
 class CommandLine {
   public:
     /// With all commands, or only the one of that name.
-    CommandLine(const std::vector<std::string>& words, const Catalog& catalog, const std::string& only);
+    CommandLine(const std::vector<std::string>& words, const Registry& registry, const std::string& only);
     /// The same for a job of a batch.
-    CommandLine(const std::vector<std::string>& words, const Catalog& catalog, const std::string& only,
+    CommandLine(const std::vector<std::string>& words, const Registry& registry, const std::string& only,
                 NamingNotice before_naming);
     CommandLine(const CommandLine&) = delete;
     CommandLine& operator=(const CommandLine&) = delete;

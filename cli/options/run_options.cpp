@@ -118,14 +118,14 @@ void finish_options(SharedOptions& shared, const Context& context) {
     require_one_on_stdout(shared.output.value_or(""), shared.log, context);
 }
 
-std::string rate(const RunRecord& record) {
+std::string rate(const RunRecord& record, Rate counts) {
     const double ms = *median(record.kernel_samples_ms);
-    const bool multiply = record.kernel_flops > 0;
-    std::string text = multiply ? fmt::format("{:.1f} GFLOP/s", record.kernel_flops / ms / 1e6)
+    const bool computes = counts == Rate::arithmetic;
+    std::string text = computes ? fmt::format("{:.1f} GFLOP/s", record.kernel_flops / ms / 1e6)
                                 : fmt::format("{:.1f} GB/s", record.kernel_bytes / ms / 1e6);
     if (record.fraction_of_bound) {
         text += fmt::format(", {:.2f} of {}", *record.fraction_of_bound,
-                            multiply ? "the roofline bound" : "a device copy");
+                            computes ? "the roofline bound" : "a device copy");
     }
     return text;
 }
@@ -150,8 +150,8 @@ void print_summary(const RunRecord& record, const RunOptions& run) {
                      format_traffic(record.kernel_bytes), record.kernel_flops);
         return;
     }
-    spdlog::info("{:.4g} ms, {}; verification: {}{}", *median(record.kernel_samples_ms), rate(record),
-                 record.verification.verdict,
+    spdlog::info("{:.4g} ms, {}; verification: {}{}", *median(record.kernel_samples_ms),
+                 rate(record, run.operation->rate), record.verification.verdict,
                  record.verification.mode == "none" ? "" : " (" + record.verification.mode + ")");
     if (record.output) {
         spdlog::info("wrote {}{}", formats::to_string({record.output->path, record.output->dataset}),
@@ -252,7 +252,7 @@ void run_operation(SharedOptions& shared, Context& context) {
     });
     try {
         const ProgressLine line(progress, shared.output ? "writing" : "verifying", context);
-        context.exit_code = gpumat::run(shared.run, context.catalog, record, say);
+        context.exit_code = gpumat::run(shared.run, context.registry(), record, say);
     } catch (...) {
         const Error error = failure_in_flight();
         last_words.settle_failure([&] { tell(record, static_cast<int>(error.code()), error.what()); });

@@ -7,7 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/messages.hpp"
-#include "lib/run/catalog.hpp"
+#include "kernels/registry.hpp"
 
 namespace gpumat::cli {
 
@@ -25,14 +25,14 @@ using NamingNotice = std::function<void(const nlohmann::ordered_json& record)>;
 
 /// What every command gets, and where it leaves its exit code.
 struct Context {
-    const Catalog& catalog;
+    const Registry& rows;  ///< what the tool knows
     std::vector<std::string> command_line;
     Style style;
     int exit_code = 0;
     bool is_job = false;           ///< of a batch: it runs no other jobs
     NamingNotice before_naming{};  ///< of a job that runs
 
-    [[nodiscard]] const Registry& registry() const { return catalog.registry(); }
+    [[nodiscard]] const Registry& registry() const { return rows; }
     /// The operation of that name, which must exist.
     [[nodiscard]] const Operation& operation(const std::string& name) const {
         return *registry().operation(name);

@@ -3,11 +3,17 @@
 #include <cstdint>
 #include <functional>
 
+#include "core/numbers/matrix.hpp"
 #include "core/numbers/shape.hpp"
 
 // Rectangles in which a matrix is read or written piece by piece.
 
 namespace gpumat {
+
+/// Hears of a block of a matrix and its elements, which live until it returns.
+using TakeBlock = std::function<void(const Block& block, const MatrixView& elements)>;
+/// Hears of `block` of X and the same elements of another matrix as they lie there.
+using TakeBlocks = std::function<void(const Block& block, const MatrixView& x, const MatrixView& y)>;
 
 /// The grain within 1 × 1 and the whole matrix.
 Shape clipped_grain(const Shape& grain, const Shape& whole);

@@ -16,8 +16,6 @@ namespace gpumat {
 namespace {
 
 template <class T>
-constexpr bool kIsComplex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
-template <class T>
 constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
 /// A value in the widest type of its kind, which holds it exactly.

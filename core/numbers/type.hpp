@@ -36,6 +36,12 @@ constexpr bool is_floating(Type type) {
     return type >= Type::f16 && type <= Type::f64;
 }
 
+/// Whether an element of the C++ type T has a real and an imaginary part.
+template <class T>
+inline constexpr bool kIsComplex = false;
+template <class R>
+inline constexpr bool kIsComplex<std::complex<R>> = true;
+
 template <class T>
 struct TypeTag {
     using type = T;

@@ -11,15 +11,15 @@
 namespace {
 
 /// Reads, computes, verifies and writes, as `gpumat transpose A.h5 -o At.h5 --level LEVEL` does.
-int transpose(const gpumat::Catalog& catalog, const std::string& from, const std::string& to,
+int transpose(const gpumat::Registry& registry, const std::string& from, const std::string& to,
               const std::string& level) {
     gpumat::RunOptions options;
-    options.operation = catalog.registry().operation("transpose");
+    options.operation = registry.operation("transpose");
     options.inputs = {gpumat::formats::parse_reference(from)};
     options.output = gpumat::formats::parse_reference(to);
     options.level = level;
     gpumat::RunRecord record = gpumat::start_record();
-    const int differs = gpumat::run(options, catalog, record, {});
+    const int differs = gpumat::run(options, registry, record, {});
     std::printf("%s %s %lldx%lld at level '%s': %s\n", record.op.c_str(), record.type.c_str(),
                 static_cast<long long>(record.m), static_cast<long long>(record.n), record.level.c_str(),
                 record.verification.verdict.c_str());
@@ -27,14 +27,14 @@ int transpose(const gpumat::Catalog& catalog, const std::string& from, const std
 }
 
 /// Checks the stored result against the stored input.
-int verify(const gpumat::Catalog& catalog, const std::string& from, const std::string& to) {
+int verify(const gpumat::Registry& registry, const std::string& from, const std::string& to) {
     gpumat::StoredResult asked;
-    asked.operation = catalog.registry().operation("transpose");
+    asked.operation = registry.operation("transpose");
     asked.inputs = {gpumat::formats::parse_reference(from)};
     asked.result = gpumat::formats::parse_reference(to);
     gpumat::StoredVerification found;
     gpumat::Progress progress;  // another thread could watch it
-    const int differs = gpumat::verify_stored(asked, catalog, found, progress);
+    const int differs = gpumat::verify_stored(asked, registry, found, progress);
     std::printf("stored result: %s\n", found.verification.verdict.c_str());
     return differs;
 }
@@ -57,12 +57,12 @@ int main(int argc, char** argv) {
         return 2;
     }
     try {
-        const gpumat::Catalog catalog = gpumat::Catalog::standard();
+        const gpumat::Registry registry = gpumat::Registry::standard();
         std::printf("gpumat %s\n", std::string(gpumat::version()).c_str());
-        if (const int differs = transpose(catalog, argv[1], argv[2], argc > 3 ? argv[3] : "auto"))
+        if (const int differs = transpose(registry, argv[1], argv[2], argc > 3 ? argv[3] : "auto"))
             return differs;
         show_corner(argv[2]);
-        return verify(catalog, argv[1], argv[2]);
+        return verify(registry, argv[1], argv[2]);
     } catch (const gpumat::Error& error) {  // its code is the exit code that the tool would have
         std::fprintf(stderr, "%s\n", error.what());
         return static_cast<int>(error.code());

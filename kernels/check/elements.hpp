@@ -5,14 +5,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/numbers/type.hpp"
 #include "kernels/problem.hpp"
 
 namespace gpumat {
-
-template <class T>
-inline constexpr bool kIsComplex = false;
-template <class R>
-inline constexpr bool kIsComplex<std::complex<R>> = true;
 
 /// An element as a complex double. Exact, but for 64-bit integers of more than 53 bits.
 template <class T>

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "core/numbers/type.hpp"
+
 namespace gpumat {
 
 /// A complex number in device code, laid out as std::complex<R>: the real part first.
@@ -9,8 +11,6 @@ struct alignas(2 * sizeof(R)) Complex {
     R im;
 };
 
-template <class T>
-inline constexpr bool kIsComplex = false;
 template <class R>
 inline constexpr bool kIsComplex<Complex<R>> = true;
 

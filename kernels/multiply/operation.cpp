@@ -5,6 +5,7 @@
 
 #include "core/error.hpp"
 #include "core/numbers/scalar.hpp"
+#include "kernels/multiply/check/verify_multiply.hpp"
 #include "kernels/multiply/cpu/levels.hpp"
 #include "kernels/multiply/gpu/levels.hpp"
 
@@ -44,26 +45,18 @@ void choose_result(const std::string& value, Problem& problem) {
 }
 
 constexpr std::array kSettings = {
-    Setting{.name = "transpose-a",
-            .help = "use A transposed",
-            .flag = true,
-            .benched = true,
-            .apply = [](const std::string&, Problem& problem) { problem.transpose_a = true; }},
-    Setting{.name = "transpose-b",
-            .help = "use B transposed",
-            .flag = true,
-            .benched = true,
-            .apply = [](const std::string&, Problem& problem) { problem.transpose_b = true; }},
+    Setting{
+        .name = "transpose-a", .help = "use A transposed", .flag = &Problem::transpose_a, .benched = true},
+    Setting{
+        .name = "transpose-b", .help = "use B transposed", .flag = &Problem::transpose_b, .benched = true},
     Setting{.name = "alpha",
             .help = "factor of the product; 're,im' for complex types",
-            .fallback = "1",
-            .apply = [](const std::string& value,
-                        Problem& problem) { problem.alpha = parse_scalar(value, problem.type, "--alpha"); }},
+            .factor = &Problem::alpha,
+            .fallback = "1"},
     Setting{.name = "beta",
             .help = "factor of the matrix of --add",
-            .fallback = "1 where --add is given",
-            .apply = [](const std::string& value,
-                        Problem& problem) { problem.beta = parse_scalar(value, problem.type, "--beta"); }},
+            .factor = &Problem::beta,
+            .fallback = "1 where --add is given"},
     Setting{.name = "compute",
             .help = "what f32 factors are rounded to before they are multiplied; sums stay f32",
             .choices = kComputeChoices,
@@ -210,6 +203,7 @@ constinit const Operation kMultiply = {
     .as_read = multiply::without_unread,
     .levels = multiply::levels,
     .preference = multiply::preference,
-    .tunable = &multiply::kTunable};
+    .tunable = &multiply::kTunable,
+    .check = &multiply::kCheck};
 
 }  // namespace gpumat

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/error.hpp"
+#include "kernels/reduce/check/verify_reduce.hpp"
 #include "kernels/reduce/cpu/levels.hpp"
 #include "kernels/reduce/gpu/levels.hpp"
 
@@ -220,6 +221,7 @@ constinit const Operation kReduce = {
     .part = reduce::part,
     .combination = &reduce::kCombination,
     .levels = reduce::levels,
-    .preference = reduce::preference};
+    .preference = reduce::preference,
+    .check = &reduce::kCheck};
 
 }  // namespace gpumat

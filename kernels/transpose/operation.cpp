@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "kernels/transpose/check/verify_transpose.hpp"
 #include "kernels/transpose/cpu/baselines.hpp"
 #include "kernels/transpose/cpu/levels.hpp"
 #include "kernels/transpose/gpu/baselines.hpp"
@@ -17,10 +18,9 @@ constexpr std::array kRoles = {
 constexpr std::array kSettings = {
     Setting{.name = "in-place",
             .help = "square matrices: transpose in the memory of the input, half of it",
-            .flag = true,
+            .flag = &Problem::in_place,
             .benched = true,
-            .stored = false,
-            .apply = [](const std::string&, Problem& problem) { problem.in_place = true; }}};
+            .stored = false}};
 
 void fit(const ProblemRequest& request, Problem& problem) {
     problem.m = request.inputs[0]->shape.rows;
@@ -85,6 +85,7 @@ constinit const Operation kTranspose = {
     .part = transpose::part,
     .levels = transpose::levels,
     .preference = transpose::preference,
-    .tunable = &transpose::kTunable};
+    .tunable = &transpose::kTunable,
+    .check = &transpose::kCheck};
 
 }  // namespace gpumat

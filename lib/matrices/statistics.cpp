@@ -18,9 +18,6 @@ namespace {
 constexpr std::int64_t kTile = 64;     // rows and columns of the blocks in which A and Aᵀ are compared
 constexpr std::int64_t kPanel = 4096;  // columns whose sums are made at once
 
-template <class T>
-constexpr bool kIsComplex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
-
 /// The element in double precision, complex where it is.
 template <class T>
 auto widen(T value) {

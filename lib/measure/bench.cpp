@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
+#include "kernels/check/check.hpp"
 #include "kernels/device/nvml.hpp"
 #include "lib/choose/auto_level.hpp"
 #include "lib/choose/device.hpp"
@@ -87,9 +88,14 @@ struct Standings {
 /// Runs the rows of a bench on one device.
 class Bench {
   public:
-    Bench(const BenchOptions& options, const Executor& executor, const BenchListener& listener,
-          BenchMemory& memory, const GpuMonitor* monitor)
-        : options_(options), executor_(executor), listener_(listener), memory_(memory), monitor_(monitor) {}
+    Bench(const BenchOptions& options, const Registry& registry, const Executor& executor,
+          const BenchListener& listener, BenchMemory& memory, const GpuMonitor* monitor)
+        : options_(options),
+          registry_(registry),
+          executor_(executor),
+          listener_(listener),
+          memory_(memory),
+          monitor_(monitor) {}
 
     int run(const std::vector<Entrant>& entrants, const std::vector<Problem>& problems) {
         const std::size_t row_count = entrants.size() * problems.size();
@@ -171,7 +177,7 @@ class Bench {
     void measure(const Entrant& entrant, Problem problem, BenchRow& row) {
         const Level* level = entrant.level;
         if (level == nullptr) {
-            Choice choice = choose_auto(problem, executor_.device(), executor_.catalog().registry());
+            Choice choice = choose_auto(problem, executor_.device(), registry_);
             level = choice.level;
             problem = std::move(choice.problem);
             row.parameters = problem.parameters;
@@ -277,6 +283,7 @@ class Bench {
     }
 
     const BenchOptions& options_;
+    const Registry& registry_;
     const Executor& executor_;
     const BenchListener& listener_;
     BenchMemory& memory_;
@@ -334,27 +341,25 @@ std::string label_of(const BenchRow& row) {
            in_place_mark(row.in_place);
 }
 
-int run_bench(const BenchOptions& options, const Catalog& catalog, const BenchListener& listener) {
+int run_bench(const BenchOptions& options, const Registry& registry, const BenchListener& listener) {
     // The first level named decides the device where --device does not, as --level does for a run.
     const std::string& first = options.levels.front();
     const Operation& operation = *options.operation;
     const std::string named = first == "all" ? "auto" : first;
-    if (named != "auto") find_level(catalog.registry(), operation, DeviceKind::gpu, named);
-    const DeviceChoice choice =
-        choose_device(options.device, operation, named, options.threads, catalog.registry());
-    const std::vector<Entrant> entrants = line_up(options, catalog.registry(), choice.device.kind);
+    if (named != "auto") find_level(registry, operation, DeviceKind::gpu, named);
+    const DeviceChoice choice = choose_device(options.device, operation, named, options.threads, registry);
+    const std::vector<Entrant> entrants = line_up(options, registry, choice.device.kind);
     const std::vector<Problem> problems = problems_of(options);
     const std::vector<Problem> variants = variants_of(problems, entrants);
     const auto monitor = open_monitor(choice.device, listener.say);
     std::uint64_t verification = 0;
     for (const Problem& problem : problems)
-        verification = std::max(verification, catalog.verification_bytes(problem, options.verify));
+        verification = std::max(verification, verification_bytes(problem, options.verify));
     BenchMemory memory(choice.device, variants, options.hot, options.memory_limit, verification,
                        options.seed);
     if (listener.head) listener.head(head_of(options, choice, monitor.get(), memory, entrants, problems));
-    const Executor executor(catalog, choice.device,
-                            {options.verify, std::nullopt, options.threads, options.seed});
-    return Bench(options, executor, listener, memory, monitor.get()).run(entrants, problems);
+    const Executor executor(choice.device, {options.verify, std::nullopt, options.threads, options.seed});
+    return Bench(options, registry, executor, listener, memory, monitor.get()).run(entrants, problems);
 }
 
 }  // namespace gpumat

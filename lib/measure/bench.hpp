@@ -14,7 +14,6 @@
 #include "kernels/registry.hpp"
 #include "lib/measure/bench_sizes.hpp"
 #include "lib/record/record.hpp"
-#include "lib/run/catalog.hpp"
 
 namespace gpumat {
 
@@ -134,6 +133,6 @@ struct BenchListener {
 /// names that do not exist and settings that the operation does not have, {unsupported} for a device that
 /// does not, {memory} where the largest problem does not fit, {device} where a level breaks the device (its
 /// row is told first).
-int run_bench(const BenchOptions& options, const Catalog& catalog, const BenchListener& listener);
+int run_bench(const BenchOptions& options, const Registry& registry, const BenchListener& listener);
 
 }  // namespace gpumat

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "core/messages.hpp"
+#include "kernels/registry.hpp"
 #include "lib/charts/chart.hpp"
 #include "lib/record/record.hpp"
-#include "lib/run/catalog.hpp"
 
 namespace gpumat {
 
@@ -33,7 +33,7 @@ struct ProbeOptions {
 /// What a probe works with. `device` is what the options ask for.
 struct ProbeContext {
     const ProbeOptions& options;
-    const Catalog& catalog;
+    const Registry& registry;
     const Device& device;
     Tell say;
 

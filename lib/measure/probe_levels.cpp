@@ -9,7 +9,7 @@ namespace gpumat {
 
 std::vector<BenchRow> measure_levels(const ProbeContext& context, const LadderSteps& steps,
                                      std::vector<Extents> sizes) {
-    const Operation* operation = context.catalog.registry().operation(steps.operation);
+    const Operation* operation = context.registry.operation(steps.operation);
     if (operation == nullptr)
         throw Error(ErrorCode::unsupported,
                     "there is no operation '" + std::string(steps.operation) + "' here");
@@ -27,7 +27,7 @@ std::vector<BenchRow> measure_levels(const ProbeContext& context, const LadderSt
                             .threads = context.options.threads,
                             .seed = context.options.seed};
     std::vector<BenchRow> rows;
-    (void)run_bench(options, context.catalog, {.row = [&](const BenchRow& row) { rows.push_back(row); }});
+    (void)run_bench(options, context.registry, {.row = [&](const BenchRow& row) { rows.push_back(row); }});
     return rows;
 }
 

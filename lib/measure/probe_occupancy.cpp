@@ -105,7 +105,7 @@ ProbeResult occupancy_of_levels(const ProbeContext& context, Gpu& gpu) {
     ProbeTable table = {.columns = {"operation", "level", "block", "registers", "shared bytes", "blocks",
                                     "warps", "share of threads", "limit", "blocks, CUDA says"}};
     std::int64_t agree = 0;
-    const Registry& registry = context.catalog.registry();
+    const Registry& registry = context.registry;
     for (const Operation* operation : registry.operations()) {
         Problem problem;
         problem.operation = operation;
@@ -156,6 +156,22 @@ ProbeResult occupancy_of_levels(const ProbeContext& context, Gpu& gpu) {
     return result;
 }
 
+/// The parameter that chooses its tile; null where it has none.
+const Parameter* tile_of(const Level& level) {
+    const auto found = std::ranges::find(level.parameters, "tile", &Parameter::name);
+    return found == level.parameters.end() ? nullptr : &*found;
+}
+
+/// The first rung with tiles to choose, of an operation whose speed is that of arithmetic.
+const Level& level_with_tiles(const Registry& registry) {
+    for (const Operation* operation : registry.operations()) {
+        if (operation->rate != Rate::arithmetic) continue;
+        for (const Level* level : registry.levels(*operation, DeviceKind::gpu, Role::rung))
+            if (tile_of(*level) != nullptr) return *level;
+    }
+    throw Error(ErrorCode::unsupported, "no level has tiles to choose, and computes with them");
+}
+
 }  // namespace
 
 ProbeResult probe_occupancy(const ProbeContext& context) {
@@ -172,21 +188,15 @@ ProbeResult probe_occupancy(const ProbeContext& context) {
 
 ProbeResult probe_granularity(const ProbeContext& context) {
     Gpu& gpu = context.gpu("tiles in shared memory are a GPU's");
-    const std::string_view operation = "multiply";
-    const std::string_view name = "tiled";
-    const Registry& registry = context.catalog.registry();
-    const Level* level = nullptr;
-    if (const Operation* row = registry.operation(operation))
-        level = registry.find(*row, DeviceKind::gpu, name);
-    if (level == nullptr || level->parameters.empty())
-        throw Error(ErrorCode::unsupported,
-                    "there is no level '" + std::string(name) + "' with tiles to choose");
+    const Level& level = level_with_tiles(context.registry);
+    const std::string_view name = level.name;
+    const Parameter& parameter = *tile_of(level);
     std::vector<std::string> tiles;
-    for (const std::string_view tile : level->parameters.front().choices) tiles.emplace_back(tile);
+    for (const std::string_view tile : parameter.choices) tiles.emplace_back(tile);
     const std::int64_t n = context.options.size.value_or(2048);
-    const LadderSteps steps = {.operation = operation,
+    const LadderSteps steps = {.operation = level.operation->name,
                                .levels = {std::string(name)},
-                               .parameters = {{std::string(level->parameters.front().name), tiles}}};
+                               .parameters = {{std::string(parameter.name), tiles}}};
     const std::vector<BenchRow> rows = measure_levels(context, steps, {{n, n, n}});
     const Multiprocessor* chip = find_multiprocessor(capability_text(gpu.info().compute_capability));
     ProbeTable table = {.title = fmt::format("`{}` at {}", name, n),

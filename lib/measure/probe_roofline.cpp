@@ -60,7 +60,7 @@ void add_gpu_ceilings(const ProbeContext& context, Roof& roof) {
 /// Rows of every level of every operation, its copies and reads among them.
 std::vector<BenchRow> measure_all(const ProbeContext& context) {
     std::vector<BenchRow> all;
-    for (const Operation* operation : context.catalog.registry().operations()) {
+    for (const Operation* operation : context.registry.operations()) {
         const LadderSteps steps = {.operation = operation->name, .against = {"all"}};
         for (BenchRow& row : measure_levels(context, steps, {size_of_probe(context, *operation)}))
             all.push_back(std::move(row));
@@ -75,7 +75,7 @@ Roof roof_of(const ProbeContext& context, const std::vector<BenchRow>& rows) {
             continue;
         const double rate = *row.effective_bandwidth_gbps * kBillion;
         const Level* level = nullptr;
-        for (const Level& one : context.catalog.registry().levels()) {
+        for (const Level& one : context.registry.levels()) {
             if (one.operation == row.operation && one.device == context.device.kind && one.name == row.ran)
                 level = &one;
         }
@@ -113,17 +113,24 @@ Problem problem_of_row(const BenchRow& row) {
 
 /// Operations of a problem; elements moved, where nothing is computed.
 double work_of(const Problem& problem) {
-    const double flops = problem.flops();
-    return flops > 0 ? flops : problem.bytes() / static_cast<double>(size_of(problem.type));
+    return problem.operation->flops != nullptr ? problem.flops()
+                                               : problem.bytes() / static_cast<double>(size_of(problem.type));
 }
 
 bool uses_tensor_cores(const ProbeContext& context, const BenchRow& row) {
-    for (const Level& level : context.catalog.registry().levels()) {
+    for (const Level& level : context.registry.levels()) {
         if (level.operation == row.operation && level.device == context.device.kind && level.name == row.ran)
             return level.arithmetic != nullptr &&
                    level.arithmetic({.operation = row.operation, .type = row.type}).units == Units::tensor;
     }
     return false;
+}
+
+/// Whether the operation's shares of speed are of what only reads.
+bool compared_with_reads(const ProbeContext& context, const BenchRow& row) {
+    return std::ranges::any_of(context.registry.levels(), [&](const Level& level) {
+        return level.operation == row.operation && level.yardstick && level.reads;
+    });
 }
 
 Series roof_line(const Roof& roof) {
@@ -158,7 +165,7 @@ ProbeResult probe_roofline(const ProbeContext& context) {
     for (const BenchRow& row : rows) {
         if (!row.median_ms) continue;
         const Problem problem = problem_of_row(row);
-        const bool only_reads = row.operation->yardstick == "read" && roof.read_bytes_per_s > 0;
+        const bool only_reads = compared_with_reads(context, row) && roof.read_bytes_per_s > 0;
         const double memory_ms =
             problem.bytes() / (only_reads ? roof.read_bytes_per_s : roof.bytes_per_s) * 1e3;
         const auto rate = uses_tensor_cores(context, row) ? roof.tensor_flops_per_s : roof.flops_per_s;
@@ -329,9 +336,8 @@ std::array<double, 3> fit_energy(const std::vector<Consumed>& all) {
 ProbeResult probe_energy(const ProbeContext& context) {
     constexpr double kSeconds = 0.5;  // of runs of a level: several steps of the counter
     const EnergyMeter meter(context.device);
-    const Registry& registry = context.catalog.registry();
-    const Executor executor(context.catalog, context.device,
-                            {VerifyMode::none, {}, context.options.threads, 0});
+    const Registry& registry = context.registry;
+    const Executor executor(context.device, {VerifyMode::none, {}, context.options.threads, 0});
     ProbeTable table = {
         .title = "one run of each level",
         .columns = {"operation", "level", "size", "ms", "joules", "watts", "operations a joule"}};

@@ -84,10 +84,10 @@ std::vector<std::pair<SizeClass, Extents>> sizes_for(const TuneOptions& options,
 /// Measures on one device.
 class Tuner {
   public:
-    Tuner(const TuneOptions& options, const Catalog& catalog, const TuneListener& listener,
+    Tuner(const TuneOptions& options, const Registry& registry, const TuneListener& listener,
           const BenchFunction& bench, const Device& device)
         : options_(options),
-          catalog_(catalog),
+          registry_(registry),
           listener_(listener),
           bench_(bench),
           device_(device.kind),
@@ -152,7 +152,7 @@ class Tuner {
                 rows.push_back(row);
             }
         };
-        bench_(asked, catalog_,
+        bench_(asked, registry_,
                {.head = nullptr, .row = keep, .progress = listener_.progress, .say = listener_.say});
         return rows;
     }
@@ -166,7 +166,7 @@ class Tuner {
     /// The levels that are not far behind on a small problem.
     Names close_levels(Type type) {
         const Extents size = tunable(*options_.operation).representative(type, SizeClass::small, device_);
-        const auto rows = measure(type, size, entrants(*options_.operation, device_, catalog_.registry()), {},
+        const auto rows = measure(type, size, entrants(*options_.operation, device_, registry_), {},
                                   std::min(kGlanceTimeLimitS, options_.time_limit_s));
         Names close;
         for (const BenchRow& row : rows) {
@@ -209,7 +209,7 @@ class Tuner {
     BenchRow with_best_parameters(Type type, const Extents& size, std::vector<BenchRow> rows) {
         const auto by_time = [](const BenchRow& row) { return *row.median_ms; };
         BenchRow best = *std::ranges::min_element(rows, {}, by_time);
-        const Level& level = *catalog_.registry().find(*options_.operation, device_, best.level);
+        const Level& level = *registry_.find(*options_.operation, device_, best.level);
         const Choices parameters = tunable_parameters(level);
         if (parameters.empty()) return best;
         rows = measure(type, size, {best.level}, parameters, options_.time_limit_s);
@@ -218,7 +218,7 @@ class Tuner {
     }
 
     const TuneOptions& options_;
-    const Catalog& catalog_;
+    const Registry& registry_;
     const TuneListener& listener_;
     const BenchFunction& bench_;
     DeviceKind device_;
@@ -295,12 +295,12 @@ void tune_overhead(const TuneOptions& options, const Registry& registry) {
     save_overhead(path, choice.device, overhead);
 }
 
-int run_tune(const TuneOptions& options, const Catalog& catalog, const TuneListener& listener,
+int run_tune(const TuneOptions& options, const Registry& registry, const TuneListener& listener,
              const BenchFunction& bench) {
-    const DeviceChoice choice = device_for(options, catalog.registry());
+    const DeviceChoice choice = device_for(options, registry);
     TuningFile file = open_tuning(*options.operation, choice.device);
     save_tuning(file.path, file.tuning);  // a folder that cannot be written to costs no measurement
-    Tuner tuner(options, catalog, listener, bench, choice.device);
+    Tuner tuner(options, registry, listener, bench, choice.device);
     for (const Type type : types_of(options)) {
         tuner.tune(type, file.tuning);
         save_tuning(file.path, file.tuning);

@@ -56,7 +56,7 @@ struct TuneListener {
     Tell say;
 };
 
-using BenchFunction = std::function<int(const BenchOptions&, const Catalog&, const BenchListener&)>;
+using BenchFunction = std::function<int(const BenchOptions&, const Registry&, const BenchListener&)>;
 
 /// The device's cache file as it is, or an empty one where it cannot be used. `why_not`: see load_tuning.
 struct TuningFile {
@@ -90,7 +90,7 @@ void tune_overhead(const TuneOptions& options, const Registry& registry);
 ///
 /// Returns 0; 1 where a result failed verification. Throws what open_tuning does, and Error{usage} for two
 /// sizes of one class or a size of none, {output}, and {device} where a level breaks the device.
-int run_tune(const TuneOptions& options, const Catalog& catalog, const TuneListener& listener,
+int run_tune(const TuneOptions& options, const Registry& registry, const TuneListener& listener,
              const BenchFunction& bench = run_bench);
 
 }  // namespace gpumat

@@ -16,9 +16,9 @@ namespace {
 /// in.
 class Flow {
   public:
-    Flow(Plan& plan, const RunOptions& options, const Catalog& catalog, const Outlet& outlet,
-         ConditionsWatch* watch, Progress& progress, const Tell& say)
-        : context_(plan, options, catalog, outlet, progress, say),
+    Flow(Plan& plan, const RunOptions& options, const Outlet& outlet, ConditionsWatch* watch,
+         Progress& progress, const Tell& say)
+        : context_(plan, options, outlet, progress, say),
           buffers_(context_),
           hashing_(context_, queues_),
           reading_(context_, buffers_, queues_, hashing_),
@@ -82,9 +82,9 @@ class Flow {
 
 }  // namespace
 
-FlowResult flow(Plan& plan, const RunOptions& options, const Catalog& catalog, const Outlet& outlet,
-                ConditionsWatch* watch, Progress& progress, const Tell& say) {
-    Flow one(plan, options, catalog, outlet, watch, progress, say);
+FlowResult flow(Plan& plan, const RunOptions& options, const Outlet& outlet, ConditionsWatch* watch,
+                Progress& progress, const Tell& say) {
+    Flow one(plan, options, outlet, watch, progress, say);
     return one.run();
 }
 

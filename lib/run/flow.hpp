@@ -63,7 +63,7 @@ struct Outlet {
 /// came, and when its stages worked.
 ///
 /// Where verification fails nothing more is written, unless `keep_failed`. Throws Error.
-FlowResult flow(Plan& plan, const RunOptions& options, const Catalog& catalog, const Outlet& outlet,
-                ConditionsWatch* watch, Progress& progress, const Tell& say);
+FlowResult flow(Plan& plan, const RunOptions& options, const Outlet& outlet, ConditionsWatch* watch,
+                Progress& progress, const Tell& say);
 
 }  // namespace gpumat

@@ -6,7 +6,7 @@
 
 #include "core/error.hpp"
 #include "core/text/suggestion.hpp"
-#include "kernels/check/verification.hpp"
+#include "kernels/check/check.hpp"
 #include "kernels/device/nvml.hpp"
 #include "lib/choose/auto_level.hpp"
 #include "lib/choose/device_choice.hpp"
@@ -147,11 +147,11 @@ bool fits_host(std::uint64_t bytes, std::optional<std::uint64_t> limit) {
 }
 
 /// One part where all fits into memory, else as many as it takes.
-void plan_parts(const RunOptions& options, const Catalog& catalog, Plan& plan) {
+void plan_parts(const RunOptions& options, Plan& plan) {
     std::string what = describe_work(plan);
-    const std::uint64_t verification_bytes = catalog.verification_bytes(plan.problem, options.verify);
-    if (verification_bytes > 0) what += " with " + format_bytes(verification_bytes) + " to verify it";
-    std::uint64_t fixed_bytes = verification_bytes;
+    const std::uint64_t of_check = verification_bytes(plan.problem, options.verify);
+    if (of_check > 0) what += " with " + format_bytes(of_check) + " to verify it";
+    std::uint64_t fixed_bytes = of_check;
     std::uint64_t open_bytes = 0;
     std::string words;
     for (const PlannedInput& input : plan.inputs) {
@@ -203,13 +203,13 @@ void plan_parts(const RunOptions& options, const Catalog& catalog, Plan& plan) {
                                            " may be taken");
     }
     StoredAs result{plan.result};
-    const bool verified_by_part = catalog.verifier(*plan.problem.operation).bytes_by_part;
-    if (verified_by_part) fixed_bytes -= verification_bytes;
+    const bool verified_by_part = plan.problem.operation->check->bytes_by_part;
+    if (verified_by_part) fixed_bytes -= of_check;
     CutLimits limits{.host_bytes = host_room - std::min(host_room, fixed_bytes)};
     if (plan.gpu) limits.device_bytes = device_most;
     if (verified_by_part) {
         limits.verification_bytes = [&](const Problem& part) {
-            return catalog.verification_bytes(part, options.verify);
+            return verification_bytes(part, options.verify);
         };
     }
     if (plan.output) {
@@ -291,15 +291,15 @@ const Level* find_level(const Registry& registry, const Operation& operation, De
 namespace {
 
 /// Puts the device into the plan, and the parts in which the problem fits.
-void plan_on(DeviceChoice choice, const RunOptions& options, const Catalog& catalog, Plan& plan) {
+void plan_on(DeviceChoice choice, const RunOptions& options, Plan& plan) {
     plan.device = choice.device;
     plan.gpu = std::move(choice.gpu);
     plan.chosen_because = std::move(choice.reason);
-    plan_parts(options, catalog, plan);
+    plan_parts(options, plan);
 }
 
-void choose_device_and_parts(const RunOptions& options, const Catalog& catalog, const Tell& say, Plan& plan) {
-    const Registry& registry = catalog.registry();
+void choose_device_and_parts(const RunOptions& options, const Registry& registry, const Tell& say,
+                             Plan& plan) {
     const DeviceRequest request{.operation = *options.operation,
                                 .device = options.device,
                                 .level = options.level,
@@ -307,20 +307,19 @@ void choose_device_and_parts(const RunOptions& options, const Catalog& catalog, 
                                 .threads = options.threads,
                                 .runs = options.warmup + options.repeat};
     try {
-        plan_on(choose_device_for_run(request, plan.problem, registry, say), options, catalog, plan);
+        plan_on(choose_device_for_run(request, plan.problem, registry, say), options, plan);
     } catch (const Error& error) {
         if (error.code() != ErrorCode::memory || !plan.gpu) throw;
         auto cpu = cpu_instead(request, plan.problem.type, error.what(), registry);
         if (!cpu) throw;
-        plan_on(*std::move(cpu), options, catalog, plan);
+        plan_on(*std::move(cpu), options, plan);
         tell(say, Severity::info, plan.chosen_because);
     }
 }
 
 }  // namespace
 
-Plan make_plan(const RunOptions& options, const Catalog& catalog, Timeline& timeline, const Tell& say) {
-    const Registry& registry = catalog.registry();
+Plan make_plan(const RunOptions& options, const Registry& registry, Timeline& timeline, const Tell& say) {
     Plan plan;
     if (options.level != "auto") find_level(registry, *options.operation, DeviceKind::gpu, options.level);
     timeline.open([&] { plan.inputs = open_inputs(*options.operation, options.inputs, options.read); });
@@ -331,7 +330,7 @@ Plan make_plan(const RunOptions& options, const Catalog& catalog, Timeline& time
     plan.result = options.operation->result(plan.problem);
     plan.result_type = result_type(plan.problem);
     plan_output(options, plan);
-    choose_device_and_parts(options, catalog, say, plan);
+    choose_device_and_parts(options, registry, say, plan);
     choose_level(options, registry, say, plan);
     return plan;
 }

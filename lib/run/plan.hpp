@@ -6,9 +6,9 @@
 
 #include "core/messages.hpp"
 #include "formats/registry.hpp"
+#include "kernels/registry.hpp"
 #include "lib/output/destination.hpp"
 #include "lib/record/timeline.hpp"
-#include "lib/run/catalog.hpp"
 #include "lib/run/options.hpp"
 #include "lib/run/parts.hpp"
 
@@ -47,7 +47,7 @@ struct Plan {
 /// Throws Error{usage} for an option that makes no sense, {input} for inputs that cannot be read or do not
 /// fit together, {unsupported} with every reason where the level cannot serve the problem on the device,
 /// {memory} where host or device cannot hold it.
-Plan make_plan(const RunOptions& options, const Catalog& catalog, Timeline& timeline, const Tell& say);
+Plan make_plan(const RunOptions& options, const Registry& registry, Timeline& timeline, const Tell& say);
 
 /// Error{usage} where more than one of the matrices is standard input.
 void require_one_standard_input(const std::vector<std::optional<formats::Reference>>& matrices);

@@ -43,20 +43,16 @@ void record_plan(const Plan& plan, RunRecord& record) {
     record.m = problem.m;
     record.n = problem.n;
     if (operation.extents == 3) record.k = problem.k;
-    if (operation.setting("alpha") != nullptr) record.alpha = problem.alpha;
-    if (operation.setting("beta") != nullptr) record.beta = problem.beta;
+    if (const Scalar* alpha = operation.factor(problem, "alpha")) record.alpha = *alpha;
+    if (const Scalar* beta = operation.factor(problem, "beta")) record.beta = *beta;
     record.inputs.clear();
     for (const PlannedInput& input : plan.inputs) record.inputs.push_back(recorded_matrix(input.header()));
     record.kernel_bytes = problem.bytes();
     record.kernel_flops = problem.flops();
     for (const auto& [name, value] : problem.parameters) record.parameters.emplace_back(name, value);
     record.settings = problem.choices;
-    const auto note = [&](bool given, const char* name) {
-        if (given) record.settings.emplace(name, "yes");
-    };
-    note(problem.in_place, "in-place");
-    note(problem.transpose_a, "transpose-a");
-    note(problem.transpose_b, "transpose-b");
+    for (const Setting& setting : operation.settings)
+        if (setting.flag != nullptr && problem.*setting.flag) record.settings.emplace(setting.name, "yes");
 }
 
 /// What is held back from a pipe may take the memory that nothing else is planned to take.
@@ -238,15 +234,15 @@ void foretell(const RunOptions& options, Plan& plan, const Tell& say, RunRecord&
 }
 
 /// Reads, computes, verifies and writes what was planned.
-void carry_out(const RunOptions& options, const Catalog& catalog, Plan& plan, Progress& progress,
-               RunRecord& record, const Tell& say) {
+void carry_out(const RunOptions& options, Plan& plan, Progress& progress, RunRecord& record,
+               const Tell& say) {
     Timeline& timeline = progress.timeline;
     timeline.open([&] { open_output(options, plan, OutputPurpose::write, say); });
     share_spare_memory(options, plan);
     std::optional<ConditionsWatch> watch;
     if (plan.gpu) watch.emplace(plan.gpu->info().uuid, record.before, record.after);
     const Outlet outlet = outlet_of(options, plan, say);
-    FlowResult done = flow(plan, options, catalog, outlet, watch ? &*watch : nullptr, progress, say);
+    FlowResult done = flow(plan, options, outlet, watch ? &*watch : nullptr, progress, say);
     record_flow(plan, done, record);
     record_bound(plan, done, record);
     tell_facts(record.parameters, say, Severity::detail);
@@ -258,29 +254,29 @@ void carry_out(const RunOptions& options, const Catalog& catalog, Plan& plan, Pr
     if (!unwatched.empty()) tell(say, Severity::detail, "clocks and power are not recorded: " + unwatched);
 }
 
-void plan_and_carry_out(const RunOptions& options, const Catalog& catalog, Progress& progress,
+void plan_and_carry_out(const RunOptions& options, const Registry& registry, Progress& progress,
                         RunRecord& record, const Tell& say) {
     const auto publish = [&] {
         if (options.publish) options.publish(record);
     };
     record_request(options, record);
     publish();
-    Plan plan = make_plan(options, catalog, progress.timeline, say);
+    Plan plan = make_plan(options, registry, progress.timeline, say);
     record_plan(plan, record);
     publish();
     if (options.log != nullptr) options.log->require_apart(files_of(plan.inputs));
     if (options.dry_run) return foretell(options, plan, say, record);
     explain_plan(plan, say, Severity::detail);
-    carry_out(options, catalog, plan, progress, record, say);
+    carry_out(options, plan, progress, record, say);
 }
 
 }  // namespace
 
-int run(const RunOptions& options, const Catalog& catalog, RunRecord& record, const Tell& say) {
+int run(const RunOptions& options, const Registry& registry, RunRecord& record, const Tell& say) {
     Progress own;
     Progress& progress = options.progress != nullptr ? *options.progress : own;
     try {
-        plan_and_carry_out(options, catalog, progress, record, say);
+        plan_and_carry_out(options, registry, progress, record, say);
     } catch (...) {
         record_effort(progress.timeline, record);
         throw;

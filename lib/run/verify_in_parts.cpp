@@ -6,6 +6,7 @@
 
 #include "core/hash/hash.hpp"
 #include "core/stopwatch.hpp"
+#include "kernels/check/check.hpp"
 
 namespace gpumat {
 namespace {
@@ -14,15 +15,15 @@ StoredAs stored_as(const formats::Header& header) {
     return {header.shape, header.grain, header.rereads, header.in_order};
 }
 
-Parts parts_of(const std::vector<PlannedInput>& inputs, const formats::Reader& result,
-               const Verifier& verifier, VerifyMode mode, const StoredVerification& record,
-               std::uint64_t fixed_bytes, std::uint64_t room) {
+Parts parts_of(const std::vector<PlannedInput>& inputs, const formats::Reader& result, VerifyMode mode,
+               const StoredVerification& record, std::uint64_t fixed_bytes, std::uint64_t room) {
     std::vector<std::optional<StoredAs>> stored(record.problem.operation->roles.size());
     for (const PlannedInput& input : inputs) stored[input.role] = stored_as(input.header());
-    if (verifier.bytes_by_part) fixed_bytes -= verifier.bytes(record.problem, mode);
+    const bool bytes_by_part = record.problem.operation->check->bytes_by_part;
+    if (bytes_by_part) fixed_bytes -= verification_bytes(record.problem, mode);
     CutLimits limits{.host_bytes = room - std::min(room, fixed_bytes)};
-    if (verifier.bytes_by_part)
-        limits.verification_bytes = [&](const Problem& part) { return verifier.bytes(part, mode); };
+    if (bytes_by_part)
+        limits.verification_bytes = [&](const Problem& part) { return verification_bytes(part, mode); };
     if (result.header().in_order) limits.order = formats::BlockOrder::column_panels;  // as text is stored
     return {record.problem, stored, stored_as(result.header()),   limits,
             fixed_bytes,    room,   "verifying this " + record.op};
@@ -55,7 +56,7 @@ class BlocksOf {
 /// Checks one part after the other.
 class PartsCheck {
   public:
-    PartsCheck(const Verifier& verifier, VerifyOptions how) : verifier_(verifier), how_(how) {}
+    PartsCheck(const Check& check, VerifyOptions how) : kind_(check), how_(how) {}
 
     void take(const ProblemPart& part, const std::vector<const void*>& inputs, const Matrix& stored) {
         if (!part.shares_result()) {
@@ -64,7 +65,7 @@ class PartsCheck {
             return;
         }
         const Operands operands = operands_at(part.problem, inputs, nullptr);
-        if (part.is_first) check_ = verifier_.panels(part.problem, operands, how_);
+        if (part.is_first) check_ = kind_.panels(part.problem, operands, how_);
         check_->add_part(part.problem, operands);
         if (part.is_last) merge_part(found_, finish(stored), part.result.row, part.result.col);
     }
@@ -75,11 +76,11 @@ class PartsCheck {
     Verification check(const ProblemPart& part, const std::vector<const void*>& inputs,
                        const Matrix& stored) {
         const std::unique_ptr<ResultCheck> before = std::exchange(
-            check_, verifier_.panels(part.problem, operands_at(part.problem, inputs, nullptr), how_));
+            check_, kind_.panels(part.problem, operands_at(part.problem, inputs, nullptr), how_));
         if (!check_) {
             // Nothing is written to the result.
             auto* const result = const_cast<std::byte*>(stored.data());
-            return verifier_.verify(part.problem, operands_at(part.problem, inputs, result), how_);
+            return kind_.verify(part.problem, operands_at(part.problem, inputs, result), how_);
         }
         if (before) {
             std::vector<bool> same;
@@ -95,7 +96,7 @@ class PartsCheck {
         return check_->finish();
     }
 
-    const Verifier& verifier_;
+    const Check& kind_;
     VerifyOptions how_;
     std::unique_ptr<ResultCheck> check_;
     std::vector<std::optional<Block>> blocks_before_;
@@ -105,9 +106,9 @@ class PartsCheck {
 }  // namespace
 
 Verification verify_in_parts(std::vector<PlannedInput>& inputs, formats::Reader& result,
-                             const StoredResult& asked, const Verifier& verifier, std::uint64_t fixed_bytes,
-                             std::uint64_t room, StoredVerification& record, Progress& progress) {
-    const Parts parts = parts_of(inputs, result, verifier, asked.how.mode, record, fixed_bytes, room);
+                             const StoredResult& asked, std::uint64_t fixed_bytes, std::uint64_t room,
+                             StoredVerification& record, Progress& progress) {
+    const Parts parts = parts_of(inputs, result, asked.how.mode, record, fixed_bytes, room);
     VerifyOptions how = asked.how;
     how.parts = parts.count();
     if (how.mode == VerifyMode::automatic && record.problem.flops() > kFullCheckFlops)
@@ -118,7 +119,7 @@ Verification verify_in_parts(std::vector<PlannedInput>& inputs, formats::Reader&
     const std::uint64_t taken = fixed_bytes + parts.host_bytes();
     for (const PlannedInput& input : inputs) input.reader->set_spare(room - std::min(room, taken));
     result.set_spare(room - std::min(room, taken));
-    PartsCheck check(verifier, how);
+    PartsCheck check(*asked.operation->check, how);
     double reading_ms = 0;
     double checking_ms = 0;
     for (std::int64_t i = 0; i < parts.count(); ++i) {

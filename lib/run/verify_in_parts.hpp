@@ -12,7 +12,7 @@ namespace gpumat {
 /// that share no block of the result. `fixed_bytes` are taken beside the blocks, of `room` in all. Fills the
 /// record's hashes and times. Throws as the readers do, and Error{memory} with the least that would do.
 Verification verify_in_parts(std::vector<PlannedInput>& inputs, formats::Reader& result,
-                             const StoredResult& asked, const Verifier& verifier, std::uint64_t fixed_bytes,
-                             std::uint64_t room, StoredVerification& record, Progress& progress);
+                             const StoredResult& asked, std::uint64_t fixed_bytes, std::uint64_t room,
+                             StoredVerification& record, Progress& progress);
 
 }  // namespace gpumat

@@ -1,6 +1,7 @@
 #include "lib/run/verify_stored.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <string_view>
 #include <utility>
 
@@ -8,8 +9,11 @@
 #include "core/hash/hash.hpp"
 #include "core/stopwatch.hpp"
 #include "formats/registry.hpp"
+#include "kernels/check/check.hpp"
 #include "lib/run/plan.hpp"
 #include "lib/run/verify_in_parts.hpp"
+#include "lib/stored/read_matrix.hpp"
+#include "lib/stored/side_by_side.hpp"
 
 namespace gpumat {
 namespace {
@@ -55,8 +59,7 @@ Need need_of(const std::vector<PlannedInput>& inputs, const formats::Reader& res
 
 /// All matrices in memory at once.
 Verification verify_whole(std::vector<PlannedInput>& inputs, formats::Reader& result,
-                          const StoredResult& asked, const Verifier& verifier, StoredVerification& record,
-                          Progress& progress) {
+                          const StoredResult& asked, StoredVerification& record, Progress& progress) {
     const Problem& problem = record.problem;
     const Stopwatch watch;
     const auto read = [&](formats::Reader& reader, RecordedMatrix& recorded) {
@@ -73,64 +76,80 @@ Verification verify_whole(std::vector<PlannedInput>& inputs, formats::Reader& re
     }
     Matrix stored = read(result, *record.result);
     record.stages_ms.read = watch.elapsed_ms();
-    Verification found = verifier.verify(problem, operands_at(problem, places, stored.data()), asked.how);
+    const Operands operands = operands_at(problem, places, stored.data());
+    Verification found = problem.operation->check->verify(problem, operands, asked.how);
     record.stages_ms.verify = watch.elapsed_ms() - *record.stages_ms.read;
     return found;
 }
 
 /// Block by block; nothing where the check cannot.
 std::optional<Verification> verify_in_blocks(std::vector<PlannedInput>& inputs, formats::Reader& result,
-                                             const StoredResult& asked, const Verifier& verifier,
-                                             std::uint64_t beside, std::uint64_t room,
-                                             StoredVerification& record, Progress& progress) {
-    if (verifier.in_blocks == nullptr) return {};
+                                             const StoredResult& asked, std::uint64_t beside,
+                                             std::uint64_t room, StoredVerification& record,
+                                             Progress& progress) {
+    const Check& check = *asked.operation->check;
+    if (check.in_blocks == nullptr) return {};
     const Stopwatch watch;
-    std::vector<std::string> hashes(asked.inputs.size() + 1);
-    StoredMatrices stored{std::vector<formats::Reader*>(asked.inputs.size()), result, beside, hashes,
-                          progress};
-    for (const PlannedInput& input : inputs) stored.inputs[input.role] = input.reader.get();
-    auto found = verifier.in_blocks(record.problem, stored, asked.how, room);
+    std::deque<ReadMatrix> read;
+    ReadMatrix read_result(result, asked.how.threads, progress.bytes_checked);
+    StoredMatrices stored{std::vector<StoredMatrix*>(asked.inputs.size()), read_result, beside};
+    for (const PlannedInput& input : inputs)
+        stored.inputs[input.role] = &read.emplace_back(*input.reader, asked.how.threads, progress.bytes_read);
+    auto found = check.in_blocks(record.problem, stored, asked.how, room);
     if (!found) return {};
-    for (std::size_t i = 0; i < inputs.size(); ++i) record.inputs[i].hash = hashes[inputs[i].role];
-    record.result->hash = hashes.back();
+    for (std::size_t i = 0; i < inputs.size(); ++i) record.inputs[i].hash = read[i].hash();
+    record.result->hash = read_result.hash();
     record.stages_ms.verify = watch.elapsed_ms();  // it reads as it goes
     return found;
 }
 
+/// Input and result at the same time, whatever their size.
+Verification verify_side_by_side(formats::Reader& input, formats::Reader& result, const StoredResult& asked,
+                                 Progress& progress) {
+    const auto keeps_nans = [](const formats::Reader& reader) {
+        return formats::format_named(reader.header().format).keeps_nans;
+    };
+    VerifyOptions how = asked.how;
+    how.any_nan = !keeps_nans(input) || !keeps_nans(result);
+    const SideBySideOptions options{
+        .transposed = true, .memory_limit = asked.read.memory_limit, .progress = &progress};
+    return asked.operation->check->side_by_side(
+        [&](const TakeBlocks& take) { read_side_by_side(input, result, options, take); }, how);
+}
+
 /// With all matrices in memory where they fit, else block by block or in parts where the check can.
 Verification verify_opened(std::vector<PlannedInput>& inputs, formats::Reader& result,
-                           const StoredResult& asked, const Verifier& verifier, StoredVerification& record,
-                           Progress& progress) {
+                           const StoredResult& asked, StoredVerification& record, Progress& progress) {
     const Problem& problem = record.problem;
     progress.bytes_to_check = record.result->bytes;
     progress.bytes_to_read = record.result->bytes;
     for (const RecordedMatrix& input : record.inputs) progress.bytes_to_read += input.bytes;
     const Need files = need_of(inputs, result);
     Need need = files;
-    const std::uint64_t of_check = verifier.bytes(problem, asked.how.mode);
+    const std::uint64_t of_check = verification_bytes(problem, asked.how.mode);
     need.beside = of_check > ~need.beside ? ~std::uint64_t{0} : need.beside + of_check;
     const std::uint64_t room = asked.read.memory_limit ? *asked.read.memory_limit : available_memory_bytes();
     if (need.all() > room) {
-        auto found = verify_in_blocks(inputs, result, asked, verifier, files.beside, room, record, progress);
+        auto found = verify_in_blocks(inputs, result, asked, files.beside, room, record, progress);
         if (found) return *std::move(found);
     }
     const bool in_parts = need.all() > room && problem.operation->part != nullptr &&
-                          verifier.panels != nullptr && problem.operation->result(problem).elements() > 0 &&
+                          problem.operation->check->panels != nullptr &&
+                          problem.operation->result(problem).elements() > 0 &&
                           !(result.header().in_order && result.header().rereads);
-    if (in_parts)
-        return verify_in_parts(inputs, result, asked, verifier, need.beside, room, record, progress);
+    if (in_parts) return verify_in_parts(inputs, result, asked, need.beside, room, record, progress);
     require_memory(need.all(), asked.read.memory_limit,
                    "verifying a " + std::string(problem.operation->name) + " of " +
                        to_string(problem.extents()) + " " + std::string(name_of(problem.type)));
     const std::uint64_t spare = room - std::min(room, need.all());
     for (const PlannedInput& input : inputs) input.reader->set_spare(spare);
     result.set_spare(spare);
-    return verify_whole(inputs, result, asked, verifier, record, progress);
+    return verify_whole(inputs, result, asked, record, progress);
 }
 
 }  // namespace
 
-int verify_stored(const StoredResult& asked, const Catalog& catalog, StoredVerification& record,
+int verify_stored(const StoredResult& asked, const Registry& registry, StoredVerification& record,
                   Progress& progress) {
     const Stopwatch total;
     auto named = asked.inputs;
@@ -148,12 +167,10 @@ int verify_stored(const StoredResult& asked, const Catalog& catalog, StoredVerif
     record.result = recorded_matrix(result->header());
     require_result(result->header(), asked.operation->result(record.problem), stored_type);
     // What no level computes has no result.
-    (void)catalog.registry().choose(record.problem, {DeviceKind::cpu, asked.how.threads, nullptr});
-    const Verifier& verifier = catalog.verifier(*asked.operation);
-    record.verification = verifier.blockwise != nullptr
-                              ? verifier.blockwise(*inputs.front().reader, *result, asked.how,
-                                                   asked.read.memory_limit, progress)
-                              : verify_opened(inputs, *result, asked, verifier, record, progress);
+    (void)registry.choose(record.problem, {DeviceKind::cpu, asked.how.threads, nullptr});
+    record.verification = asked.operation->check->side_by_side != nullptr
+                              ? verify_side_by_side(*inputs.front().reader, *result, asked, progress)
+                              : verify_opened(inputs, *result, asked, record, progress);
     for (const PlannedInput& input : inputs) input.reader->require_unchanged();
     result->require_unchanged();
     record.stages_ms.total = total.elapsed_ms();
@@ -162,15 +179,18 @@ int verify_stored(const StoredResult& asked, const Catalog& catalog, StoredVerif
 
 nlohmann::ordered_json to_json(const StoredVerification& record) {
     const Problem& problem = record.problem;
-    const auto has = [&](std::string_view setting) {
-        return problem.operation != nullptr && problem.operation->setting(setting) != nullptr;
+    const auto flag = [&](std::string_view name) -> Json {
+        const Setting* found = problem.operation == nullptr ? nullptr : problem.operation->setting(name);
+        return found == nullptr || found->flag == nullptr ? Json() : Json(problem.*found->flag);
     };
     const bool three = problem.operation != nullptr && problem.operation->extents == 3;
-    const auto scalar = [&](std::string_view setting, const Scalar& value) -> Json {
-        if (!has(setting) || record.type.empty()) return {};
-        if (is_integer(problem.type)) return value.integer;
-        if (is_complex(problem.type)) return Json::array({value.value.real(), value.value.imag()});
-        return value.value.real();
+    const auto factor = [&](std::string_view name) -> Json {
+        if (problem.operation == nullptr || record.type.empty()) return {};
+        const Scalar* value = problem.operation->factor(problem, name);
+        if (value == nullptr) return {};
+        if (is_integer(problem.type)) return value->integer;
+        if (is_complex(problem.type)) return Json::array({value->value.real(), value->value.imag()});
+        return value->value.real();
     };
     const auto optional = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
     Json inputs = Json::array();
@@ -180,10 +200,10 @@ nlohmann::ordered_json to_json(const StoredVerification& record) {
         {"op", record.op},
         {"type", record.type.empty() ? Json() : Json(record.type)},
         {"shape", {{"m", problem.m}, {"n", problem.n}, {"k", three ? Json(problem.k) : Json()}}},
-        {"transpose_a", has("transpose-a") ? Json(problem.transpose_a) : Json()},
-        {"transpose_b", has("transpose-b") ? Json(problem.transpose_b) : Json()},
-        {"alpha", scalar("alpha", problem.alpha)},
-        {"beta", scalar("beta", problem.beta)},
+        {"transpose_a", flag("transpose-a")},
+        {"transpose_b", flag("transpose-b")},
+        {"alpha", factor("alpha")},
+        {"beta", factor("beta")},
         {"inputs", inputs},
         {"result", record.result ? to_json(*record.result) : Json()},
         {"stages_ms",

@@ -1,13 +1,16 @@
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "formats/format.hpp"
+#include "kernels/check/verification.hpp"
+#include "kernels/registry.hpp"
 #include "lib/record/progress.hpp"
 #include "lib/record/record.hpp"
-#include "lib/run/catalog.hpp"
 #include "lib/run/options.hpp"
 
 namespace gpumat {
@@ -36,11 +39,11 @@ struct StoredVerification {
 };
 
 /// Reads the matrices and verifies the result, without computing it again: block by block where the
-/// operation's verifier can, else with all matrices in memory, or in parts where they do not fit. Returns 0,
+/// operation's check can, else with all matrices in memory, or in parts where they do not fit. Returns 0,
 /// or 1 where the result is not what it should be. Throws Error{input} where the inputs cannot be read or do
 /// not fit together, {not_comparable} where the result has another shape or type than they give,
 /// {unsupported} where there is no such operation for the type, {memory} where the limit is too small.
-int verify_stored(const StoredResult& asked, const Catalog& catalog, StoredVerification& record,
+int verify_stored(const StoredResult& asked, const Registry& registry, StoredVerification& record,
                   Progress& progress);
 
 /// The object `gpumat.verify/1`.

@@ -1,10 +1,11 @@
 #include "lib/stored/plain_nan.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
+#include "core/numbers/type.hpp"
 #include "core/parallel.hpp"
-#include "kernels/check/elements.hpp"
 
 namespace gpumat {
 namespace {

@@ -1,14 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 
+#include "core/numbers/blocks.hpp"
 #include "formats/format.hpp"
 
 namespace gpumat {
-
-using TakeBlock = std::function<void(const Block& block, const MatrixView& elements)>;
 
 /// The least memory in which a matrix can be read block by block, beside what its reader says that it takes.
 std::uint64_t least_for_blocks(const formats::Header& header);

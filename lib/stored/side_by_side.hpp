@@ -1,10 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 
-#include "core/numbers/matrix.hpp"
+#include "core/numbers/blocks.hpp"
 #include "formats/format.hpp"
 #include "lib/record/progress.hpp"
 
@@ -18,9 +17,6 @@ struct SideBySideOptions {
     std::optional<std::uint64_t> memory_limit{};
     Progress* progress = nullptr;  ///< hears of the bytes of both; may be null
 };
-
-/// Some elements of both: `block` of X, and the same elements of Y as they lie there.
-using TakeBlocks = std::function<void(const Block& block, const MatrixView& x, const MatrixView& y)>;
 
 /// Reads both matrices block by block, from the top down and from left to right, and gives each block to
 /// `take`: whole multiples of what either reads best, as far as the memory goes. Without a limit they take

@@ -174,6 +174,5 @@ int main(int argc, char** argv) {
     add_broken(levels, kTranspose);
     add_broken(levels, kMultiply);
     add_broken(levels, kReduce);
-    return cli::run(argc, argv,
-                    Catalog::standard(Registry({&kTranspose, &kMultiply, &kReduce}, std::move(levels))));
+    return cli::run(argc, argv, Registry({&kTranspose, &kMultiply, &kReduce}, std::move(levels)));
 }

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "cli/app.hpp"
+#include "kernels/check/check.hpp"
 #include "kernels/multiply/operation.hpp"
 #include "kernels/transpose/operation.hpp"
 
@@ -13,12 +14,21 @@ namespace {
 std::vector<Level> scale_levels();
 
 constexpr std::array kRoles = {InputRole{.name = "A", .help = "the matrix to scale"}};
-constexpr std::array kSettings = {Setting{.name = "alpha",
-                                          .help = "the factor",
-                                          .fallback = "1",
-                                          .apply = [](const std::string& value, Problem& problem) {
-                                              problem.alpha = parse_scalar(value, problem.type, "--alpha");
-                                          }}};
+constexpr std::array kSettings = {
+    Setting{.name = "alpha", .help = "the factor", .factor = &Problem::alpha, .fallback = "1"}};
+
+Verification verify_scaled(const Problem& problem, const Operands& operands, const VerifyOptions&) {
+    Verification verification;
+    verification.mode = "full";
+    const auto alpha = static_cast<float>(problem.alpha.value.real());
+    for (std::int64_t i = 0; i < problem.m * problem.n; ++i) {
+        if (operands.c.as<float>()[i] != alpha * operands.a.as<float>()[i]) ++verification.mismatches;
+    }
+    verification.verdict = verification.mismatches == 0 ? "passed" : "failed";
+    return verification;
+}
+
+constinit const Check kCheck = {.verify = verify_scaled};
 
 constinit const Operation kScale = {.name = "scale",
                                     .summary = "scale a stored matrix",
@@ -53,7 +63,8 @@ constinit const Operation kScale = {.name = "scale",
                                     .preference =
                                         [](const Problem&, const Device&) {
                                             return std::vector<Preference>{{"plain", "there is no other"}};
-                                        }};
+                                        },
+                                    .check = &kCheck};
 
 template <bool kWrong>
 Launch prepare(const Problem& problem, const Operands& operands, const Device&) {
@@ -81,22 +92,8 @@ std::vector<Level> scale_levels() {
     return {level(1, "plain", prepare<false>), level(2, "wrong", prepare<true>)};
 }
 
-Verification verify_scaled(const Problem& problem, const Operands& operands, const VerifyOptions&) {
-    Verification verification;
-    verification.mode = "full";
-    const auto alpha = static_cast<float>(problem.alpha.value.real());
-    for (std::int64_t i = 0; i < problem.m * problem.n; ++i) {
-        if (operands.c.as<float>()[i] != alpha * operands.a.as<float>()[i]) ++verification.mismatches;
-    }
-    verification.verdict = verification.mismatches == 0 ? "passed" : "failed";
-    return verification;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-    constexpr auto no_bytes = [](const Problem&, VerifyMode) { return std::uint64_t{0}; };
-    return cli::run(argc, argv,
-                    Catalog::standard(Registry({&kTranspose, &kMultiply, &kScale}),
-                                      {{&kScale, {verify_scaled, no_bytes}}}));
+    return cli::run(argc, argv, Registry({&kTranspose, &kMultiply, &kScale}));
 }

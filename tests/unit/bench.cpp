@@ -137,7 +137,7 @@ struct Outcome {
 
 Outcome bench(const BenchOptions& options, const Registry& registry) {
     Outcome outcome;
-    outcome.exit_code = run_bench(options, Catalog::standard(registry),
+    outcome.exit_code = run_bench(options, registry,
                                   {.head = [&](const BenchHead& head) { outcome.head = head; },
                                    .row = [&](const BenchRow& row) { outcome.rows.push_back(row); },
                                    .progress = {}});
@@ -382,7 +382,7 @@ TEST_CASE("a level that breaks the device ends the bench after its row") {
                      level(3, "wrong", prepare_wrong)});
     std::vector<BenchRow> rows;
     const Error error = error_of([&] {
-        run_bench(quick({{4, 5, 0}}), Catalog::standard(registry),
+        run_bench(quick({{4, 5, 0}}), registry,
                   {.head = {}, .row = [&](const BenchRow& row) { rows.push_back(row); }, .progress = {}});
     });
     CHECK(error.code() == ErrorCode::device);

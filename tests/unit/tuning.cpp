@@ -121,7 +121,7 @@ std::vector<std::string> winners(TimedBench& bench, const std::vector<Extents>& 
     options.device = "cpu";
     std::vector<std::string> names;
     const TuneListener listener = {.tuned = [&](const TunedLevel& entry) { names.push_back(entry.level); }};
-    CHECK(run_tune(options, Catalog::standard(Registry({&kTranspose}, levels)), listener,
+    CHECK(run_tune(options, Registry({&kTranspose}, levels), listener,
                    [&](const auto& asked, const auto&, const auto& told) { return bench(asked, told); }) ==
           0);
     return names;

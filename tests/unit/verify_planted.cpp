@@ -5,13 +5,13 @@
 #include <limits>
 #include <random>
 
+#include "kernels/check/check.hpp"
 #include "kernels/check/verification.hpp"
 #include "kernels/multiply/check/product_check.hpp"
 #include "kernels/multiply/check/verify_multiply.hpp"
 #include "kernels/multiply/operation.hpp"
 #include "kernels/registry.hpp"
 #include "kernels/transpose/operation.hpp"
-#include "lib/run/catalog.hpp"
 #include "tests/catch.hpp"
 #include "tests/verification/planted.hpp"
 #include "tests/verification/products.hpp"
@@ -225,7 +225,7 @@ TEST_CASE("operands of a lower precision do not pass for those of the type, and 
 }
 
 TEST_CASE("every planted error of a transpose is found, and where it is") {
-    const Catalog catalog = Catalog::standard();
+    const Registry registry = Registry::standard();
     const std::int64_t rows = 131;  // of the result; partial tiles on both sides
     const std::int64_t cols = 166;
     for (const Type type : {Type::u8, Type::bf16, Type::f32, Type::i64, Type::c128}) {
@@ -244,11 +244,11 @@ TEST_CASE("every planted error of a transpose is found, and where it is") {
         }
         Matrix out = copy_of(right);
         const Problem problem{.operation = &kTranspose, .type = type, .m = cols, .n = rows};
-        const Level& level = *catalog.registry().choose(problem, kDevice).level;
+        const Level& level = *registry.choose(problem, kDevice).level;
         const auto found = [&] {
-            return catalog.verify(level, problem,
-                                  contiguous_operands(problem, {.a = in.data(), .c = out.data()}),
-                                  {.threads = 2});
+            return verify_result(level, problem,
+                                 contiguous_operands(problem, {.a = in.data(), .c = out.data()}),
+                                 {.threads = 2});
         };
         // Whether exactly those elements are told that differ, and the first of them.
         const auto check = [&](std::string_view what) {
@@ -298,13 +298,13 @@ TEST_CASE("every planted error of a transpose is found, and where it is") {
 }
 
 TEST_CASE("what may differ follows from the arithmetic that a level states") {
-    const Catalog catalog = Catalog::standard();
+    const Registry registry = Registry::standard();
     const std::int64_t n = 300;
     Product x = make_product({Type::f16, n, n, n, Data::positive, false, false, 2});
     const auto verdict = [&](Arithmetic (*arithmetic)(const Problem&)) {
-        Level level = *catalog.registry().levels(kMultiply, DeviceKind::cpu).front();
+        Level level = *registry.levels(kMultiply, DeviceKind::cpu).front();
         level.arithmetic = arithmetic;
-        return catalog.verify(level, x.problem, x.operands(), {.mode = VerifyMode::full, .threads = 2})
+        return verify_result(level, x.problem, x.operands(), {.mode = VerifyMode::full, .threads = 2})
             .verdict;
     };
     // Every addition rounds to f16.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/multiply/check/product_check.hpp"
+#include "kernels/multiply/check/product_in_blocks.hpp"
 #include "kernels/multiply/check/row_check.hpp"
 
 namespace gpumat {
@@ -111,15 +112,19 @@ Verification verify_multiply(const Problem& asked, const Operands& operands, con
                                                    : check_in_full(problem, operands, options);
 }
 
-std::uint64_t verification_bytes(const Problem& asked, VerifyMode mode) {
-    const Problem problem = as_read(asked);
-    return checks_at_random(problem, mode) ? product_check_bytes(problem, kRowsAtOnce) : 0;
-}
-
-std::unique_ptr<ResultCheck> check_multiply_panels(const Problem& problem, const Operands& inputs,
-                                                   const VerifyOptions& how) {
-    if (!checks_at_random(problem, how.mode)) return nullptr;
-    return std::make_unique<ProductPanels>(problem, inputs, how);
-}
+constinit const Check multiply::kCheck = {
+    .verify = verify_multiply,
+    // Freivalds' check keeps kFreivaldsRounds vectors. The full one takes a few MB whatever the shape.
+    .bytes =
+        [](const Problem& asked, VerifyMode mode) {
+            const Problem problem = as_read(asked);
+            return checks_at_random(problem, mode) ? product_check_bytes(problem, kRowsAtOnce) : 0;
+        },
+    .panels = [](const Problem& problem, const Operands& inputs,
+                 const VerifyOptions& how) -> std::unique_ptr<ResultCheck> {
+        if (!checks_at_random(problem, how.mode)) return nullptr;
+        return std::make_unique<ProductPanels>(problem, inputs, how);
+    },
+    .in_blocks = verify_product_in_blocks};
 
 }  // namespace gpumat

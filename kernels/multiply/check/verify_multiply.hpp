@@ -1,11 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
-#include "kernels/check/result_check.hpp"
-#include "kernels/check/verification.hpp"
-#include "kernels/problem.hpp"
+#include "kernels/check/check.hpp"
 
 // Verification of a result against a reference computed here on the CPU. kernels/check/verification.md
 // derives the criteria.
@@ -41,13 +38,9 @@ bool checks_at_random(const Problem& problem, VerifyMode mode);
 /// Throws Error{memory} where the work space cannot be had.
 Verification verify_multiply(const Problem& problem, const Operands& operands, const VerifyOptions& options);
 
-/// Host memory that a verification takes beside the matrices, where that grows with them: Freivalds' check
-/// keeps kFreivaldsRounds vectors. The others take a few MB whatever the shape.
-std::uint64_t verification_bytes(const Problem& problem, VerifyMode mode);
-
-/// The check of a product that comes in panels of rows; the inputs must stay until the end. Null where the
-/// mode needs the result whole.
-std::unique_ptr<ResultCheck> check_multiply_panels(const Problem& problem, const Operands& inputs,
-                                                   const VerifyOptions& how);
+namespace multiply {
+/// In panels of rows, too, and in blocks, where the mode does not need the result whole.
+extern const Check kCheck;
+}  // namespace multiply
 
 }  // namespace gpumat

@@ -12,10 +12,13 @@
 
 #include "core/parallel.hpp"
 #include "kernels/check/findings.hpp"
-#include "kernels/operation.hpp"
+#include "kernels/reduce/operation.hpp"
 
 namespace gpumat {
 namespace {
+
+using reduce::Axis;
+using reduce::Reduction;
 
 constexpr double kRoundoff = 0x1p-53;
 constexpr double kTiniest = std::numeric_limits<double>::denorm_min();
@@ -231,8 +234,6 @@ struct OrderState {
 
 // ---- Walking the matrix ----
 
-enum class Axis { all, rows, columns };
-
 struct Walk {
     Operand a;
     std::int64_t m;
@@ -389,8 +390,8 @@ template <class T>
 class ReductionCheck final : public ResultCheck {
   public:
     ReductionCheck(const Problem& problem, const VerifyOptions& options)
-        : op_(problem.choices.at("op")),
-          axis_(axis_of(problem)),
+        : op_(reduce::reduction_of(problem)),
+          axis_(reduce::axis_of(problem)),
           type_(result_type(problem)),
           mode_(options.mode),
           tolerance_(options.tolerance),
@@ -405,10 +406,11 @@ class ReductionCheck final : public ResultCheck {
         ++parts_;
         if constexpr (std::is_integral_v<T>) {
             if (adds()) return merge_states(whole_sums_, states_of<WholeSumState<T>, T>(walk));
-            if (op_ == "norm") return merge_states(whole_squares_, states_of<WholeSquaresState<T>, T>(walk));
+            if (op_ == Reduction::norm)
+                return merge_states(whole_squares_, states_of<WholeSquaresState<T>, T>(walk));
         } else {
             if (adds()) return add_sums(walk);
-            if (op_ == "norm") return add_squares(walk);
+            if (op_ == Reduction::norm) return add_squares(walk);
         }
         merge_states(orders_, states_of<OrderState<T>, T>(walk));
     }
@@ -417,13 +419,13 @@ class ReductionCheck final : public ResultCheck {
         const double depth = kReducedInAChain + elements_ / 1024 + parts_;
         chain_ = narrow() ? (kReducedInAChain + 1) * kRoundoff : 0;
         if constexpr (std::is_integral_v<T>) chain_ = 0;
-        const double roundings = elements_ * (kIsComplex<T> && op_ == "norm" ? 2 : 1);
+        const double roundings = elements_ * (kIsComplex<T> && op_ == Reduction::norm ? 2 : 1);
         any_chain_ = any_order_ ? roundings * kRoundoff : 0;
         rest_ = depth * kRoundoff * depth * kRoundoff;
         result_ = result;
         if (adds()) {
             std::is_integral_v<T> ? check_whole_sums() : check_sums();
-        } else if (op_ == "norm") {
+        } else if (op_ == Reduction::norm) {
             std::is_integral_v<T> ? check_whole_norms() : check_norms();
         } else {
             check_order();
@@ -439,8 +441,8 @@ class ReductionCheck final : public ResultCheck {
     }
 
   private:
-    [[nodiscard]] bool adds() const { return op_ == "sum" || op_ == "mean"; }
-    [[nodiscard]] double divisor() const { return op_ == "mean" ? elements_ : 1; }
+    [[nodiscard]] bool adds() const { return op_ == Reduction::sum || op_ == Reduction::mean; }
+    [[nodiscard]] double divisor() const { return op_ == Reduction::mean ? elements_ : 1; }
 
     /// The parts before need no second look: where none of them is large, a power of two scales their sums as
     /// it would scale their elements.
@@ -525,8 +527,8 @@ class ReductionCheck final : public ResultCheck {
                 compare_part(c.real(), {plain.re, plain.re_size}, {down.re, down.re_size}, odd.re);
             const Outcome im =
                 compare_part(c.imag(), {plain.im, plain.im_size}, {down.im, down.im_size}, odd.im);
-            has_lost_means_ |= op_ == "mean" && (passes_range(c.real(), plain.re_size, odd.re) ||
-                                                 passes_range(c.imag(), plain.im_size, odd.im));
+            has_lost_means_ |= op_ == Reduction::mean && (passes_range(c.real(), plain.re_size, odd.re) ||
+                                                          passes_range(c.imag(), plain.im_size, odd.im));
             note(im.ratio > re.ratio ? im : re, row, col, computed, {re.expected.real(), im.expected.real()});
         });
     }
@@ -678,7 +680,7 @@ class ReductionCheck final : public ResultCheck {
         for_results([&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
             using Result = decltype(computed);
             const OrderState<T>& state = orders_[i];
-            if (op_ == "nan-count") {
+            if (op_ == Reduction::nan_count) {
                 if constexpr (std::is_same_v<Result, std::uint64_t>)
                     note_whole(computed, static_cast<std::uint64_t>(state.nans), row, col);
                 return;
@@ -687,10 +689,10 @@ class ReductionCheck final : public ResultCheck {
                 if constexpr (std::is_integral_v<Result>)
                     note_whole(computed, whole_extreme<Result>(state), row, col);
             } else if constexpr (!std::is_integral_v<Result>) {
-                const double expected = state.nans > 0  ? std::numeric_limits<double>::quiet_NaN()
-                                        : op_ == "min"  ? state.least
-                                        : op_ == "max"  ? state.largest
-                                        : kIsComplex<T> ? state.largest
+                const double expected = state.nans > 0          ? std::numeric_limits<double>::quiet_NaN()
+                                        : op_ == Reduction::min ? state.least
+                                        : op_ == Reduction::max ? state.largest
+                                        : kIsComplex<T>         ? state.largest
                                         : state.count > 0
                                             ? std::max(std::fabs(state.least), std::fabs(state.largest))
                                             : 0.0;
@@ -703,19 +705,14 @@ class ReductionCheck final : public ResultCheck {
 
     template <class Result>
     [[nodiscard]] Result whole_extreme(const OrderState<T>& state) const {
-        if (op_ == "min") return static_cast<Result>(state.least);
-        if (op_ == "max") return static_cast<Result>(state.largest);
+        if (op_ == Reduction::min) return static_cast<Result>(state.least);
+        if (op_ == Reduction::max) return static_cast<Result>(state.largest);
         const Int128 low = state.least;
         const Int128 high = state.largest;
         return static_cast<Result>(std::max(low < 0 ? -low : low, high < 0 ? -high : high));
     }
 
-    static Axis axis_of(const Problem& problem) {
-        const std::string& axis = problem.choices.at("axis");
-        return axis == "rows" ? Axis::rows : axis == "columns" ? Axis::columns : Axis::all;
-    }
-
-    std::string op_;
+    Reduction op_;
     Axis axis_;
     Type type_;
     VerifyMode mode_;
@@ -745,8 +742,7 @@ class ReductionCheck final : public ResultCheck {
 };
 
 std::unique_ptr<ResultCheck> check_of(Problem problem, const VerifyOptions& options) {
-    problem.unfinished = false;                                // what is judged is finished
-    problem.choices.insert({{"op", "sum"}, {"axis", "all"}});  // those chosen stay
+    problem.unfinished = false;  // what is judged is finished
     return visit_type(problem.type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<ResultCheck> {
         return std::make_unique<ReductionCheck<T>>(problem, options);
     });
@@ -773,6 +769,29 @@ std::pair<Problem, Operands> results_from(std::int64_t first, const Shape& resul
     return {std::move(problem), operands};
 }
 
+/// From the first of the parts on that are combined.
+std::unique_ptr<ResultCheck> begin_parts(const Problem& part, const Operands&, const VerifyOptions& options) {
+    return part.unfinished ? check_of(part, options) : nullptr;
+}
+
+std::uint64_t bytes_of_states(const Problem& problem, VerifyMode mode) {
+    if (mode == VerifyMode::none) return 0;
+    Problem judged = problem;
+    judged.unfinished = false;
+    const Shape results = problem.operation->result(judged);
+    constexpr std::uint64_t kStateBytes = 64;  // at least as many as any state has
+    // What is combined of parts has the states of all its results until the last part.
+    const std::int64_t at_once =
+        problem.unfinished ? results.elements() : std::min(results.elements(), kResultsAtOnce);
+    // Each may be there scaled as well. Columns have some of each piece, and of all parts.
+    auto states = static_cast<std::uint64_t>(at_once) * 2;
+    if (results.cols > 1) {
+        const std::int64_t rows = rows_of_pieces(problem.m, at_once);
+        states *= static_cast<std::uint64_t>((problem.m + rows - 1) / rows) + 1;
+    }
+    return states * kStateBytes;
+}
+
 }  // namespace
 
 Verification verify_reduction(const Problem& problem, const Operands& operands,
@@ -791,27 +810,10 @@ Verification verify_reduction(const Problem& problem, const Operands& operands,
     return all;
 }
 
-std::unique_ptr<ResultCheck> check_reduction_parts(const Problem& part, const Operands&,
-                                                   const VerifyOptions& options) {
-    return part.unfinished ? check_of(part, options) : nullptr;
-}
-
-std::uint64_t reduction_verification_bytes(const Problem& problem, VerifyMode mode) {
-    if (mode == VerifyMode::none) return 0;
-    Problem judged = problem;
-    judged.unfinished = false;
-    const Shape results = problem.operation->result(judged);
-    constexpr std::uint64_t kStateBytes = 64;  // at least as many as any state has
-    // What is combined of parts has the states of all its results until the last part.
-    const std::int64_t at_once =
-        problem.unfinished ? results.elements() : std::min(results.elements(), kResultsAtOnce);
-    // Each may be there scaled as well. Columns have some of each piece, and of all parts.
-    auto states = static_cast<std::uint64_t>(at_once) * 2;
-    if (results.cols > 1) {
-        const std::int64_t rows = rows_of_pieces(problem.m, at_once);
-        states *= static_cast<std::uint64_t>((problem.m + rows - 1) / rows) + 1;
-    }
-    return states * kStateBytes;
-}
+constinit const Check reduce::kCheck = {.verify = verify_reduction,
+                                        .bytes = bytes_of_states,
+                                        .panels = begin_parts,
+                                        .bytes_by_part = true,
+                                        .narrows = true};
 
 }  // namespace gpumat

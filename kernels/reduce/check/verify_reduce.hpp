@@ -1,9 +1,6 @@
 #pragma once
 
-#include <memory>
-
-#include "kernels/check/result_check.hpp"
-#include "kernels/check/verification.hpp"
+#include "kernels/check/check.hpp"
 
 namespace gpumat {
 
@@ -23,12 +20,10 @@ inline constexpr double kReducedInAChain = 4096;
 ///    among the elements NaN, where the others may add up to the opposite one.
 Verification verify_reduction(const Problem& problem, const Operands& operands, const VerifyOptions& options);
 
-/// The same of a result that is combined of parts, of which this is the first; null where it is not. No
-/// element is looked at again, and what is kept does not grow with the parts.
-std::unique_ptr<ResultCheck> check_reduction_parts(const Problem& part, const Operands& inputs,
-                                                   const VerifyOptions& options);
-
-/// Host memory that the check takes beside the matrices.
-std::uint64_t reduction_verification_bytes(const Problem& problem, VerifyMode mode);
+namespace reduce {
+/// Also of a result that is combined of parts: no element is looked at again, and what is kept does not grow
+/// with the parts.
+extern const Check kCheck;
+}  // namespace reduce
 
 }  // namespace gpumat

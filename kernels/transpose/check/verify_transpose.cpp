@@ -122,6 +122,32 @@ class TransposePanels final : public ResultCheck {
     Verification all_;
 };
 
+Verification verify_transposed(const Problem& problem, const Operands& operands, const VerifyOptions& how) {
+    return verify_transpose(
+        {problem.type, {problem.m, problem.n}, operands.a.pitch, operands.a.as<std::byte>()},
+        {problem.type, {problem.n, problem.m}, operands.c.pitch, operands.c.as<std::byte>()}, how);
+}
+
+std::unique_ptr<ResultCheck> begin_panels(const Problem& problem, const Operands& inputs,
+                                          const VerifyOptions& how) {
+    if (problem.m == 0 || problem.n == 0) return nullptr;
+    return std::make_unique<TransposePanels>(problem, inputs, how);
+}
+
+Verification verify_side_by_side(const ReadSideBySide& read, const VerifyOptions& asked) {
+    Verification all;
+    VerifyOptions how = asked;
+    how.mode = VerifyMode::full;
+    read([&](const Block& block, const MatrixView& a, const MatrixView& at) {
+        merge_part(all, verify_transpose(a, at, how), block.col, block.row);
+    });
+    if (all.mode == "none") {  // a matrix without elements
+        all.mode = "full";
+        all.verdict = "passed";
+    }
+    return all;
+}
+
 }  // namespace
 
 Verification verify_transpose(const MatrixView& in, const MatrixView& out, const VerifyOptions& options) {
@@ -152,10 +178,7 @@ Verification verify_transpose(const MatrixView& in, const MatrixView& out, const
     return result;
 }
 
-std::unique_ptr<ResultCheck> check_transpose_panels(const Problem& problem, const Operands& inputs,
-                                                    const VerifyOptions& how) {
-    if (problem.m == 0 || problem.n == 0) return nullptr;
-    return std::make_unique<TransposePanels>(problem, inputs, how);
-}
+constinit const Check transpose::kCheck = {
+    .verify = verify_transposed, .panels = begin_panels, .side_by_side = verify_side_by_side};
 
 }  // namespace gpumat

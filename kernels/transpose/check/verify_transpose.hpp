@@ -1,10 +1,7 @@
 #pragma once
 
-#include <memory>
-
 #include "core/numbers/matrix.hpp"
-#include "kernels/check/result_check.hpp"
-#include "kernels/check/verification.hpp"
+#include "kernels/check/check.hpp"
 
 // Transposes are compared bit for bit.
 
@@ -14,9 +11,9 @@ namespace gpumat {
 /// Throws Error{not_comparable} where shapes or types do not fit.
 Verification verify_transpose(const MatrixView& in, const MatrixView& out, const VerifyOptions& options);
 
-/// The same for a result that comes in panels of rows; the input must stay until the end. Null where there
-/// are no elements.
-std::unique_ptr<ResultCheck> check_transpose_panels(const Problem& problem, const Operands& inputs,
-                                                    const VerifyOptions& how);
+namespace transpose {
+/// In panels of rows, too, and while both matrices are read.
+extern const Check kCheck;
+}  // namespace transpose
 
 }  // namespace gpumat

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/check/check.hpp"
 #include "lib/run/stages/hash_check.hpp"
 #include "lib/stored/plain_nan.hpp"
 
@@ -89,7 +90,7 @@ void Checking::begin(PartInWork& part) {
         }
         VerifyOptions none = context_.how;
         none.mode = VerifyMode::none;
-        part.check = context_.catalog.begin_check(*plan.level, part.part.problem, {}, none);
+        part.check = begin_check(*plan.level, part.part.problem, {}, none);
         return;
     }
     Problem problem = part.part.problem;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/check/check.hpp"
 #include "lib/run/transfer.hpp"
 
 namespace gpumat::stages {
@@ -32,11 +33,10 @@ std::size_t bytes_of_result(const ProblemPart& part) {
     return static_cast<std::size_t>(shape.elements()) * size_of(result_type(part.problem));
 }
 
-FlowContext::FlowContext(Plan& planned, const RunOptions& asked, const Catalog& known, const Outlet& where,
-                         Progress& heard, const Tell& tells)
+FlowContext::FlowContext(Plan& planned, const RunOptions& asked, const Outlet& where, Progress& heard,
+                         const Tell& tells)
     : plan(planned),
       options(asked),
-      catalog(known),
       outlet(where),
       progress(heard),
       say(tells),
@@ -47,7 +47,7 @@ FlowContext::FlowContext(Plan& planned, const RunOptions& asked, const Catalog& 
       piece_bytes(bytes_of_pieces()) {}
 
 std::unique_ptr<ResultCheck> FlowContext::check_of(const ProblemPart& part, const Operands& operands) const {
-    return catalog.begin_check(*plan.level, part.problem, operands, how);
+    return begin_check(*plan.level, part.problem, operands, how);
 }
 
 std::uint64_t FlowContext::bytes_of_inputs() const {

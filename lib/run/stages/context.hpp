@@ -29,7 +29,6 @@ std::size_t bytes_of_result(const ProblemPart& part);
 struct FlowContext {
     Plan& plan;
     const RunOptions& options;
-    const Catalog& catalog;
     const Outlet& outlet;
     Progress& progress;
     const Tell& say;
@@ -39,8 +38,8 @@ struct FlowContext {
     std::int64_t panel_rows;  ///< of the result, verified and written at a time
     std::size_t piece_bytes;  ///< that go to a device and come back at a time
 
-    FlowContext(Plan& planned, const RunOptions& asked, const Catalog& known, const Outlet& where,
-                Progress& heard, const Tell& tells);
+    FlowContext(Plan& planned, const RunOptions& asked, const Outlet& where, Progress& heard,
+                const Tell& tells);
 
     [[nodiscard]] bool is_single() const { return parts.count() == 1; }
     /// In place on a CPU: the level overwrites what was read.

@@ -1,4 +1,4 @@
-#include "lib/run/verify_product_in_blocks.hpp"
+#include "kernels/multiply/check/product_in_blocks.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -6,10 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.hpp"
+#include "core/memory.hpp"
 #include "core/numbers/blocks.hpp"
 #include "kernels/multiply/check/product_check.hpp"
-#include "lib/stored/read_in_blocks.hpp"
 
 namespace gpumat {
 namespace {
@@ -28,17 +27,18 @@ struct Lines {
 
 /// Reads lines one below the other, in blocks of at most `room` bytes that hold whole grains across the
 /// lines.
-Matrix read_lines(formats::Reader& reader, const Lines& lines, std::uint64_t room) {
-    const formats::Header& header = reader.header();
-    const auto element = static_cast<std::int64_t>(size_of(header.type));
-    const Shape grain = clipped_grain(header.grain, header.shape);
-    const std::int64_t extent = lines.are_columns ? header.shape.cols : header.shape.rows;
+Matrix read_lines(StoredMatrix& stored, const Lines& lines, std::uint64_t room) {
+    const Type type = stored.type();
+    const Shape shape = stored.shape();
+    const auto element = static_cast<std::int64_t>(size_of(type));
+    const Shape grain = clipped_grain(stored.grain(), shape);
+    const std::int64_t extent = lines.are_columns ? shape.cols : shape.rows;
     const std::int64_t most = std::max<std::int64_t>(1, static_cast<std::int64_t>(room) / element);
     const std::int64_t across = lines.are_columns ? grain.cols : grain.rows;
     const std::int64_t strip = across <= most ? across : 1;
     const std::int64_t step =
         std::clamp<std::int64_t>(most / strip, 1, std::max<std::int64_t>(1, lines.count));
-    Matrix found({std::ssize(lines.numbers), lines.count}, header.type, "rows that are compared");
+    Matrix found({std::ssize(lines.numbers), lines.count}, type, "rows that are compared");
     Buffer memory(static_cast<std::size_t>(std::min(strip, extent) * step * element));
     for (std::size_t begin = 0; begin < lines.numbers.size();) {
         const std::int64_t top = lines.numbers[begin] / strip * strip;
@@ -49,7 +49,7 @@ Matrix read_lines(formats::Reader& reader, const Lines& lines, std::uint64_t roo
             const std::int64_t width = std::min(step, lines.count - at);
             const Block block = lines.are_columns ? Block{lines.first + at, top, width, height}
                                                   : Block{top, lines.first + at, height, width};
-            reader.read(block, {header.type, block.shape(), block.cols, memory.data()});
+            stored.read(block, {type, block.shape(), block.cols, memory.data()});
             for (std::size_t i = begin; i < end; ++i) {
                 std::byte* to = found.data() + (static_cast<std::int64_t>(i) * lines.count + at) * element;
                 const std::int64_t line = lines.numbers[i] - top;
@@ -72,26 +72,23 @@ class ProductInBlocks {
   public:
     ProductInBlocks(const Problem& asked, const StoredMatrices& stored, const VerifyOptions& how,
                     std::uint64_t room)
-        : problem_(as_read(asked)), stored_(stored), how_(how), room_(room), check_(asked, how) {}
+        : problem_(as_read(asked)), stored_(stored), room_(room), check_(asked, how) {}
 
     Verification run() {
         pass(kB, Factor::b);
         pass(kA, Factor::a);
         if (adds()) pass(kD, Factor::d);
-        stored_.hashes.back() =
-            read_in_blocks(stored_.result, room_, how_.threads, [&](const Block& block, const MatrixView& c) {
-                check_.take(Factor::c, block, c);
-                stored_.progress.bytes_checked += block_bytes(block.shape(), size_of(c.type));
-            });
+        stored_.result.read_in_blocks(
+            room_, [&](const Block& block, const MatrixView& c) { check_.take(Factor::c, block, c); });
         compare();
         return check_.finish();
     }
 
     /// Bytes of a row of A and a column of B, of a row and a column of grains, and of the same of C and D.
     static std::uint64_t least(const Problem& problem, const StoredMatrices& stored) {
-        std::uint64_t blocks = least_for_blocks(stored.result.header());
-        for (const formats::Reader* input : stored.inputs)
-            if (input != nullptr) blocks = std::max(blocks, least_for_blocks(input->header()));
+        std::uint64_t blocks = stored.result.least_for_blocks();
+        for (const StoredMatrix* input : stored.inputs)
+            if (input != nullptr) blocks = std::max(blocks, input->least_for_blocks());
         const auto line = static_cast<std::uint64_t>(as_read(problem).k) * size_of(problem.type);
         return std::max(blocks, kShares * std::max<std::uint64_t>(line, size_of(problem.type)));
     }
@@ -103,11 +100,9 @@ class ProductInBlocks {
     [[nodiscard]] bool adds() const { return !problem_.beta.is_zero(problem_.type); }
 
     void pass(std::size_t role, Factor factor) {
-        stored_.hashes[role] = read_in_blocks(
-            *stored_.inputs[role], room_, how_.threads, [&](const Block& block, const MatrixView& elements) {
-                if (factor == Factor::d || problem_.k > 0) check_.take(factor, block, elements);
-                stored_.progress.bytes_read += block_bytes(block.shape(), size_of(elements.type));
-            });
+        stored_.inputs[role]->read_in_blocks(room_, [&](const Block& block, const MatrixView& elements) {
+            if (factor == Factor::d || problem_.k > 0) check_.take(factor, block, elements);
+        });
     }
 
     void compare() {
@@ -151,7 +146,6 @@ class ProductInBlocks {
 
     Problem problem_;
     const StoredMatrices& stored_;
-    VerifyOptions how_;
     std::uint64_t room_;
     BlockProductCheck check_;
 };
@@ -160,8 +154,8 @@ class ProductInBlocks {
 
 std::optional<Verification> verify_product_in_blocks(const Problem& problem, const StoredMatrices& stored,
                                                      const VerifyOptions& how, std::uint64_t room) {
-    const auto comes_once = [](const formats::Reader* reader) {
-        return reader != nullptr && reader->header().in_order;
+    const auto comes_once = [](const StoredMatrix* matrix) {
+        return matrix != nullptr && matrix->comes_once();
     };
     if (!checks_at_random(problem, how.mode) || comes_once(&stored.result) ||
         std::ranges::any_of(stored.inputs, comes_once))

@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "lib/run/catalog.hpp"
+#include "kernels/check/stored_matrices.hpp"
+#include "kernels/check/verification.hpp"
 
 namespace gpumat {
 
