@@ -55,7 +55,78 @@ GPUMAT_INLINE Pair<V> deinterleave(const V& low, const V& high, std::index_seque
             __builtin_shufflevector(low, high, (2 * kLane + 1)...)};
 }
 
-/// Everything for one reduction of one type in vectors of kBytes.
+/// The smallest and the largest of real numbers, and the last NaN, which has a place of its own: GCC 12
+/// compares vectors of 64 bytes number by number where one comparison decides over what another chose.
+template <class F, class Number>
+struct RunFloatSpan {
+    F low = F{} + std::numeric_limits<Number>::infinity();
+    F high = F{} - std::numeric_limits<Number>::infinity();
+    F nan{};
+
+    GPUMAT_INLINE void add(const F& x) { take({x, x, x}); }
+    GPUMAT_INLINE void take(const RunFloatSpan& other) {
+        low = other.low < low ? other.low : low;
+        high = other.high > high ? other.high : high;
+        nan = other.nan != other.nan ? other.nan : nan;  // NOLINT: NaN
+    }
+};
+
+template <class T>
+struct Span {
+    using Number = ComparedAs<T>;
+    template <class F, class Count>
+    using Run = std::conditional_t<std::is_integral_v<T>, RunSpan<F, Number>, RunFloatSpan<F, Number>>;
+    using Total = RunTotal<Run<Number, Number>>;
+};
+
+/// What carries a reduction along. Those that differ only in how they finish share one, as each is compiled
+/// for every type in three widths: a mean is a sum, and a span has the minimum, the maximum and the largest
+/// magnitude.
+template <class R>
+struct CarriedBy {
+    using Type = R;
+};
+template <class T>
+struct CarriedBy<Reducer<Reduction::mean, T>> {
+    using Type = Reducer<Reduction::sum, T>;
+};
+template <class T>
+struct CarriedBy<Reducer<Reduction::min, T>> {
+    using Type = Span<T>;
+};
+template <class T>
+struct CarriedBy<Reducer<Reduction::max, T>> {
+    using Type = Span<T>;
+};
+template <class T>
+requires(!PartOf<T>::kComplex) struct CarriedBy<Reducer<Reduction::absmax, T>> {
+    using Type = Span<T>;
+};
+
+/// The reduction's own total, of the one that carried it.
+template <class Total>
+void narrow(const Total& from, Total& to) {
+    to = from;
+}
+template <class Number, bool kLargest>
+void narrow(const RunSpan<Number, Number>& from, RunExtreme<Number, Number, kLargest>& to) {
+    to.add(kLargest ? from.high.best : from.low.best);
+}
+template <class Number, bool kLargest>
+void narrow(const RunFloatSpan<Number, Number>& from, RunExtreme<Number, Number, kLargest>& to) {
+    to.add(kLargest ? from.high : from.low);
+    to.add(from.nan != from.nan ? from.nan : to.best);  // NOLINT: NaN
+}
+template <class Number>
+void narrow(const RunFloatSpan<Number, Number>& from, RunLargest<Number>& to) {
+    if (from.low <= from.high) {  // there was a number
+        to.add(from.low);
+        to.add(from.high);
+    }
+    to.add(from.nan);
+}
+
+/// Everything for one way to carry elements of one type along, in vectors of kBytes.
 template <class R, class T, int kBytes>
 struct Work {
     using Number = typename R::Number;
@@ -85,6 +156,7 @@ struct Work {
         constexpr std::size_t kNumbers = sizeof(Run) / sizeof(Number) / kLanes;
         Number numbers[kNumbers][kLanes];
         std::memcpy(&numbers, &run, sizeof run);
+#pragma GCC unroll 16
         for (int lane = 0; lane < kLanes; ++lane) {
             Number of_lane[kNumbers];
             for (std::size_t i = 0; i < kNumbers; ++i) of_lane[i] = numbers[i][lane];
@@ -181,9 +253,18 @@ struct Avx512 {
 };
 #endif
 
-template <class R, class T, class Width>
+/// The total of reduction R, of what carried it.
+template <class R, class Total>
+typename R::Total total_of(const AnyTotal& carried) {
+    typename R::Total total;
+    narrow(reinterpret_cast<const Total&>(carried), total);
+    return total;
+}
+
+/// The pieces of reduction R, which `Width` carries along.
+template <class R, class Width>
 Pieces pieces_in(bool unfinished) {
-    using Total = typename R::Total;
+    using Total = typename Width::Its::Total;
     Pieces pieces = {.most_elements = kRuns * Width::Its::kLanes * kSteps,
                      .most_rows = kSteps,
                      .start = [](AnyTotal& total) { new (&total) Total; },
@@ -196,14 +277,14 @@ Pieces pieces_in(bool unfinished) {
                      .finish =
                          [](const AnyTotal& total, std::int64_t elements, void* result) {
                              *static_cast<typename R::Result*>(result) =
-                                 R::finish(reinterpret_cast<const Total&>(total), elements);
+                                 R::finish(total_of<R, Total>(total), elements);
                          },
                      .result_bytes = sizeof(typename R::Result)};
     if (unfinished) {
         pieces.finish = [](const AnyTotal& total, std::int64_t, void* result) {
-            *static_cast<Total*>(result) = reinterpret_cast<const Total&>(total);
+            *static_cast<typename R::Total*>(result) = total_of<R, Total>(total);
         };
-        pieces.result_bytes = sizeof(Total);
+        pieces.result_bytes = sizeof(typename R::Total);
     }
     return pieces;
 }
@@ -211,14 +292,23 @@ Pieces pieces_in(bool unfinished) {
 }  // namespace
 
 Pieces pieces_of(const Problem& problem, VectorWidth width) {
-    return visit_reducer(problem, [&]<class R, class T>(R, TypeTag<T>) {
+    const auto carry = [&]<class R, class T>(R, TypeTag<T>) {
+        using Carried = typename CarriedBy<R>::Type;
 #ifdef __x86_64__
-        if (width == VectorWidth::avx512) return pieces_in<R, T, Avx512<R, T>>(problem.unfinished);
-        if (width == VectorWidth::avx2) return pieces_in<R, T, Avx2<R, T>>(problem.unfinished);
+        if (width == VectorWidth::avx512) return pieces_in<R, Avx512<Carried, T>>(problem.unfinished);
+        if (width == VectorWidth::avx2) return pieces_in<R, Avx2<Carried, T>>(problem.unfinished);
 #else
         static_cast<void>(width);
 #endif
-        return pieces_in<R, T, Plain<R, T>>(problem.unfinished);
+        return pieces_in<R, Plain<Carried, T>>(problem.unfinished);
+    };
+    return visit_reducer(problem, [&]<class R, class T>(R reducer, TypeTag<T> tag) {
+        if constexpr (std::is_integral_v<T> && std::is_same_v<R, Reducer<Reduction::nan_count, T>>) {
+            // Nothing is looked at: no integer is NaN.
+            return carry(Reducer<Reduction::nan_count, std::int8_t>{}, TypeTag<std::int8_t>{});
+        } else {
+            return carry(reducer, tag);
+        }
     });
 }
 
