@@ -18,15 +18,27 @@ namespace {
 template <class T>
 constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
-/// A value in the widest type of its kind, which holds it exactly.
 template <class T>
-auto widen(T value) {
-    if constexpr (kIsHalf<T>) {
-        return static_cast<double>(value);
-    } else {
-        return value;
-    }
-}
+struct Wide {
+    using Type = T;
+};
+template <class T>
+requires kIsHalf<T>
+struct Wide<T> {
+    using Type = float;
+};
+template <std::integral T>
+requires(sizeof(T) < 4) struct Wide<T> {
+    using Type = std::int32_t;
+};
+template <>
+struct Wide<std::uint32_t> {
+    using Type = std::int64_t;
+};
+
+/// The type that elements are widened to, which holds them exactly: conversions are written from these only.
+template <class T>
+using WideOf = typename Wide<T>::Type;
 
 template <class To, class From>
 bool real_to_float(From value, To& out) {
@@ -91,44 +103,70 @@ bool convert_one(From value, To& out) {
         return value.imag() == 0 && convert_real(value.real(), out);
     } else if constexpr (kIsComplex<To>) {
         typename To::value_type real{};
-        const bool held = convert_real(widen(value), real);
+        const bool held = convert_real(value, real);
         out = To(real, 0);
         return held;
     } else {
-        return convert_real(widen(value), out);
+        return convert_real(value, out);
     }
 }
 
 template <class T>
-std::string text_of(T value) {
+std::string text_of(const std::byte* value) {
     std::ostringstream text;
     text.imbue(std::locale::classic());
     text.precision(17);
-    if constexpr (kIsHalf<T>) {
-        text << static_cast<double>(value);
-    } else {
-        text << +value;
-    }
+    text << *reinterpret_cast<const T*>(value);
     return text.str();
 }
 
+template <class From>
+void widen(const std::byte* from, std::int64_t count, std::byte* wide) {
+    const auto* source = reinterpret_cast<const From*>(from);
+    auto* target = reinterpret_cast<WideOf<From>*>(wide);
+    for (std::int64_t j = 0; j < count; ++j) target[j] = static_cast<WideOf<From>>(source[j]);
+}
+
+/// Converts all, and returns the first that cannot be held: `count` where all can. To stop at it would cost a
+/// branch an element.
 template <class From, class To>
-void convert_rows(const MatrixView& from, const MutableMatrixView& to, const std::string& what, int threads,
-                  const Block& place) {
-    const std::int64_t grain = std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, from.shape.cols));
-    parallel_for(from.shape.rows, grain, threads, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-            const From* source = from.row<From>(i);
-            To* target = to.row<To>(i);
-            for (std::int64_t j = 0; j < from.shape.cols; ++j) {
-                if (convert_one(source[j], target[j])) continue;
-                throw Error(ErrorCode::input, what + ": row " + std::to_string(place.row + i + 1) +
-                                                  ", column " + std::to_string(place.col + j + 1) + ": " +
-                                                  text_of(source[j]) + " (" +
-                                                  std::string(name_of(from.type)) + ") cannot be held in " +
-                                                  std::string(name_of(to.type)));
-            }
+std::int64_t narrow(const std::byte* from, std::int64_t count, std::byte* to) {
+    const auto* source = reinterpret_cast<const From*>(from);
+    auto* target = reinterpret_cast<To*>(to);
+    bool held = true;
+    for (std::int64_t j = 0; j < count; ++j) held &= convert_one(source[j], target[j]);
+    if (held) return count;
+    std::int64_t first = 0;
+    while (convert_one(source[first], target[first])) ++first;
+    return first;
+}
+
+/// How elements of one type become elements of another: first wide, then narrow. One that is null has nothing
+/// to do.
+struct Way {
+    void (*widen)(const std::byte* from, std::int64_t count, std::byte* wide);
+    std::int64_t wide_bytes;
+    std::int64_t (*narrow)(const std::byte* wide, std::int64_t count, std::byte* to);
+    std::string (*text_of)(const std::byte* wide);
+};
+
+template <class From>
+Way way_from(Type to) {
+    return visit_type(to, [&]<class To>(TypeTag<To>) {
+        return Way{nullptr, sizeof(From), narrow<From, To>, text_of<From>};
+    });
+}
+
+Way way_between(Type from, Type to) {
+    return visit_type(from, [&]<class From>(TypeTag<From>) {
+        Way way = way_from<WideOf<From>>(to);
+        if constexpr (!std::is_same_v<From, WideOf<From>>) {
+            way.widen = widen<From>;
+            const bool wide =
+                visit_type(to, [&]<class To>(TypeTag<To>) { return std::is_same_v<To, WideOf<From>>; });
+            if (wide) way.narrow = nullptr;
         }
+        return way;
     });
 }
 
@@ -136,9 +174,44 @@ void convert_rows(const MatrixView& from, const MutableMatrixView& to, const std
 
 void convert(const MatrixView& from, const MutableMatrixView& to, const std::string& what, int threads,
              const Block& place) {
-    visit_type(from.type, [&]<class From>(TypeTag<From>) {
-        visit_type(to.type,
-                   [&]<class To>(TypeTag<To>) { convert_rows<From, To>(from, to, what, threads, place); });
+    constexpr std::int64_t kWidenedAtOnce = 512;
+    constexpr std::int64_t kElementsAtOnce = 65536;
+    const Way way = way_between(from.type, to.type);
+    const auto from_bytes = static_cast<std::int64_t>(size_of(from.type));
+    const auto to_bytes = static_cast<std::int64_t>(size_of(to.type));
+    const std::int64_t cols = from.shape.cols;
+
+    // Neighbours in row i, from column j on; beyond its end where rows follow each other without gaps.
+    const auto convert_run = [&](std::int64_t i, std::int64_t j, std::int64_t end) {
+        alignas(16) std::byte widened[kWidenedAtOnce * sizeof(double)];
+        while (j < end) {
+            const std::byte* source = from.data + (i * from.ld + j) * from_bytes;
+            std::byte* target = to.data + (i * to.ld + j) * to_bytes;
+            if (way.narrow == nullptr) return way.widen(source, end - j, target);
+            std::int64_t count = end - j;
+            if (way.widen != nullptr) {
+                count = std::min(count, kWidenedAtOnce);
+                way.widen(source, count, widened);
+                source = widened;
+            }
+            const std::int64_t held = way.narrow(source, count, target);
+            j += held;
+            if (held == count) continue;
+            throw Error(ErrorCode::input, what + ": row " + std::to_string(place.row + i + j / cols + 1) +
+                                              ", column " + std::to_string(place.col + j % cols + 1) + ": " +
+                                              way.text_of(source + held * way.wide_bytes) + " (" +
+                                              std::string(name_of(from.type)) + ") cannot be held in " +
+                                              std::string(name_of(to.type)));
+        }
+    };
+    if (from.ld == cols && to.ld == cols) {
+        parallel_for(from.shape.elements(), kElementsAtOnce, threads,
+                     [&](std::int64_t begin, std::int64_t end) { convert_run(0, begin, end); });
+        return;
+    }
+    const std::int64_t grain = std::max<std::int64_t>(1, kElementsAtOnce / std::max<std::int64_t>(1, cols));
+    parallel_for(from.shape.rows, grain, threads, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) convert_run(i, 0, cols);
     });
 }
 
