@@ -118,6 +118,10 @@ class Structure(unittest.TestCase):
                 found = [name for mark, name in includes(path) if mark == "<" and CUDA_HEADER.match(name)]
                 self.assertEqual(found, [], path)
 
+    def test_few_sources_include_what_takes_long_to_compile(self):
+        found = {path for path in sources() if room_of(path) for _, name in includes(path) if name.startswith("CLI/")}
+        self.assertEqual(found, {"cli/options/parser.cpp", "cli/options/config_file.cpp"})
+
     def test_tests_are_included_by_tests_only(self):
         for path in sources():
             if room_of(path):

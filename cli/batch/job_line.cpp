@@ -58,6 +58,12 @@ void note_option(const Option& option, std::vector<std::string> texts, Job& job)
     }
 }
 
+/// Those of the command and of the ones around it.
+void note_options(const Command& command, const Parser& parser, Job& job) {
+    if (command.outer() != nullptr) note_options(*command.outer(), parser, job);
+    for (const Option& option : command.options()) note_option(option, parser.given(option), job);
+}
+
 /// A line of a batch is of one input, and leaves to the batch what is the batch's.
 void require_one_job(const Command& command, const Parser& parser, const Job& job) {
     if (command.find("--resume") == nullptr) return;  // it never takes several
@@ -91,9 +97,7 @@ void understand(Job& job, const Registry& registry) {
     words.insert(words.begin(), tool.name);
     const Asked asked = parser.parse(words);
     if (!asked.text.empty()) throw Error(ErrorCode::usage, "asks for help or the version, which is no job");
-    for (const Command* command = asked.command; command != nullptr; command = command->outer()) {
-        for (const Option& option : command->options()) note_option(option, parser.given(option), job);
-    }
+    note_options(*asked.command, parser, job);
     require_one_job(*asked.command, parser, job);
 }
 

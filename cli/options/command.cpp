@@ -22,7 +22,7 @@ template <class T>
 constexpr bool kPrints = std::is_arithmetic_v<T> || std::is_same_v<T, std::string>;
 
 /// What a variable holds.
-std::string text_of(const Target& target) {
+std::string text_in(const Target& target) {
     return std::visit(
         [](const auto& at) -> std::string {
             using At = std::remove_cvref_t<decltype(at)>;
@@ -79,7 +79,7 @@ Option& Option::required() {
 }
 
 Option& Option::shows_default() {
-    return shows_default(text_of(target));
+    return shows_default(text_in(target));
 }
 
 Option& Option::shows_default(std::string text) {

@@ -132,7 +132,8 @@ class Lines(BatchCase):
         self.make_inputs(2)
         for words, line in ((["has 2 inputs"], "transpose in/0.h5 in/1.h5 -o out/a.h5"), (["has 2 inputs"], "reduce in/0.h5 in/1.h5"),
                             (["placeholder"], "convert in/0.h5 -o 'out/{/.}.h5'"), (["--timeout"], "transpose in/0.h5 --timeout 1"),
-                            (["--keep-going"], "transpose in/0.h5 --keep-going"), (["--resume"], "reduce in/0.h5 --resume")):
+                            (["--keep-going"], "transpose in/0.h5 --keep-going"), (["--resume"], "reduce in/0.h5 --resume"),
+                            (["argument was not expected: --bad"], "info in/0.h5 -- --bad")):
             self.write_jobs(line)
             self.assert_says(self.run_tool("batch", "jobs.txt", code=2), "jobs.txt:1: ", *words)
         self.assertEqual(os.listdir(self.path("out")), [])
