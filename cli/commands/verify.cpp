@@ -1,5 +1,6 @@
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <cstdio>

@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -260,7 +261,7 @@ void run_operation(SharedOptions& shared, Context& context) {
     }
     print_summary(record, shared.run);
     const bool taken = shared.output == "-" || shared.log == "-" || context.style.json;
-    if (!taken && !record.answer.is_null()) std::puts(answer_text(record.answer).c_str());
+    if (!taken && record.answer) std::puts(answer_text(*record.answer).c_str());
     last_words.settle([&] {
         tell(record, context.exit_code, context.exit_code == 0 ? "" : "verification found a difference");
     });

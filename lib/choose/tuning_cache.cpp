@@ -1,6 +1,7 @@
 #include "lib/choose/tuning_cache.hpp"
 
 #include <zlib.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,8 @@
 #include "lib/matrices/generate_file.hpp"
 
+#include <memory>
+#include <nlohmann/json.hpp>
+
 #include "core/stopwatch.hpp"
 #include "lib/matrices/stored_copy.hpp"
 #include "lib/record/version.hpp"
@@ -27,7 +30,8 @@ void generate_file(const GenerateOptions& options, FileRecord& record, Progress&
     const GeneratedMatrix& matrix = options.matrix;
     nlohmann::ordered_json parameters = nlohmann::ordered_json::object();
     for (const auto& [name, value] : matrix.parameters) parameters[name] = value;
-    record.asked = {{"kind", matrix.kind}, {"seed", matrix.seed}, {"parameters", parameters}};
+    record.asked = std::make_shared<const nlohmann::ordered_json>(
+        nlohmann::ordered_json{{"kind", matrix.kind}, {"seed", matrix.seed}, {"parameters", parameters}});
     const Generator generator(matrix);
     Destination destination(options.destination);
     formats::WriteOptions how = options.write;

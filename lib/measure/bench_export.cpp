@@ -1,6 +1,7 @@
 #include "lib/measure/bench_export.hpp"
 
 #include <spdlog/fmt/fmt.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,7 @@
 #include "lib/measure/probe.hpp"
 
 #include <spdlog/fmt/fmt.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cmath>

@@ -1,5 +1,7 @@
 #include "lib/record/file_record.hpp"
 
+#include <nlohmann/json.hpp>
+
 namespace gpumat {
 namespace {
 
@@ -22,7 +24,7 @@ nlohmann::ordered_json to_json(const FileRecord& record) {
     add_origin(record.origin, json);
     json["command_line"] = record.command_line;
     json["op"] = record.op;
-    json.update(record.asked);
+    if (record.asked) json.update(*record.asked);
     json["inputs"] = nlohmann::ordered_json::array();
     for (const RecordedMatrix& input : record.inputs) json["inputs"].push_back(to_json(input));
     json["output"] = record.output ? to_json(*record.output) : nlohmann::ordered_json();

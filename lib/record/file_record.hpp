@@ -1,7 +1,8 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ struct FileRecord {
     std::string op;  ///< "generate", "convert"
     Origin origin;
     std::string command_line;
-    nlohmann::ordered_json asked = nlohmann::ordered_json::object();  ///< what only this command has
+    std::shared_ptr<const nlohmann::ordered_json> asked;  ///< an object of what only this command has
     std::vector<RecordedMatrix> inputs;
     std::optional<RecordedMatrix> output;
     std::optional<double> read_ms;   ///< reading or making the blocks

@@ -4,6 +4,7 @@
 #include <spdlog/fmt/fmt.h>
 #include <sys/random.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <chrono>

@@ -1,6 +1,7 @@
 #include "lib/record/record.hpp"
 
 #include <spdlog/fmt/fmt.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -235,13 +236,13 @@ RecordedMatrix named_matrix(const formats::Reference& reference) {
     return matrix;
 }
 
-nlohmann::ordered_json answer_of(const Matrix& result) {
-    if (result.shape() != Shape{1, 1}) return {};
+std::shared_ptr<const nlohmann::ordered_json> answer_of(const Matrix& result) {
+    if (result.shape() != Shape{1, 1}) return nullptr;
     const auto real = [](double value) {
         if (std::isfinite(value)) return Json(value);
         return Json(std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
     };
-    return visit_type(result.type(), [&]<class T>(TypeTag<T>) {
+    return std::make_shared<const Json>(visit_type(result.type(), [&]<class T>(TypeTag<T>) {
         const T value = *result.as<T>();
         if constexpr (std::is_integral_v<T>) {
             return Json(value);
@@ -250,7 +251,7 @@ nlohmann::ordered_json answer_of(const Matrix& result) {
         } else {
             return real(static_cast<double>(value));
         }
-    });
+    }));
 }
 
 std::string answer_text(const nlohmann::ordered_json& answer) {
@@ -362,7 +363,7 @@ nlohmann::ordered_json to_json(const RunRecord& record) {
         {"seed", record.seed},
         {"inputs", inputs},
         {"output", record.output ? to_json(*record.output) : Json()},
-        {"answer", record.answer},
+        {"answer", record.answer ? *record.answer : Json()},
         {"stages_ms", stages_json(record.stages_ms)},
         {"stages", timeline_json(record.stages)},
         {"bounded_by", bounding == nullptr ? Json() : Json(bounding->name)},

@@ -1,7 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -95,7 +96,7 @@ struct RunRecord {
     std::vector<RecordedMatrix> inputs;
     std::optional<RecordedMatrix> output;
     /// A verified result of one element, where that is what the operation is for: see answer_of.
-    nlohmann::ordered_json answer;
+    std::shared_ptr<const nlohmann::ordered_json> answer;
     StageTimes stages_ms;
     std::vector<StageTime> stages;          ///< when they began, worked and waited, in the order of the flow
     std::int64_t parts = 1;                 ///< that the problem was cut into
@@ -120,8 +121,8 @@ struct RunRecord {
 RecordedMatrix recorded_matrix(const formats::Header& header);
 
 /// The element of a 1x1 matrix, exactly: a number, [re, im], or "nan", "inf", "-inf" for what JSON has no
-/// number for. Null for any other shape.
-nlohmann::ordered_json answer_of(const Matrix& result);
+/// number for. None for any other shape.
+std::shared_ptr<const nlohmann::ordered_json> answer_of(const Matrix& result);
 
 /// An answer as text: the number, or "re,im".
 std::string answer_text(const nlohmann::ordered_json& answer);

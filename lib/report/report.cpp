@@ -1,10 +1,12 @@
 #include "lib/report/report.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "lib/record/origin.hpp"
 #include "lib/record/record.hpp"
+#include "lib/report/report_log.hpp"
 
 namespace gpumat {
 namespace {

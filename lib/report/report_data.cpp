@@ -10,6 +10,7 @@
 #include "lib/measure/bench.hpp"
 #include "lib/measure/bench_sampling.hpp"
 #include "lib/record/record.hpp"
+#include "lib/report/report_log.hpp"
 #include "lib/run/executor.hpp"
 
 namespace gpumat {

@@ -8,9 +8,10 @@
 
 #include "kernels/registry.hpp"
 #include "lib/charts/chart.hpp"
-#include "lib/report/report_log.hpp"
 
 namespace gpumat {
+
+struct LogRecords;  // lib/report/report_log.hpp
 
 /// What did not end as it should.
 struct Failure {

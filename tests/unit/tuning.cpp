@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "kernels/multiply/operation.hpp"
 #include "kernels/transpose/operation.hpp"
