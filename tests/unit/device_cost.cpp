@@ -181,26 +181,25 @@ TEST_CASE("what tune measured takes the place of what is stated") {
 
 TEST_CASE("a run is put on the device that has what it asks for") {
     const Registry registry = Registry::standard();
-    RunOptions options;
-    options.operation = &kMultiply;
-    const auto reason = [&](const std::string& level, const Parameters& parameters = {}) {
-        options.level = level;
-        options.parameters = parameters;
-        return choose_device_for_run(options, multiply_of(256), registry, {}).reason;
+    const auto asking = [](const std::string& device, const std::string& level,
+                           const Parameters& parameters) {
+        return DeviceRequest{kMultiply, device, level, parameters};
+    };
+    const Parameters none;
+    const auto reason = [&](const std::string& level, const Parameters& parameters) {
+        return choose_device_for_run(asking("auto", level, parameters), multiply_of(256), registry, {})
+            .reason;
     };
     setenv("GPUMAT_CACHE", "", 1);
-    CHECK(reason("auto").find("before a gpu would have started") != std::string::npos);
-    CHECK(reason("interchanged").find("only the cpu has this level") != std::string::npos);
+    CHECK(reason("auto", none).find("before a gpu would have started") != std::string::npos);
+    CHECK(reason("interchanged", none).find("only the cpu has this level") != std::string::npos);
     CHECK(reason("auto", {{"vector", "plain"}}).find("only the cpu") != std::string::npos);
 
-    const auto cpu = cpu_instead(options, Type::f32, "it is full", registry);
+    const auto cpu = cpu_instead(asking("auto", "auto", none), Type::f32, "it is full", registry);
     REQUIRE(cpu);
     CHECK(cpu->device.kind == DeviceKind::cpu);
     CHECK(cpu->reason == "on the cpu, because the gpu has no room: it is full");
-    options.device = "gpu";
-    CHECK_FALSE(cpu_instead(options, Type::f32, "it is full", registry));
-    options.device = "auto";
-    options.parameters.clear();
-    options.level = "register-blocked";  // only GPUs have it
-    CHECK_FALSE(cpu_instead(options, Type::f32, "it is full", registry));
+    CHECK_FALSE(cpu_instead(asking("gpu", "auto", none), Type::f32, "it is full", registry));
+    // Only GPUs have this level.
+    CHECK_FALSE(cpu_instead(asking("auto", "register-blocked", none), Type::f32, "it is full", registry));
 }

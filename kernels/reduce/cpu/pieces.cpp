@@ -75,13 +75,13 @@ template <class T>
 struct Span {
     using Number = ComparedAs<T>;
     template <class F, class Count>
-    using Run = std::conditional_t<std::is_integral_v<T>, RunSpan<F, Number>, RunFloatSpan<F, Number>>;
+    using Run = RunFloatSpan<F, Number>;
     using Total = RunTotal<Run<Number, Number>>;
 };
 
 /// What carries a reduction along. Those that differ only in how they finish share one, as each is compiled
-/// for every type in three widths: a mean is a sum, and a span has the minimum, the maximum and the largest
-/// magnitude.
+/// for every type in three widths: a mean is a sum, and a span of floating-point numbers has the minimum, the
+/// maximum and the largest magnitude.
 template <class R>
 struct CarriedBy {
     using Type = R;
@@ -91,15 +91,15 @@ struct CarriedBy<Reducer<Reduction::mean, T>> {
     using Type = Reducer<Reduction::sum, T>;
 };
 template <class T>
-struct CarriedBy<Reducer<Reduction::min, T>> {
+requires(!std::is_integral_v<T>) struct CarriedBy<Reducer<Reduction::min, T>> {
     using Type = Span<T>;
 };
 template <class T>
-struct CarriedBy<Reducer<Reduction::max, T>> {
+requires(!std::is_integral_v<T>) struct CarriedBy<Reducer<Reduction::max, T>> {
     using Type = Span<T>;
 };
 template <class T>
-requires(!PartOf<T>::kComplex) struct CarriedBy<Reducer<Reduction::absmax, T>> {
+requires(!PartOf<T>::kComplex && !std::is_integral_v<T>) struct CarriedBy<Reducer<Reduction::absmax, T>> {
     using Type = Span<T>;
 };
 
@@ -107,10 +107,6 @@ requires(!PartOf<T>::kComplex) struct CarriedBy<Reducer<Reduction::absmax, T>> {
 template <class Total>
 void narrow(const Total& from, Total& to) {
     to = from;
-}
-template <class Number, bool kLargest>
-void narrow(const RunSpan<Number, Number>& from, RunExtreme<Number, Number, kLargest>& to) {
-    to.add(kLargest ? from.high.best : from.low.best);
 }
 template <class Number, bool kLargest>
 void narrow(const RunFloatSpan<Number, Number>& from, RunExtreme<Number, Number, kLargest>& to) {
