@@ -15,67 +15,68 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cooperative_groups|cute/|cutlass|cub/|thrust/|mma\.h|nv)")
 
-CORE = ["core", "core/numbers", "core/hash", "core/text"]
-KERNELS = ["kernels", "kernels/registry", "kernels/common", "kernels/check"]
-HDF5 = ["formats/hdf5", "formats/hdf5/file", "formats/hdf5/sandbox", "formats/hdf5/read"]
-
-# Each folder, and those that it may include beside itself. The folders of a level or of a format that are not named
-# belong to the folder above them. A row that is no folder is a source that gathers what lies beside it.
-ROOMS = {
+# The rooms, and those that each may use beside itself.
+UNDER = {
+    "core": [],
+    "formats": ["core"],
+    "kernels": ["core"],
+    "lib": ["core", "formats", "kernels"],
+    "cli": ["core", "formats", "kernels", "lib"],
+}
+# Each folder, and those of its own room that it may use. Folders without a row belong to the one above them. A row that
+# is no folder is a source that gathers what lies beside it. DESIGN.md shows this table.
+FOLDERS = {
     "core": [],
     "core/numbers": ["core"],
     "core/hash": ["core", "core/numbers"],
     "core/text": ["core"],
-
-    "formats": CORE,
-    "formats/matrix_market/numbers": [*CORE],
-    "formats/matrix_market": [*CORE, "formats", "formats/matrix_market/numbers"],
+    "formats": [],
+    "formats/matrix_market/numbers": ["formats"],
+    "formats/matrix_market": ["formats", "formats/matrix_market/numbers"],
     "formats/hdf5": ["formats"],
-    "formats/hdf5/file": [*CORE, "formats"],
-    "formats/hdf5/sandbox": [*CORE, "formats/hdf5/file"],
-    "formats/hdf5/read": [*CORE, "formats", *HDF5],
-    "formats/hdf5/write": [*CORE, "formats", *HDF5],
-    "formats/registry": [*CORE, "formats", "formats/hdf5", "formats/matrix_market"],
-    "formats/container": [*CORE, "formats", "formats/registry"],
+    "formats/hdf5/file": ["formats"],
+    "formats/hdf5/sandbox": ["formats/hdf5/file"],
+    "formats/hdf5/read": ["formats", "formats/hdf5", "formats/hdf5/file", "formats/hdf5/sandbox"],
+    "formats/hdf5/write": ["formats", "formats/hdf5", "formats/hdf5/file", "formats/hdf5/sandbox", "formats/hdf5/read"],
+    "formats/registry": ["formats", "formats/hdf5", "formats/matrix_market"],
+    "formats/container": ["formats", "formats/registry"],
+    "kernels": ["kernels/device"],
+    "kernels/device": [],
+    "kernels/common": ["kernels", "kernels/device"],
+    "kernels/check": ["kernels"],
+    "kernels/transpose": ["kernels", "kernels/device", "kernels/common", "kernels/check"],
+    "kernels/multiply": ["kernels", "kernels/device", "kernels/common", "kernels/check"],
+    "kernels/reduce": ["kernels", "kernels/device", "kernels/common", "kernels/check"],
+    "kernels/probe": ["kernels", "kernels/device", "kernels/common"],
+    "kernels/registry": ["kernels", "kernels/transpose", "kernels/multiply", "kernels/reduce"],
+    "lib/output": [],
+    "lib/record": ["lib/output"],
+    "lib/charts": [],
+    "lib/choose": ["lib/output", "lib/record"],
+    "lib/stored": ["lib/record"],
+    "lib/run": ["lib/output", "lib/record", "lib/choose", "lib/stored"],
+    "lib/matrices": ["lib/output", "lib/record", "lib/stored"],
+    "lib/measure": ["lib/output", "lib/record", "lib/charts", "lib/choose", "lib/run"],
+    "lib/report": ["lib/output", "lib/record", "lib/charts", "lib/run", "lib/measure"],
+    "lib/batch": ["lib/output", "lib/record"],
+    "cli/terminal": [],
+    "cli/options": ["cli/terminal"],
+    "cli/batch": ["cli/terminal", "cli/options"],
+    "cli/commands": ["cli/terminal", "cli/options", "cli/batch"],
+    "cli": ["cli/terminal", "cli/options", "cli/batch", "cli/commands"],
+}
+# What no other room may use: how a format is read, and what belongs to one operation.
+HIDDEN = re.compile(r"formats/(hdf5|matrix_market|container)|kernels/(transpose|multiply|reduce)")
 
-    "kernels/device": CORE,
-    "kernels": [*CORE, "kernels/device"],
-    "kernels/common": [*CORE, "kernels", "kernels/device"],
-    "kernels/check": [*CORE, "kernels"],
-    "kernels/transpose": [*CORE, "kernels", "kernels/device", "kernels/common", "kernels/check"],
-    "kernels/multiply": [*CORE, "kernels", "kernels/device", "kernels/common", "kernels/check"],
-    "kernels/reduce": [*CORE, "kernels", "kernels/device", "kernels/common", "kernels/check"],
-    "kernels/probe": [*CORE, "kernels", "kernels/device", "kernels/common"],
-    "kernels/registry": [*CORE, "kernels", "kernels/transpose", "kernels/multiply", "kernels/reduce"],
-}
-BELOW = [*CORE, *KERNELS, "kernels/device", "kernels/probe", "formats", "formats/registry"]
-# In lib/ and cli/, a folder may include what is below them, and these of its own room.
-LIB = {
-    "output": [],
-    "record": ["output"],
-    "charts": [],
-    "choose": ["output", "record"],
-    "stored": ["record"],
-    "run": ["output", "record", "choose", "stored"],
-    "matrices": ["output", "record", "stored"],
-    "measure": ["output", "record", "charts", "choose", "run"],
-    "report": ["output", "record", "charts", "run", "measure"],
-    "batch": ["output", "record"],
-}
-CLI = {
-    "terminal": [],
-    "options": ["terminal"],
-    "batch": ["terminal", "options"],
-    "commands": ["terminal", "options", "batch"],
-}
-ROOMS |= {f"lib/{room}": [*BELOW, *(f"lib/{other}" for other in others)] for room, others in LIB.items()}
-BELOW += [f"lib/{room}" for room in LIB]
-ROOMS |= {f"cli/{room}": [*BELOW, *(f"cli/{other}" for other in others)] for room, others in CLI.items()}
-ROOMS["cli"] = [*BELOW, *(f"cli/{room}" for room in CLI)]
+
+def may_use(folder):
+    """The folders that one may use beside itself."""
+    under = UNDER[folder.split("/")[0]]
+    return {other for other in FOLDERS if other.split("/")[0] in under and not HIDDEN.match(other)} | set(FOLDERS[folder])
 
 
 def room_of(path):
-    rooms = [room for room in ROOMS if path.startswith((room + "/", room + "."))]
+    rooms = [room for room in FOLDERS if path.startswith((room + "/", room + "."))]
     return max(rooms, key=len) if rooms else None
 
 
@@ -94,7 +95,7 @@ def includes(path):
 
 class Structure(unittest.TestCase):
     def test_there_are_sources(self):
-        self.assertEqual({room_of(path) for path in sources()} - {None}, set(ROOMS))
+        self.assertEqual({room_of(path) for path in sources()} - {None}, set(FOLDERS))
 
     def test_rooms_include_only_rooms_below(self):
         wrong = []
@@ -102,9 +103,15 @@ class Structure(unittest.TestCase):
             room = room_of(path)
             for mark, name in includes(path):
                 target = room_of(name) if mark == '"' else None
-                if room and target and target != room and target not in ROOMS[room]:
+                if room and target and target != room and target not in may_use(room):
                     wrong.append(f"{path} includes {name}")
         self.assertEqual(wrong, [])
+
+    def test_design_shows_the_table(self):
+        with open(os.path.join(ROOT, "DESIGN.md"), encoding="utf-8") as file:
+            text = file.read()
+        for folder, others in FOLDERS.items():
+            self.assertIn(f"| `{folder}` | {', '.join(f'`{other}`' for other in others) or 'none'} |", text)
 
     def test_quoted_includes_start_at_the_root(self):
         for path in sources():

@@ -57,7 +57,7 @@ class GpuLane final : public Lane {
         Timeline& timeline = context_.progress.timeline;
         Transfer transfer(gpu_, buffers_.pinned, context_.piece_bytes, context_.options.threads,
                           timeline.host_to_device);
-        std::vector<OnDevice> last(buffers_.inputs.size());
+        std::vector<OnDevice> last(context_.options.inputs.size());
         while (auto read = queues_.read.pop()) {
             if (auto* complete = std::get_if<InputsComplete>(&*read)) {
                 timeline.host_to_device([&] { transfer.wait_for_uploads(); });
