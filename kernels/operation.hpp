@@ -24,12 +24,16 @@ struct InputRole {
     std::string_view option = {};  ///< "add" for one that --add gives; empty: given by position, and required
 };
 
+/// A field of a problem. By a name, for nvcc writes such types with parentheses that g++ warns of.
+using ProblemFlag = bool Problem::*;
+using ProblemFactor = Scalar Problem::*;
+
 /// An option that belongs to the operation: --transpose-a, --alpha, --in-place.
 struct Setting {
     std::string_view name;
     std::string_view help;
-    bool Problem::*flag = nullptr;                   ///< what it switches on, where it takes no value
-    Scalar Problem::*factor = nullptr;               ///< what its value is, where that is a number
+    ProblemFlag flag = nullptr;                      ///< what it switches on, where it takes no value
+    ProblemFactor factor = nullptr;                  ///< what its value is, where that is a number
     std::span<const std::string_view> choices = {};  ///< of a value; empty: the setting says what it takes
     std::string_view fallback = {};                  ///< the value where it is not given, for the help
     bool benched = false;                            ///< `bench` takes it too, for levels, not for baselines
