@@ -157,7 +157,7 @@ class Package(InstalledCase):
         run("dpkg-deb", "-x", packages["libgpumat-dev"], self.path("dev"))
         library = files_in(self.path("dev/usr"))
         self.assertEqual({name for name in library if not re.match("include/gpumat/|lib/|share/doc/libgpumat-dev/", name)}, set())
-        self.assertIn("include/gpumat/lib/run.hpp", library)
+        self.assertIn("include/gpumat/lib/run/run.hpp", library)
         self.assertTrue(any(name.endswith("cmake/gpumat/gpumatConfig.cmake") for name in library))
 
     def check_fields(self, packages):
