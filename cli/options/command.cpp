@@ -144,7 +144,7 @@ std::string Option::shown_value() const {
               std::optional<std::uint64_t>*>(target))
         return "N";
     if (holds<double*, std::optional<double>*>(target)) return "X";
-    const std::string choice = only_these ? joined(values, "|") : "";
+    std::string choice = only_these ? joined(values, "|") : "";
     if (!choice.empty() && choice.size() <= kLongestChoice) return choice;
     return in_capitals(positional ? names.front() : long_name());
 }
