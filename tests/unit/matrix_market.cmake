@@ -14,7 +14,7 @@ if(GPUMAT_TEST_PYTHON)
 endif()
 
 # The same tests with chunks of a few bytes: numbers and lines across every boundary; and without SSE2.
-file(GLOB matrix_market_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/formats/matrix_market/*.cpp)
+file(GLOB_RECURSE matrix_market_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/formats/matrix_market/*.cpp)
 gpumat_test(test_matrix_market_small_chunks
   SOURCES matrix_market_corpus.cpp matrix_market_numbers.cpp ${matrix_market_sources} LINK gpumat::formats ZLIB::ZLIB LABEL slow)
 target_compile_definitions(test_matrix_market_small_chunks PRIVATE
