@@ -38,7 +38,7 @@ struct BitsOf<8> {
     using type = std::uint64_t;
 };
 template <class T>
-using Bits = BitsOf<sizeof(T)>::type;
+using Bits = typename BitsOf<sizeof(T)>::type;
 
 /// The type in which entries for the same element are added: wide enough that the sum is rounded once.
 template <class T>
