@@ -24,7 +24,7 @@
 #include "formats/registry.hpp"
 #include "lib/output/atomic_output.hpp"
 #include "lib/record/record.hpp"
-#include "lib/run/plan.hpp"
+#include "lib/run/plan/inputs.hpp"
 
 namespace gpumat::cli {
 namespace {

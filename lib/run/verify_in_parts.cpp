@@ -11,14 +11,9 @@
 namespace gpumat {
 namespace {
 
-StoredAs stored_as(const formats::Header& header) {
-    return {header.shape, header.grain, header.rereads, header.in_order};
-}
-
 Parts parts_of(const std::vector<PlannedInput>& inputs, const formats::Reader& result, VerifyMode mode,
                const StoredVerification& record, std::uint64_t fixed_bytes, std::uint64_t room) {
-    std::vector<std::optional<StoredAs>> stored(record.problem.operation->roles.size());
-    for (const PlannedInput& input : inputs) stored[input.role] = stored_as(input.header());
+    const auto stored = stored_by_role(inputs, record.problem.operation->roles.size());
     const bool bytes_by_part = record.problem.operation->check->bytes_by_part;
     if (bytes_by_part) fixed_bytes -= verification_bytes(record.problem, mode);
     CutLimits limits{.host_bytes = room - std::min(room, fixed_bytes)};

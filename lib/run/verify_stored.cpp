@@ -8,10 +8,11 @@
 
 #include "core/error.hpp"
 #include "core/hash/hash.hpp"
+#include "core/numbers/whole.hpp"
 #include "core/stopwatch.hpp"
 #include "formats/registry.hpp"
 #include "kernels/check/check.hpp"
-#include "lib/run/plan.hpp"
+#include "lib/run/plan/inputs.hpp"
 #include "lib/run/verify_in_parts.hpp"
 #include "lib/stored/read_matrix.hpp"
 #include "lib/stored/side_by_side.hpp"
@@ -35,17 +36,13 @@ struct Need {
     std::uint64_t matrices = 0;
     std::uint64_t beside = 0;
 
-    [[nodiscard]] std::uint64_t all() const {
-        return matrices > ~beside ? ~std::uint64_t{0} : matrices + beside;
-    }
+    [[nodiscard]] std::uint64_t all() const { return saturating_add(matrices, beside); }
 };
 
 Need need_of(const std::vector<PlannedInput>& inputs, const formats::Reader& result) {
     Need need;
     std::uint64_t working = 0;
-    const auto add = [](std::uint64_t& sum, std::uint64_t more) {
-        sum = more > ~sum ? ~std::uint64_t{0} : sum + more;
-    };
+    const auto add = [](std::uint64_t& sum, std::uint64_t more) { sum = saturating_add(sum, more); };
     const auto take = [&](const formats::Reader& reader) {
         const formats::Header& header = reader.header();
         add(need.matrices, dense_bytes(header.shape, header.type, to_string(header.source)));
@@ -128,7 +125,7 @@ Verification verify_opened(std::vector<PlannedInput>& inputs, formats::Reader& r
     const Need files = need_of(inputs, result);
     Need need = files;
     const std::uint64_t of_check = verification_bytes(problem, asked.how.mode);
-    need.beside = of_check > ~need.beside ? ~std::uint64_t{0} : need.beside + of_check;
+    need.beside = saturating_add(need.beside, of_check);
     const std::uint64_t room = asked.read.memory_limit ? *asked.read.memory_limit : available_memory_bytes();
     if (need.all() > room) {
         auto found = verify_in_blocks(inputs, result, asked, files.beside, room, record, progress);

@@ -36,7 +36,7 @@ void Reading::run() {
         queues_.settled.pop();
     for (std::int64_t i = 0; i < context_.parts.count(); ++i) {
         PartPointer part = read_part(i);
-        if (context_.plan.gpu) {
+        if (context_.plan.lane().gpu) {
             queues_.to_check.push(InputsComplete{part});
         } else {
             hashing_.later(HashedSoFar{});
@@ -86,7 +86,7 @@ void Reading::read_block(const PartPointer& part, std::size_t at, const std::sha
         const MutableMatrixView view{held->type, panel.shape(), all.cols, held->memory->data() + first};
         planned.reader->read(panel, view);
         if (is_new) hash(at, panel, view, held);
-        if (context_.plan.gpu) queues_.read.push(InputPiece{part, planned.role, held, first, bytes});
+        if (context_.plan.lane().gpu) queues_.read.push(InputPiece{part, planned.role, held, first, bytes});
         if (is_new) context_.progress.bytes_read += bytes;
     }
     if (!context_.is_single()) return;
