@@ -173,7 +173,8 @@ StoredCopy write_blocks(const BlockSource& source, Destination& destination, con
                                    .cols = source.shape.cols,
                                    .type = std::string(name_of(source.type)),
                                    .bytes = dense_bytes(source.shape, source.type, what),
-                                   .hash = writing_blocks.written_hash()};
+                                   .hash = writing_blocks.written_hash(),
+                                   .file_bytes = destination.file_bytes()};
     before_naming(output, writing_blocks.given_hash());
     destination.commit();
     return {output, writing_blocks.given_hash(), writing_blocks.fill_ms(),

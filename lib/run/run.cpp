@@ -247,8 +247,10 @@ void carry_out(const RunOptions& options, Plan& plan, Progress& progress, RunRec
     record_bound(plan, done, record);
     tell_facts(record.parameters, say, Severity::detail);
     tell_verification(plan, record, say);
-    if (!record.verification.failed() && options.operation->answers)
-        record.answer = answer_of(done.only_element);
+    if (!record.verification.failed() && options.operation->answers) {
+        record.answer = answer_of(done.few_elements);
+        if (options.hear_result && done.few_elements.bytes() > 0) options.hear_result(done.few_elements);
+    }
     if (done.written) timeline.write([&] { commit_output(options, plan, done, record); });
     const std::string unwatched = watch ? watch->finish() : "";
     if (!unwatched.empty()) tell(say, Severity::detail, "clocks and power are not recorded: " + unwatched);

@@ -7,8 +7,8 @@
 namespace gpumat::multiply::gpu {
 namespace {
 
-constexpr std::array kTypes = {Type::f32, Type::f64,  Type::c64, Type::c128,
-                               Type::f16, Type::bf16, Type::i32, Type::i64};
+constexpr std::array kTypes = {Type::f32,  Type::f64, Type::c64, Type::c128, Type::f16,
+                               Type::bf16, Type::i32, Type::i64, Type::u64};
 constexpr std::array kTensorTypes = {Type::f16, Type::bf16, Type::f32, Type::f64, Type::c128, Type::i8};
 constexpr std::array kVendorTypes = {Type::f32, Type::f64,  Type::c64, Type::c128,
                                      Type::f16, Type::bf16, Type::i8};
