@@ -238,6 +238,7 @@ __device__ void write_pairs(const typename S::Sum (&sums)[S::kBn / 2],
     using Out = typename S::Out;
     const auto thread = static_cast<int>(threadIdx.x % 128);
     const std::int64_t upper = row + thread / 32 * 16 + thread % 32 / 4;
+    const std::int64_t end = result.partial != nullptr ? result.pitch : result.n;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         const std::int64_t i = upper + half * 8;
@@ -245,10 +246,10 @@ __device__ void write_pairs(const typename S::Sum (&sums)[S::kBn / 2],
 #pragma unroll
         for (int group = 0; group < S::kBn / 8; ++group) {
             const std::int64_t j = col + group * 8 + thread % 4 * 2;
-            if (j >= result.n) continue;
+            if (j >= end) continue;
             const Sum first = sums[group * 4 + half * 2];
             const Sum second = sums[group * 4 + half * 2 + 1];
-            if (result.partial != nullptr) {  // its rows have an even number of sums
+            if (result.partial != nullptr) {  // its rows are read in fours, and filled
                 Sum* const to = result.partial + (split * result.m + i) * result.pitch + j;
                 *reinterpret_cast<Vector<Sum, 2>*>(to) = {first, second};
             } else {

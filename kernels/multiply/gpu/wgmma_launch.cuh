@@ -164,8 +164,9 @@ Launch prepare_wgmma_as(const Problem& p, const Operands& operands, const Device
     if (p.k == 0) return {.level = "wgmma", .run = [=](Stream on) { add_up(result, 0, cuda_stream(on)); }};
     // Factors of 16 bits may lie in both directions, if they need no conversion.
     constexpr bool kBoth = sizeof(Factor) == 2 && std::is_same_v<T, Factor>;
-    const UnitPlan<T, Factor> plan_a(operands.a, !p.transpose_a, kBoth);
-    const UnitPlan<T, Factor> plan_b(operands.b, p.transpose_b, kBoth);
+    const UnitNeeds needs{.along_k = !kBoth};
+    const UnitPlan<T, Factor> plan_a(operands.a, !p.transpose_a, needs);
+    const UnitPlan<T, Factor> plan_b(operands.b, p.transpose_b, needs);
     const UnitOperand<Factor> a = plan_a.prepare(!p.transpose_a, device);
     const UnitOperand<Factor> b = plan_b.prepare(p.transpose_b, device);
     const WgmmaPlan plan =
