@@ -4,8 +4,8 @@
 // columns of B, 32 bytes of k; for f64 8 of k) in place of a multiply-add a thread. That removes the issue
 // slots of the multiply-adds, which limited `pipelined`: an instruction stands for 2048 of them in f16. All
 // else is known: asynchronous copies through a ring of stages (gpu/tensor.cuh), fragments in registers that
-// are read ahead, a warp tile of 64×64 sums (f64: 64×32; 32×32 where C is small), and the schedule of `pipelined`, shares of
-// tiles with partial sums that a second kernel adds in a fixed order.
+// are read ahead, a warp tile of 64×64 sums (f64: 64×32; 32×32 where C is small), and the schedule of
+// `pipelined`, shares of tiles with partial sums that a second kernel adds in a fixed order.
 //
 // What is new is how fragments lie. The instruction says which lane holds which elements, so a warp reads
 // shared memory across rows, and rows that start 128 bytes apart start in the same bank. The 16-byte pieces
