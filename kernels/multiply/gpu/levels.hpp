@@ -41,7 +41,8 @@ inline constexpr std::array kTensorParameters = {
 
 /// The tiles of `wgmma` by their columns, and the runs that it may split k into.
 inline constexpr std::string_view kWgmmaAuto = "auto";
-inline constexpr auto kWgmmaTileChoices = std::to_array<std::string_view>({kWgmmaAuto, "64", "128", "256"});
+inline constexpr auto kWgmmaTileChoices =
+    std::to_array<std::string_view>({kWgmmaAuto, "64", "128", "192", "256"});
 inline constexpr auto kWgmmaSplitCounts = std::to_array<int>({1, 2, 3, 4, 6, 8, 12, 16, 32, 64});
 inline constexpr std::string_view kWgmmaShare = "share";
 inline constexpr auto kWgmmaSplitChoices = std::to_array<std::string_view>(

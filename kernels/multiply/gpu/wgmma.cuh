@@ -2,6 +2,7 @@
 
 // The kernel of the level `wgmma`; wgmma.cu describes the level.
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/common/named_barrier.cuh"
 #include "kernels/common/tma.cuh"
@@ -29,6 +30,11 @@ struct WgmmaShape {
         128 / static_cast<int>(sizeof(Factor));  // elements of 128 bytes: k of a stage
     static constexpr int kConsumers = 2;
     static constexpr int kThreads = 128 * (1 + kConsumers);
+
+    // A block of a cluster brings so many of the kBn rows of 128 bytes of B's tile, in boxes of which none
+    // has parts of two groups of kRow.
+    static constexpr int kShareB = kBn / kCluster;
+    static constexpr int kBoxB = kAcrossB ? std::gcd(kShareB, kRow) : kShareB;
 
     static constexpr int kBytesA = kBm * 128;
     static constexpr int kBytesB = kBn * 128;
@@ -202,7 +208,6 @@ __device__ void produce(const CUtensorMap* map_a, const CUtensorMap* map_b, cons
                         const WgmmaMemory<S>& memory) {
     constexpr unsigned kAll = (1U << S::kCluster) - 1;
     constexpr int kBoxBytesAcross = S::kRow * 128;  // kRow of k by 128 bytes of m or n
-    constexpr int kShare = S::kBn / S::kCluster;
     const auto rank = static_cast<int>(blockIdx.x % S::kCluster);
     StageRing<S::kStages> ring;
     WgmmaSchedule schedule(work, S::kCluster);
@@ -223,16 +228,12 @@ __device__ void produce(const CUtensorMap* map_a, const CUtensorMap* map_b, cons
             } else {
                 load_box_async(memory.a(ring.stage), map_a, depth, row, full);
             }
-            if constexpr (S::kAcrossB) {
 #pragma unroll
-                for (int x = 0; x < kShare / S::kRow; ++x) {
-                    const int box = rank * (kShare / S::kRow) + x;
-                    load_box_for(kAll, memory.b(ring.stage) + box * kBoxBytesAcross, map_b,
-                                 col + box * S::kRow, depth, full);
-                }
-            } else {
-                load_box_for(kAll, memory.b(ring.stage) + rank * kShare * 128, map_b, depth,
-                             col + rank * kShare, full);
+            for (int x = 0; x < S::kShareB; x += S::kBoxB) {
+                const int line = rank * S::kShareB + x;
+                const int along = S::kAcrossB ? col + line / S::kRow * S::kRow : depth;
+                const int down = S::kAcrossB ? depth + line % S::kRow : col + line;
+                load_box_for(kAll, memory.b(ring.stage) + line * 128, map_b, along, down, full);
             }
             ring.next();
         }
