@@ -450,6 +450,7 @@ void check_fewer_bits(const Level& level, const Device& device) {
         *c.b.host() = 1;
         c.a.upload();
         c.b.upload();
+        c.c.poison();
         prepare_launch(level, p, c.operands(), device).run(device.gpu->stream());
         device.gpu->synchronize();
         c.c.download();

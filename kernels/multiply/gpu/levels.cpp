@@ -89,6 +89,7 @@ std::span<const Level> levels() {
               .summary = "tensor cores through warp-level instructions, swizzled stages, cc 8.0",
               .removes = "an issue slot for each multiply-add of a warp",
               .needs = {.compute_capability = 80, .types = kTensorTypes, .settings = kComputeSetting},
+              .parameters = kTensorParameters,
               .arithmetic = tensor_arithmetic,
               .unsupported = GPUMAT_GPU_LEVEL(tensor_unsupported),
               .prepare = GPUMAT_GPU_LEVEL(prepare_tensor)},
