@@ -1,16 +1,13 @@
 #include "formats/file_versions.hpp"
 
 #include "core/error.hpp"
+#include "core/same_file.hpp"
 
 namespace gpumat::formats {
 namespace {
 
 bool same_time(const timespec& x, const timespec& y) {
     return x.tv_sec == y.tv_sec && x.tv_nsec == y.tv_nsec;
-}
-
-bool same_file(const struct stat& x, const struct stat& y) {
-    return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 [[noreturn]] void refuse(const std::string& name, const std::string& what) {

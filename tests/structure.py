@@ -58,7 +58,7 @@ FOLDERS = {
     "lib/matrices": ["lib/output", "lib/record", "lib/stored"],
     "lib/measure": ["lib/output", "lib/record", "lib/charts", "lib/choose", "lib/run"],
     "lib/report": ["lib/output", "lib/record", "lib/charts", "lib/run", "lib/measure"],
-    "lib/batch": ["lib/output", "lib/record"],
+    "lib/batch": ["lib/output", "lib/record", "lib/stored"],
     "cli/terminal": [],
     "cli/options": ["cli/terminal"],
     "cli/batch": ["cli/terminal", "cli/options"],

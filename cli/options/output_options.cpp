@@ -15,6 +15,7 @@
 #include "cli/terminal/progress.hpp"
 #include "core/error.hpp"
 #include "core/memory.hpp"
+#include "core/same_file.hpp"
 
 namespace gpumat::cli {
 namespace {
@@ -33,9 +34,8 @@ void print_file_summary(const FileRecord& begun, const FileRecord& record) {
 bool is_on_stdout(const std::string& log) {
     struct stat out = {};
     struct stat named = {};
-    return log == "-" ||
-           (!log.empty() && fstat(STDOUT_FILENO, &out) == 0 && !S_ISCHR(out.st_mode) &&
-            stat(log.c_str(), &named) == 0 && named.st_dev == out.st_dev && named.st_ino == out.st_ino);
+    return log == "-" || (!log.empty() && fstat(STDOUT_FILENO, &out) == 0 && !S_ISCHR(out.st_mode) &&
+                          stat(log.c_str(), &named) == 0 && same_file(named, out));
 }
 
 }  // namespace

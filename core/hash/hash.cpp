@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/hash/crc32.hpp"
+#include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
 
 namespace gpumat {
@@ -58,7 +59,7 @@ std::uint32_t content_crc(const MatrixView& matrix, int threads) {
     const std::int64_t units = single ? row_bytes : rows;
     const std::int64_t grain =
         single ? kPieceBytes : std::max<std::int64_t>(1, kPieceBytes / std::max<std::int64_t>(1, row_bytes));
-    std::vector<std::uint32_t> crcs(static_cast<std::size_t>((units + grain - 1) / grain), 0);
+    std::vector<std::uint32_t> crcs(static_cast<std::size_t>(ceil_div(units, grain)), 0);
     parallel_for(units, grain, threads, [&](std::int64_t begin, std::int64_t end) {
         std::uint32_t& crc = crcs[static_cast<std::size_t>(begin / grain)];
         if (single) {
@@ -70,6 +71,49 @@ std::uint32_t content_crc(const MatrixView& matrix, int threads) {
     });
 
     return combined(crcs, units, grain, single ? 1 : row_bytes);
+}
+
+/// What the CRC of some bytes adds to that of a matrix in which so many follow them.
+std::uint32_t moved_past(std::uint32_t crc, std::int64_t bytes) {
+    return static_cast<std::uint32_t>(crc32_combine(crc, 0, static_cast<z_off_t>(bytes)));
+}
+
+/// Moves CRCs past the same number of bytes, by a table for each of their four bytes: for rows of few
+/// elements crc32_combine_op would take longer than their CRCs.
+class MovePast {
+  public:
+    explicit MovePast(std::int64_t bytes) {
+        const uLong operation = crc32_combine_gen(static_cast<z_off_t>(bytes));
+        for (std::size_t bit = 0; bit < 32; ++bit) {
+            const auto moved = static_cast<std::uint32_t>(crc32_combine_op(uLong{1} << bit, 0, operation));
+            std::array<std::uint32_t, 256>& table = tables_[bit / 8];
+            const std::size_t first = std::size_t{1} << bit % 8;
+            for (std::size_t i = 0; i < first; ++i) table[first + i] = table[i] ^ moved;
+        }
+    }
+
+    std::uint32_t operator()(std::uint32_t crc) const {
+        return tables_[0][crc & 0xff] ^ tables_[1][crc >> 8 & 0xff] ^ tables_[2][crc >> 16 & 0xff] ^
+               tables_[3][crc >> 24];
+    }
+
+  private:
+    std::array<std::array<std::uint32_t, 256>, 4> tables_{};
+};
+
+/// What rows add to the CRC of a matrix whose rows are longer, `row_bytes`, up to the end of the last one.
+std::uint32_t crc_of_rows_apart(const MatrixView& rows, std::int64_t row_bytes, int threads) {
+    const auto element = static_cast<std::int64_t>(size_of(rows.type));
+    const auto bytes = static_cast<std::size_t>(rows.shape.cols * element);
+    const std::int64_t grain = std::max<std::int64_t>(1, kPieceBytes / static_cast<std::int64_t>(bytes));
+    const MovePast a_row_further(row_bytes);
+    std::vector<std::uint32_t> crcs(static_cast<std::size_t>(ceil_div(rows.shape.rows, grain)), 0);
+    parallel_for(rows.shape.rows, grain, threads, [&](std::int64_t begin, std::int64_t end) {
+        std::uint32_t& crc = crcs[static_cast<std::size_t>(begin / grain)];
+        for (std::int64_t i = begin; i < end; ++i)
+            crc = a_row_further(crc) ^ crc32_of(rows.data + i * rows.ld * element, bytes, 0);
+    });
+    return combined(crcs, rows.shape.rows, grain, row_bytes);
 }
 
 }  // namespace
@@ -85,7 +129,7 @@ std::string transposed_content_hash(const MatrixView& matrix, int threads) {
     const std::size_t element = size_of(matrix.type);
     const std::size_t column_bytes = static_cast<std::size_t>(rows) * element;
     constexpr std::int64_t kGrain = 64;  // columns that are gathered together, as they share cache lines
-    std::vector<std::uint32_t> crcs(static_cast<std::size_t>((cols + kGrain - 1) / kGrain), 0);
+    std::vector<std::uint32_t> crcs(static_cast<std::size_t>(ceil_div(cols, kGrain)), 0);
     parallel_for(cols, kGrain, threads, [&](std::int64_t begin, std::int64_t end) {
         const auto width = static_cast<std::size_t>(end - begin);
         Buffer columns(width * column_bytes);
@@ -102,40 +146,21 @@ std::string transposed_content_hash(const MatrixView& matrix, int threads) {
     return hash_text(combined(crcs, cols, kGrain, static_cast<std::int64_t>(column_bytes)));
 }
 
-ContentHash::ContentHash(const Shape& whole, Type type, int threads)
-    : whole_(whole), element_(static_cast<std::int64_t>(size_of(type))), threads_(threads) {}
+// A CRC is linear: that of bytes which follow each other is the sum (exclusive or) of what each gives, moved
+// past the bytes behind it. So each block adds its own share, whatever came before.
 
 void ContentHash::add(const Block& block, const MatrixView& elements) {
     if (block.rows == 0 || block.cols == 0) return;
-    if (block.cols == whole_.cols) {
-        runs_[block.row] = {content_crc(elements, threads_), block.rows * block.cols * element_};
-        return;
-    }
-    Strip& strip = strips_[block.col];
-    strip.cols = block.cols;
-    strip.rows.resize(static_cast<std::size_t>(whole_.rows));
-    const auto bytes = static_cast<std::size_t>(block.cols * element_);
-    const std::int64_t grain =
-        std::max<std::int64_t>(1, kPieceBytes / std::max<std::int64_t>(1, block.cols * element_));
-    parallel_for(block.rows, grain, threads_, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i)
-            strip.rows[static_cast<std::size_t>(block.row + i)] =
-                crc32_of(elements.data + i * elements.ld * element_, bytes, 0);
-    });
+    const std::int64_t row_bytes = whole_.cols * element_;
+    const std::uint32_t crc = block.cols == whole_.cols ? content_crc(elements, threads_)
+                                                        : crc_of_rows_apart(elements, row_bytes, threads_);
+    const std::int64_t behind = (whole_.rows - block.row - block.rows) * row_bytes +
+                                (whole_.cols - block.col - block.cols) * element_;
+    crc_ ^= moved_past(crc, behind);
 }
 
 std::string ContentHash::text() const {
-    uLong crc = 0;
-    for (const auto& [row, run] : runs_) crc = crc32_combine(crc, run.crc, static_cast<z_off_t>(run.bytes));
-    if (strips_.empty()) return hash_text(static_cast<std::uint32_t>(crc));
-    std::vector<std::pair<const Strip*, uLong>> strips;  // with what combining one of its rows takes
-    for (const auto& [col, strip] : strips_)
-        strips.emplace_back(&strip, crc32_combine_gen(static_cast<z_off_t>(strip.cols * element_)));
-    for (std::size_t row = 0; row < static_cast<std::size_t>(whole_.rows); ++row) {
-        for (const auto& [strip, operation] : strips)
-            crc = crc32_combine_op(crc, strip->rows[row], operation);
-    }
-    return hash_text(static_cast<std::uint32_t>(crc));
+    return hash_text(crc_);
 }
 
 }  // namespace gpumat

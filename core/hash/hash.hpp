@@ -1,9 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
-#include <vector>
 
 #include "core/numbers/matrix.hpp"
 
@@ -16,11 +14,11 @@ std::string content_hash(const MatrixView& matrix, int threads);
 /// The content hash that the matrix's transpose has, without making it.
 std::string transposed_content_hash(const MatrixView& matrix, int threads);
 
-/// The content hash of a matrix that comes in blocks, in any order. Blocks in the same columns must be as
-/// wide as each other.
+/// The content hash of a matrix that comes in blocks, of any shape and in any order.
 class ContentHash {
   public:
-    ContentHash(const Shape& whole, Type type, int threads);
+    ContentHash(const Shape& whole, Type type, int threads)
+        : whole_(whole), element_(static_cast<std::int64_t>(size_of(type))), threads_(threads) {}
 
     /// Takes a block of the matrix. Each element must come once.
     void add(const Block& block, const MatrixView& elements);
@@ -29,23 +27,10 @@ class ContentHash {
     [[nodiscard]] std::string text() const;
 
   private:
-    /// Columns [its key, its key + cols) of the matrix: the CRC of each of its rows.
-    struct Strip {
-        std::int64_t cols = 0;
-        std::vector<std::uint32_t> rows;
-    };
-
-    /// Whole rows, which follow each other in memory.
-    struct Run {
-        std::uint32_t crc = 0;
-        std::int64_t bytes = 0;
-    };
-
     Shape whole_;
     std::int64_t element_;
     int threads_;
-    std::map<std::int64_t, Strip> strips_;  ///< by first column
-    std::map<std::int64_t, Run> runs_;      ///< by first row, where blocks are as wide as the matrix
+    std::uint32_t crc_ = 0;
 };
 
 }  // namespace gpumat

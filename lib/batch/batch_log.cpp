@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -9,18 +10,17 @@
 #include <utility>
 
 #include "core/error.hpp"
-#include "core/hash/streamed_hash.hpp"
 #include "core/memory.hpp"
 #include "core/numbers/blocks.hpp"
-#include "core/parallel.hpp"
+#include "core/numbers/whole.hpp"
 #include "formats/registry.hpp"
 #include "lib/record/record.hpp"
+#include "lib/stored/read_in_blocks.hpp"
 
 namespace gpumat {
 namespace {
 
 constexpr const char* kOutputSchema = "gpumat.batch-output/1";
-constexpr std::uint64_t kHashedBlockBytes = std::uint64_t{16} << 20;
 
 /// "gpumat.run/2" is newer than what this version knows.
 bool is_known_schema(const std::string& schema) {
@@ -79,19 +79,11 @@ std::string hash_of_stored(const formats::Reference& reference, Type type, const
     const auto reader = formats::open_reader(reference, read);
     const formats::Header& header = reader->header();
     if (header.type != type) return "";
-    const Shape step =
-        enlarged_grain(clipped_grain(header.rereads ? header.shape : header.grain, header.shape),
-                       header.shape, size_of(header.type), kHashedBlockBytes);
     const std::uint64_t beside = reader->open_bytes() + reader->working_bytes();
-    require_memory(beside + block_bytes(step, size_of(header.type)), read.memory_limit, to_string(reference));
-    Buffer buffer(dense_bytes(step, header.type, to_string(reference)));
-    StreamedHash hash(header.shape, header.type);
-    for_each_block(header.shape, step, [&](const Block& block) {
-        const MutableMatrixView view{header.type, block.shape(), block.cols, buffer.data()};
-        reader->read(block, view);
-        hash.take(block, view, read.threads);
-    });
-    return hash.text();
+    const std::uint64_t least = saturating_add(beside, least_for_blocks(header));
+    require_memory(least, read.memory_limit, to_string(reference));
+    const std::uint64_t all = std::max(least, read.memory_limit.value_or(available_memory_bytes() / 2));
+    return read_in_blocks(*reader, all - beside, read.threads, [](const Block&, const MatrixView&) {});
 }
 
 /// Whether the matrix is stored there with the content that the record tells: of its own type, or of that to

@@ -6,7 +6,7 @@
 
 #include "core/error.hpp"
 #include "core/forking.hpp"
-#include "core/hash/streamed_hash.hpp"
+#include "core/hash/hash.hpp"
 #include "core/memory.hpp"
 #include "core/numbers/blocks.hpp"
 #include "core/numbers/whole.hpp"
@@ -73,8 +73,8 @@ class BlockWriting {
           keeps_nans_(keeps_nans),
           threads_(threads),
           progress_(progress),
-          given_hash_(source.shape, source.type),
-          plain_hash_(source.shape, source.type),
+          given_hash_(source.shape, source.type, threads),
+          plain_hash_(source.shape, source.type, threads),
           buffers_(buffers) {
         for (Buffer& buffer : buffers_) buffer = Buffer(dense_bytes(step, source.type, "a block"));
     }
@@ -91,10 +91,10 @@ class BlockWriting {
         const bool beside = threads_ > 1 && kForksBesideThreads;
         writing_ = std::async(beside ? std::launch::async : std::launch::deferred, [this, block, view] {
             const Stopwatch write_watch;
-            given_hash_.take(block, view, threads_);
+            given_hash_.add(block, view);
             if (!keeps_nans_) {
                 make_nans_plain(view, threads_);
-                plain_hash_.take(block, view, threads_);
+                plain_hash_.add(block, view);
             }
             writer_.write(block, view);
             write_ms_ += write_watch.elapsed_ms();
@@ -119,8 +119,8 @@ class BlockWriting {
     bool keeps_nans_;
     int threads_;
     Progress& progress_;
-    StreamedHash given_hash_;
-    StreamedHash plain_hash_;  ///< of what is left where NaN is not kept
+    ContentHash given_hash_;
+    ContentHash plain_hash_;  ///< of what is left where NaN is not kept
     std::vector<Buffer> buffers_;
     std::size_t turn_ = 0;
     double fill_ms_ = 0;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/same_file.hpp"
 #include "lib/output/file_attributes.hpp"
 #include "lib/output/paths.hpp"
 #include "lib/output/special_output.hpp"
@@ -28,10 +29,6 @@ namespace {
 
 std::string reason(int error_number) {
     return std::error_code(error_number, std::generic_category()).message();
-}
-
-bool same_file(const struct stat& x, const struct stat& y) {
-    return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 /// Whether a file is as it was.

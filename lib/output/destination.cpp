@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/same_file.hpp"
 
 namespace gpumat {
 namespace {
@@ -31,7 +32,7 @@ void require_no_input_behind_standard_output(std::span<const std::string> inputs
     if (fstat(STDOUT_FILENO, &out) != 0 || !S_ISREG(out.st_mode)) return;
     for (const std::string& input : inputs) {
         struct stat in = {};
-        if (stat(input.c_str(), &in) != 0 || in.st_dev != out.st_dev || in.st_ino != out.st_ino) continue;
+        if (stat(input.c_str(), &in) != 0 || !same_file(in, out)) continue;
         throw Error(ErrorCode::output, "cannot write to standard output: it is the same file as the input " +
                                            input + ", which is never overwritten");
     }

@@ -7,6 +7,7 @@
 #include <climits>
 #include <filesystem>
 #include <system_error>
+#include "core/same_file.hpp"
 
 namespace gpumat {
 
@@ -43,16 +44,17 @@ std::string one_name(const std::string& path) {
 }
 
 bool same_place(const std::string& x, const std::string& y) {
-    const auto same_file = [](const std::string& one, const std::string& other) {
+    const auto name_one_file = [](const std::string& one, const std::string& other) {
         struct stat first = {};
         struct stat second = {};
         return stat(one.c_str(), &first) == 0 && stat(other.c_str(), &second) == 0 &&
-               first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+               same_file(first, second);
     };
-    if (same_file(x, y)) return true;
+    if (name_one_file(x, y)) return true;
     const std::string first = follow_links(x);
     const std::string second = follow_links(y);
-    return name_in_folder(first) == name_in_folder(second) && same_file(folder_of(first), folder_of(second));
+    return name_in_folder(first) == name_in_folder(second) &&
+           name_one_file(folder_of(first), folder_of(second));
 }
 
 }  // namespace gpumat

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/error.hpp"
+#include "core/same_file.hpp"
 
 namespace gpumat {
 namespace {
@@ -35,8 +36,7 @@ Descriptor open_special_output(const std::string& path, const struct stat& prese
                " s for a reader");
     if (!file.valid()) refuse(std::error_code(errno, std::generic_category()).message());
     struct stat opened = {};  // others may put a file there meanwhile, or a link to one
-    if (fstat(file.number(), &opened) != 0 || opened.st_dev != present.st_dev ||
-        opened.st_ino != present.st_ino || S_ISREG(opened.st_mode))
+    if (fstat(file.number(), &opened) != 0 || !same_file(opened, present) || S_ISREG(opened.st_mode))
         refuse("it became another file while it was opened");
     if (fcntl(file.number(), F_SETFL, fcntl(file.number(), F_GETFL) & ~O_NONBLOCK) != 0)
         refuse(std::error_code(errno, std::generic_category()).message());

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <system_error>
+#include "core/same_file.hpp"
 
 namespace gpumat {
 namespace {
@@ -25,7 +26,7 @@ bool names(int folder, const std::string& name, int file) {
     struct stat opened = {};
     struct stat named = {};
     return fstat(file, &opened) == 0 && fstatat(folder, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-           opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+           same_file(opened, named);
 }
 
 /// Keeps signals from this thread while it lives.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/same_file.hpp"
 #include "lib/output/paths.hpp"
 #include "lib/output/special_output.hpp"
 
@@ -110,8 +111,7 @@ void RunLog::require_apart(std::span<const std::string> files) {
     if (!regular_ || fstat(file_.number(), &log) != 0) return;
     for (const std::string& file : files) {
         struct stat other = {};
-        if (stat(file.c_str(), &other) != 0 || other.st_dev != log.st_dev || other.st_ino != log.st_ino)
-            continue;
+        if (stat(file.c_str(), &other) != 0 || !same_file(other, log)) continue;
         const std::string path = std::exchange(path_, "");
         refuse_log(path, "it is the same file as the matrix " + file);
     }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <random>
+#include <vector>
 
 #include "tests/catch.hpp"
 
@@ -85,4 +86,41 @@ TEST_CASE("the hash of a transpose is that of the transposed elements") {
             CHECK(transposed_content_hash(matrix.view(), 2) == content_hash(transposed.view(), 1));
         }
     }
+}
+
+TEST_CASE("the hash of a matrix in blocks is that of the whole, whatever their order and shape") {
+    std::mt19937 random(1);
+    for (const Type type : {Type::u8, Type::f32, Type::c128}) {
+        for (const Shape shape :
+             {Shape{1, 1}, Shape{7, 1}, Shape{1, 9}, Shape{64, 48}, Shape{97, 131}, Shape{3000, 700}}) {
+            Matrix matrix(shape, type);
+            const std::size_t size = size_of(type);
+            for (std::size_t i = 0; i < matrix.bytes(); ++i)
+                matrix.data()[i] = static_cast<std::byte>(random());
+            std::vector<Block> blocks = {Block::whole(shape)};
+            for (int cut = 0; cut < 20; ++cut) {  // two of one, across or down
+                const Block block = blocks[random() % blocks.size()];
+                const bool down = random() % 2 == 0;
+                const std::int64_t extent = down ? block.rows : block.cols;
+                if (extent < 2) continue;
+                const std::int64_t first = 1 + static_cast<std::int64_t>(random()) % (extent - 1);
+                Block one = block;
+                Block two = block;
+                (down ? one.rows : one.cols) = first;
+                (down ? two.row : two.col) += first;
+                (down ? two.rows : two.cols) -= first;
+                *std::find(blocks.begin(), blocks.end(), block) = one;
+                blocks.push_back(two);
+            }
+            std::shuffle(blocks.begin(), blocks.end(), random);
+            ContentHash hash(shape, type, 3);
+            for (const Block& block : blocks) {
+                const auto first = static_cast<std::size_t>(block.row * shape.cols + block.col) * size;
+                hash.add(block, {type, block.shape(), shape.cols, matrix.data() + first});
+            }
+            INFO(name_of(type) << " " << to_string(shape));
+            CHECK(hash.text() == content_hash(matrix.view(), 1));
+        }
+    }
+    CHECK(ContentHash({0, 5}, Type::f64, 1).text() == "crc32:00000000");
 }

@@ -1,0 +1,228 @@
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/text/printable.hpp"
+#include "lib/record/record.hpp"
+#include "lib/record/stage_times.hpp"
+
+namespace gpumat {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(double value) {
+    return std::isfinite(value) ? Json(value) : Json();
+}
+
+template <class T>
+Json optional(const std::optional<T>& value) {
+    return value ? Json(*value) : Json();
+}
+Json optional(const std::optional<double>& value) {
+    return value ? number(*value) : Json();
+}
+
+Json text(const std::string& value) {
+    return value.empty() ? Json() : Json(value);
+}
+
+/// A whole number as an integer, so that counts of bytes read as such.
+Json count(double value) {
+    return value < 0x1p53 ? Json(static_cast<std::int64_t>(value)) : Json(value);
+}
+
+Json scalar_json(const std::optional<Scalar>& scalar, const std::string& type) {
+    const auto known = type_from_name(type);
+    if (!scalar || !known) return {};
+    if (is_integer(*known)) return scalar->integer;
+    if (is_complex(*known)) return Json::array({number(scalar->value.real()), number(scalar->value.imag())});
+    return number(scalar->value.real());
+}
+
+Json device_json(const RecordedDevice& device) {
+    return {{"kind", text(device.kind)},
+            {"name", text(device.name)},
+            {"threads", device.threads > 0 ? Json(device.threads) : Json()},
+            {"compute_capability", text(device.compute_capability)},
+            {"driver", text(device.driver)},
+            {"runtime", text(device.runtime)},
+            {"clock_mhz", optional(device.clock_mhz)},
+            {"memory_clock_mhz", optional(device.memory_clock_mhz)},
+            {"power_w", optional(device.power_w)}};
+}
+
+Json conditions_json(const std::optional<RecordedConditions>& conditions) {
+    if (!conditions) return {};
+    return {{"clock_mhz", optional(conditions->clock_mhz)},
+            {"memory_clock_mhz", optional(conditions->memory_clock_mhz)},
+            {"power_w", optional(conditions->power_w)},
+            {"temperature_c", optional(conditions->temperature_c)},
+            {"throttling", text(conditions->throttling)},
+            {"at_power_limit", conditions->at_power_limit}};
+}
+
+Json stages_json(const StageTimes& stages) {
+    Json json;
+    for (const auto& [name, member] : kStageTimes) json[std::string(name)] = optional(stages.*member);
+    return json;
+}
+
+Json timeline_json(const std::vector<StageTime>& stages) {
+    Json list = Json::array();
+    for (const StageTime& stage : stages) {
+        list.push_back({{"name", stage.name},
+                        {"begin_ms", number(stage.begin_ms)},
+                        {"end_ms", number(stage.end_ms)},
+                        {"busy_ms", number(stage.busy_ms)},
+                        {"waiting_ms", number(stage.waiting_ms())}});
+    }
+    return list;
+}
+
+Json samples_json(const std::vector<double>& samples) {
+    Json kernel = {
+        {"samples", Json::array()}, {"median", optional(median(samples))}, {"min", Json()}, {"max", Json()}};
+    for (const double sample : samples) kernel["samples"].push_back(number(sample));
+    if (samples.empty()) return kernel;
+    kernel["min"] = number(*std::min_element(samples.begin(), samples.end()));
+    kernel["max"] = number(*std::max_element(samples.begin(), samples.end()));
+    return kernel;
+}
+
+/// `amount` a millisecond, in 10⁹ a second; null where nothing was timed or moved.
+Json giga_per_second(double amount, const std::optional<double>& milliseconds) {
+    if (!milliseconds || amount == 0) return {};
+    return number(amount / (*milliseconds * 1e6));
+}
+
+}  // namespace
+
+std::shared_ptr<const nlohmann::ordered_json> answer_of(const Matrix& result) {
+    if (result.shape() != Shape{1, 1}) return nullptr;
+    const auto real = [](double value) {
+        if (std::isfinite(value)) return Json(value);
+        return Json(std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+    };
+    return std::make_shared<const Json>(visit_type(result.type(), [&]<class T>(TypeTag<T>) {
+        const T value = *result.as<T>();
+        if constexpr (std::is_integral_v<T>) {
+            return Json(value);
+        } else if constexpr (requires { value.imag(); }) {
+            return Json::array({real(value.real()), real(value.imag())});
+        } else {
+            return real(static_cast<double>(value));
+        }
+    }));
+}
+
+std::string answer_text(const nlohmann::ordered_json& answer) {
+    if (answer.is_array()) return answer_text(answer[0]) + "," + answer_text(answer[1]);
+    return answer.is_string() ? answer.get<std::string>() : answer.dump();
+}
+
+nlohmann::ordered_json to_json(const RecordedMatrix& matrix) {
+    const bool opened = !matrix.format.empty();
+    return {{"path", matrix.path},
+            {"dataset", text(matrix.dataset)},
+            {"format", text(matrix.format)},
+            {"rows", opened ? Json(matrix.rows) : Json()},
+            {"cols", opened ? Json(matrix.cols) : Json()},
+            {"type", text(matrix.type)},
+            {"bytes", opened ? Json(matrix.bytes) : Json()},
+            {"file_bytes", matrix.file_bytes ? Json(*matrix.file_bytes) : Json()},
+            {"hash", text(matrix.hash)},
+            {"packing", text(matrix.packing)},
+            {"unpacked", matrix.unpacked}};
+}
+
+nlohmann::ordered_json to_json(const Verification& verification) {
+    Json json = {{"mode", verification.mode},
+                 {"verdict", verification.verdict},
+                 {"worst_ratio", number(verification.worst_ratio)},
+                 {"expected_ratio", number(verification.expected_ratio)},
+                 {"mismatches", verification.mismatches},
+                 {"rows_recomputed", verification.rows_recomputed},
+                 {"rms_error", verification.rms_error ? number(*verification.rms_error) : Json()},
+                 {"detects", Json()},
+                 {"worst", Json()},
+                 {"wrapped", verification.wrapped},
+                 {"note", text(verification.note)}};
+    if (const auto& detects = verification.detects)
+        json["detects"] = {{"absolute", number(detects->absolute)}, {"relative", number(detects->relative)}};
+    if (const auto& worst = verification.worst) {
+        json["worst"] = {{"row", worst->row},
+                         {"col", worst->col},
+                         {"computed", worst->computed},
+                         {"expected", worst->expected},
+                         {"error", number(worst->error)},
+                         {"bound", number(worst->bound)}};
+    }
+    return json;
+}
+
+nlohmann::ordered_json to_json(const RunRecord& record) {
+    const StageTime* const bounding = bounding_stage(record.stages);
+    const auto middle = median(record.kernel_samples_ms);
+    Json parameters = Json::object();
+    for (const auto& [name, value] : record.parameters) parameters[name] = value;
+    Json settings = Json::object();
+    for (const auto& [name, value] : record.settings) settings[name] = value;
+    Json conditions;
+    if (record.before || record.after)
+        conditions = {{"before", conditions_json(record.before)}, {"after", conditions_json(record.after)}};
+    Json inputs = Json::array();
+    for (const auto& input : record.inputs) inputs.push_back(to_json(input));
+    Json json = {{"schema", "gpumat.run/1"}};
+    add_origin(record.origin, json);
+    json.update({
+        {"command_line", record.command_line},
+        {"op", record.op},
+        {"level_requested", text(record.level_requested)},
+        {"level", text(record.level)},
+        {"level_reason", text(record.level_reason)},
+        {"device", device_json(record.device)},
+        {"conditions", conditions},
+        {"parameters", parameters},
+        {"type", text(record.type)},
+        {"shape", {{"m", record.m}, {"n", record.n}, {"k", optional(record.k)}}},
+        {"alpha", scalar_json(record.alpha, record.type)},
+        {"beta", scalar_json(record.beta, record.type)},
+        {"settings", settings},
+        {"repeat", record.repeat},
+        {"warmup", record.warmup},
+        {"seed", record.seed},
+        {"inputs", inputs},
+        {"output", record.output ? to_json(*record.output) : Json()},
+        {"answer", record.answer ? *record.answer : Json()},
+        {"stages_ms", stages_json(record.stages_ms)},
+        {"stages", timeline_json(record.stages)},
+        {"bounded_by", bounding == nullptr ? Json() : Json(bounding->name)},
+        {"parts", record.parts},
+        {"kernel_ms", samples_json(record.kernel_samples_ms)},
+        {"kernel_bytes", count(record.kernel_bytes)},
+        {"kernel_flops", count(record.kernel_flops)},
+        {"effective_bandwidth_gbps", giga_per_second(record.kernel_bytes, middle)},
+        {"gflops", giga_per_second(record.kernel_flops, middle)},
+        {"fraction_of_bound", optional(record.fraction_of_bound)},
+        {"bound", text(record.bound)},
+        {"bound_ms", optional(record.bound_ms)},
+        {"dry_run", record.dry_run},
+        {"peak_host_bytes", optional(record.peak_host_bytes)},
+        {"peak_device_bytes", optional(record.peak_device_bytes)},
+        {"verification", to_json(record.verification)},
+        {"error", text(record.error)},
+        {"exit_code", record.exit_code},
+    });
+    return json;
+}
+
+std::string json_text(const Json& json, int indent) {
+    return printable_json(json.dump(indent, ' ', false, Json::error_handler_t::replace));
+}
+
+std::string json_line(const Json& json) {
+    return json_text(json, -1);
+}
+
+}  // namespace gpumat
