@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +15,6 @@
 #include <sstream>
 
 #include "cli/batch/batch_worker.hpp"
-#include "cli/options/common_options.hpp"
 #include "cli/terminal/last_words.hpp"
 #include "cli/terminal/progress.hpp"
 #include "core/error.hpp"
@@ -27,7 +25,6 @@
 #include "formats/registry.hpp"
 #include "kernels/device/gpu.hpp"
 #include "lib/batch/batch_log.hpp"
-#include "lib/output/output_template.hpp"
 #include "lib/output/signal_cleanup.hpp"
 #include "lib/record/run_log.hpp"
 
@@ -38,8 +35,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostInGroup = 32;                            ///< jobs that a worker is given at once
 constexpr std::uint64_t kMostGroupBytes = std::uint64_t{16} << 20;  ///< of their inputs
-constexpr int kMostJobs = 256;
-constexpr double kMostTimeout = 1e7;
 constexpr int kProgressMs = 200;
 
 enum class State { waiting, ready, running, ended, skipped, not_run };
@@ -52,24 +47,6 @@ struct JobProgress {
     std::vector<std::size_t> successors;
     bool alone = false;  ///< runs while no other does, with all memory
 };
-
-std::uint64_t input_bytes(const Job& job) {
-    std::uint64_t bytes = 0;
-    for (const formats::Reference& input : job.files.inputs) {
-        struct stat status = {};
-        if (stat(input.path.c_str(), &status) == 0) bytes += static_cast<std::uint64_t>(status.st_size);
-    }
-    return bytes;
-}
-
-std::vector<std::string> files_of_jobs(const std::vector<Job>& jobs) {
-    std::vector<std::string> files;
-    for (const Job& job : jobs) {
-        for (const formats::Reference& input : job.files.inputs) files.push_back(input.path);
-        if (job.files.output) files.push_back(job.files.output->path);
-    }
-    return files;
-}
 
 /// Each worker that uses a GPU starts it for itself, one after the other, and few of them keep it busy.
 constexpr std::size_t kMostOnGpu = 4;
@@ -552,73 +529,9 @@ class Batch {
 
 }  // namespace
 
-void add_batch_options(Command& command, BatchOptions& options) {
-    command
-        .option("-j,--jobs", &options.jobs,
-                "jobs that run at the same time (default: as many as processors, 4 of them on a GPU)")
-        .within(1, kMostJobs)
-        .from_environment();
-    const Option& fast =
-        command.flag("--fail-fast", &options.fail_fast, "begin no more jobs once one is not done");
-    command
-        .flag(
-            "--keep-going", [&options] { options.fail_fast = false; },
-            "run the other jobs where one fails (the default)")
-        .excludes(fast);
-    command.option("--timeout", &options.timeout_s, "seconds after which a job is ended (exit code 143)")
-        .within(1e-3, kMostTimeout)
-        .check(require_number);
-    command.flag("--resume", &options.resume,
-                 "leave out jobs that --log says are done in this folder, whose line, inputs and output are "
-                 "unchanged, whatever settings say now");
-}
-
-namespace {
-
-/// A second name that is no file is what most tools take for the output.
-std::string meant_output(const std::vector<std::string>& names) {
-    struct stat status = {};
-    const std::string& last = names.back();
-    const bool is_new =
-        names.size() == 2 && last != "-" && stat(formats::parse_reference(last).path.c_str(), &status) != 0;
-    return is_new ? "; there is no " + last + ": to write it, give -o " + last : "";
-}
-
-}  // namespace
-
-void add_several_inputs(Command& command, SeveralInputs& inputs, const std::string& name,
-                        const std::string& help) {
-    command.option(name, &inputs.names, help).required().value(kReference);
-    command.begin_group("Several inputs, with --output 'out/{/.}_new.h5' or a folder");
-    add_batch_options(command, inputs.batch);
-}
-
-bool run_several(const Command& command, SeveralInputs& inputs, const std::optional<std::string>& output,
-                 bool answers, const std::string& log, Context& context) {
-    const bool many = inputs.names.size() > 1 || inputs.batch.timeout_s > 0 || inputs.batch.resume;
-    const bool fills = output && is_template(*output);
-    if (context.is_job || !(many || fills)) return false;
-    if (!output && !answers) {
-        throw Error(ErrorCode::usage,
-                    "there are " + std::to_string(inputs.names.size()) +
-                        " inputs; several need an --output with a placeholder, such as 'out/{/.}_new.h5'" +
-                        meant_output(inputs.names));
-    }
-    inputs.batch.log = log;
-    const std::vector<Job> jobs =
-        jobs_of_inputs(command, context.command_line, inputs.names, output, context.registry());
-    context.exit_code = run_batch(jobs, inputs.batch, "input ", context);
-    return true;
-}
-
 int run_batch(const std::vector<Job>& jobs, const BatchOptions& options, const std::string& shown,
               const Context& context) {
-    if (options.log.ends_with(".csv"))
-        throw Error(ErrorCode::usage, "the --log of a batch is lines of JSON; expected no name in .csv");
-    if (options.log == "-" && context.style.json)
-        throw Error(ErrorCode::usage, "only one of --log - and --json can have standard output");
-    if (options.resume && (options.log.empty() || options.log == "-"))
-        throw Error(ErrorCode::usage, "--resume needs the --log of the batch to resume");
+    require_log_of_batch(options, context.style.json);
     Batch batch(jobs, options, shown, context);
     return batch.run();
 }

@@ -27,6 +27,9 @@ inline constexpr const char* kPlaceholders =
     "of the input, {.} the path without its extension, {/} its name, {/.} its name\n"
     "without the extension, {//} its folder.\n";
 
+/// Throws Error{usage} where the log cannot serve, or `json` wants standard output as well.
+void require_log_of_batch(const BatchOptions& options, bool json);
+
 /// The inputs of a command that takes one, or several with a template for the output.
 struct SeveralInputs {
     std::vector<std::string> names;

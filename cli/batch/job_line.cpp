@@ -1,5 +1,7 @@
 #include "cli/batch/job_line.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <sstream>
@@ -257,6 +259,24 @@ std::vector<Job> jobs_of_inputs(const Command& command, const std::vector<std::s
                    : like_first(jobs.front(), i + 1, std::move(words), inputs[i], outputs[i], registry));
     }
     return jobs;
+}
+
+std::uint64_t input_bytes(const Job& job) {
+    std::uint64_t bytes = 0;
+    for (const formats::Reference& input : job.files.inputs) {
+        struct stat status = {};
+        if (stat(input.path.c_str(), &status) == 0) bytes += static_cast<std::uint64_t>(status.st_size);
+    }
+    return bytes;
+}
+
+std::vector<std::string> files_of_jobs(const std::vector<Job>& jobs) {
+    std::vector<std::string> files;
+    for (const Job& job : jobs) {
+        for (const formats::Reference& input : job.files.inputs) files.push_back(input.path);
+        if (job.files.output) files.push_back(job.files.output->path);
+    }
+    return files;
 }
 
 }  // namespace gpumat::cli

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -32,5 +33,11 @@ std::vector<Job> jobs_of_text(const std::string& text, const Registry& registry)
 std::vector<Job> jobs_of_inputs(const Command& command, const std::vector<std::string>& command_line,
                                 const std::vector<std::string>& inputs,
                                 const std::optional<std::string>& output, const Registry& registry);
+
+/// Bytes of the files that the job reads.
+std::uint64_t input_bytes(const Job& job);
+
+/// All files that jobs read and write.
+std::vector<std::string> files_of_jobs(const std::vector<Job>& jobs);
 
 }  // namespace gpumat::cli
