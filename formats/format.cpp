@@ -2,14 +2,34 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "core/error.hpp"
 
 namespace gpumat::formats {
 
+namespace {
+
+/// "FILE.h5:name": of a file that exists, or is named as an HDF5 file.
+std::optional<Reference> reference_without_slash(const std::string& text) {
+    std::error_code ignored;
+    for (auto colon = text.find(':'); colon != std::string::npos; colon = text.find(':', colon + 1)) {
+        const std::string path = text.substr(0, colon);
+        const bool is_file = path.ends_with(".h5") || path.ends_with(".hdf5") ||
+                             std::filesystem::is_regular_file(path, ignored);
+        if (is_file && colon + 1 < text.size()) return Reference{path, "/" + text.substr(colon + 1)};
+    }
+    return {};
+}
+
+}  // namespace
+
 Reference parse_reference(const std::string& text) {
     std::error_code ignored;
     const auto first = text.find(":/");
+    if (first == std::string::npos && !std::filesystem::exists(text, ignored)) {
+        if (auto found = reference_without_slash(text)) return *std::move(found);
+    }
     if (first == std::string::npos || std::filesystem::exists(text, ignored) ||
         std::filesystem::is_directory(std::filesystem::path(text).parent_path(), ignored)) {
         return {text, ""};

@@ -46,7 +46,7 @@ std::vector<Option*> add_storage_options(Command& command, StorageOptions& stora
              .option("--to", &storage.format, "output format: hdf5 or matrix-market (default: by extension)")
              .suggests(format_names()),
         &command.flag("--force", &storage.force, "replace an existing output"),
-        &command.option("--chunk", &storage.chunk, "HDF5 chunk, ROWSxCOLS"),
+        &command.option("--chunk", &storage.chunk, "HDF5 chunk, ROWSxCOLS, at most the matrix"),
         &command.option("--deflate", &storage.write.deflate, "HDF5 compression, 0 to 9").within(0, 9),
         &command.flag("--shuffle", &storage.write.shuffle, "HDF5 byte shuffle before compression")};
 }

@@ -32,7 +32,23 @@ class Pipeline(ExampleCase):
         self.assert_same_bits(matrix, expected)
 
 
+class Quickstart(Case):
+    def test_asks_the_tool_for_its_table(self):
+        """No record is taken apart by text tools."""
+        with open(os.path.join(FOLDER, "quickstart"), encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn('report "$log"', text)
+        self.assertNotIn("awk", text)
+
+
 class Batch(ExampleCase):
+    def test_makes_its_folder_and_runs_twice(self):
+        for _ in range(2):
+            said = self.example("batch", "new/folder")
+            self.assertIn("exit code 3: one input is missing", said)
+            self.assertIn("3 jobs: 1 done, 2 done before", said)
+            self.assertRegex(said, r"(?m)^\d+\.\d+  in/1.h5$")
+
     def test_runs(self):
         said = self.example("batch", self.folder)
         self.assertIn("exit code 3: one input is missing", said)

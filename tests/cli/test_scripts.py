@@ -10,6 +10,7 @@ import struct
 import termios
 import unittest
 
+import h5py
 import numpy as np
 
 from harness import Case, cases, random_bits, random_values, read_h5, write_h5
@@ -247,6 +248,19 @@ class Words(Case):
         self.assertRegex(self.run_tool("convert", "a.h5", "-o", "b.mtx").err, f"wrote b.mtx from a.h5:/A {size}")
         record = self.run_tool("convert", "a.h5", "-o", "c.h5", "--json").json()
         self.assertEqual(record["output"]["file_bytes"], os.path.getsize(self.path("c.h5")))
+
+    def test_datasets_without_a_slash(self):
+        write_h5(self.path("a.h5"), np.full((2, 3), 7.0), "f64", "g/B", "a")
+        self.assertEqual(self.run_tool("reduce", "a.h5:g/B").out, "42.0\n")
+        self.run_tool("transpose", "a.h5:g/B", "-o", "new.h5:Bt")
+        self.assertEqual(read_h5(self.path("new.h5"), "Bt")[1].shape, (3, 2))
+        os.rename(self.path("new.h5"), self.path("a.h5:g"))  # a file of that name is that file
+        self.assertEqual(self.run_tool("reduce", "a.h5:g").out, "42.0\n")
+
+    def test_a_chunk_larger_than_the_matrix_is_clipped(self):
+        self.run_tool("convert", "a.h5", "-o", "c.h5", "--chunk", "100x2")
+        with h5py.File(self.path("c.h5"), "r") as file:
+            self.assertEqual(file["A"].chunks, (4, 2))
 
     def test_names(self):
         write_h5(self.path("a.h5"), random_values("f64", (4, 5)), "f64", "g/B", "a")

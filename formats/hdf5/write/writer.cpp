@@ -48,11 +48,7 @@ std::optional<Shape> chunk_for(const Shape& shape, Type type, const WriteOptions
         if (dense_bytes(chunk, type, "the chunk") >> 32 != 0)
             throw Error(ErrorCode::usage, "the chunk " + to_string(chunk) + " is larger than HDF5's 4 GiB");
         if (shape.rows == 0 || shape.cols == 0) return {};
-        if (chunk.rows > shape.rows || chunk.cols > shape.cols) {
-            throw Error(ErrorCode::usage,
-                        "the chunk " + to_string(chunk) + " is larger than the matrix " + to_string(shape));
-        }
-        return chunk;
+        return Shape{std::min(chunk.rows, shape.rows), std::min(chunk.cols, shape.cols)};
     }
     const bool filtered = options.deflate > 0 || options.shuffle;
     if (!filtered || shape.rows == 0 || shape.cols == 0) return {};
