@@ -81,6 +81,8 @@ constexpr std::array kCommands = {
     NamedCommand{"info", true, add_info},
     NamedCommand{"devices", false, add_devices},
     NamedCommand{"report", false, add_report},
+    NamedCommand{"help", false, add_help},
+    NamedCommand{"version", false, add_version},
     NamedCommand{"completion", false, add_completion},
     NamedCommand{"manpage", false, add_manpage},
 };
@@ -120,7 +122,11 @@ void set_up_logging() {
 int parse_and_run(Parser& parser, const Context& context) {
     const Asked asked = parser.parse(context.command_line);
     if (asked.text.empty()) {
-        asked.command->run();
+        try {
+            asked.command->run();
+        } catch (const Error& error) {
+            throw parser.with_origins(*asked.command, error);
+        }
         return context.exit_code;
     }
     std::fputs(asked.text.c_str(), stdout);

@@ -25,6 +25,8 @@ void apply_settings(const std::map<std::string, std::string, std::less<>>& setti
         }
         if (setting->flag != nullptr) {
             problem.*setting->flag = true;
+        } else if (setting->conjugates) {
+            problem.choices[name] = "yes";
         } else if (setting->factor != nullptr) {
             problem.*setting->factor = parse_scalar(value, problem.type, "--" + name);
         } else {
@@ -40,6 +42,12 @@ Problem problem_of(const Operation& operation, const ProblemRequest& request) {
     apply_settings(request.settings, problem);
     operation.fit(request, problem);
     return problem;
+}
+
+bool is_conjugated(const Problem& problem, std::size_t role) {
+    return std::ranges::any_of(problem.operation->settings, [&](const Setting& setting) {
+        return setting.conjugates == role && problem.choices.contains(setting.name);
+    });
 }
 
 double operand_bytes(const Problem& problem) {

@@ -34,6 +34,7 @@ struct Setting {
     std::string_view help;
     ProblemFlag flag = nullptr;                      ///< what it switches on, where it takes no value
     ProblemFactor factor = nullptr;                  ///< what its value is, where that is a number
+    std::optional<std::size_t> conjugates = {};      ///< it conjugates the input of this role; takes no value
     std::span<const std::string_view> choices = {};  ///< of a value; empty: the setting says what it takes
     std::string_view fallback = {};                  ///< the value where it is not given, for the help
     bool benched = false;                            ///< `bench` takes it too, for levels, not for baselines
@@ -41,6 +42,8 @@ struct Setting {
     bool of_levels = false;                          ///< only levels that say so can do it: Requirements
     /// Puts another value into a problem, whose type is set. Throws Error{usage}.
     void (*apply)(const std::string& value, Problem& problem) = nullptr;
+
+    [[nodiscard]] bool takes_value() const { return flag == nullptr && !conjugates; }
 };
 
 /// An input as it was given: how messages name it ("A = A.h5:/A is 3x4"), and its shape as stored.
@@ -154,6 +157,9 @@ void apply_settings(const std::map<std::string, std::string, std::less<>>& setti
 /// The problem that a request describes. Throws Error{usage} for a setting that the operation does not have,
 /// and what `apply` and `fit` throw.
 Problem problem_of(const Operation& operation, const ProblemRequest& request);
+
+/// Whether the input of this role is to be conjugated once it is read: no level does it. What is real stays.
+bool is_conjugated(const Problem& problem, std::size_t role);
 
 /// The bytes of all inputs and the result together, as double, which may pass 64 bits.
 double operand_bytes(const Problem& problem);

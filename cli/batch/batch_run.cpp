@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -22,6 +23,7 @@
 #include "core/memory.hpp"
 #include "core/parallel.hpp"
 #include "core/stopwatch.hpp"
+#include "core/text/printable.hpp"
 #include "formats/registry.hpp"
 #include "kernels/device/gpu.hpp"
 #include "lib/batch/batch_log.hpp"
@@ -111,6 +113,7 @@ class Batch {
             wait();
         }
         workers_.clear();
+        print_answers();  // where all were done before
         return conclude();
     }
 
@@ -136,8 +139,9 @@ class Batch {
             formats::check_ahead(checks);
             for (std::size_t i = first; i < last; ++i) {
                 const auto& [job, record] = known[i];
-                if (orders_[job].refused.empty() && is_done_before(job, *record))
-                    progress_[job].state = State::skipped;
+                if (!orders_[job].refused.empty() || !is_done_before(job, *record)) continue;
+                progress_[job].state = State::skipped;
+                note_answer(job, *record);
             }
         }
         run_again_what_reads_new_outputs();
@@ -154,7 +158,9 @@ class Batch {
             const bool reads_new = std::ranges::any_of(orders_[job].needs, [&](std::size_t earlier) {
                 return progress_[earlier].state != State::skipped;
             });
-            if (reads_new) progress_[job].state = State::waiting;
+            if (!reads_new) continue;
+            progress_[job].state = State::waiting;
+            answers_.erase(job);
         }
     }
 
@@ -388,6 +394,8 @@ class Batch {
         ++ended_;
         log_.append_line(outcome.record);
         tell_messages(outcome);
+        if (outcome.exit_code == 0) note_answer(outcome.job, nlohmann::json::parse(outcome.record));
+        print_answers();
         for (const std::size_t next : progress.successors) {
             JobProgress& successor = progress_[next];
             if (successor.state != State::waiting) continue;
@@ -403,6 +411,38 @@ class Batch {
                 make_ready(next);
             }
         }
+    }
+
+    // ---- Answers: in the order of the jobs ---------------------------------------------------------------
+
+    void note_answer(std::size_t job, const nlohmann::json& record) {
+        const auto answer = record.find("answer");
+        if (answer != record.end() && !answer->is_null()) answers_[job] = *answer;
+    }
+
+    /// Those whose jobs, and all before them, have ended.
+    void print_answers() {
+        const auto is_over = [](State state) { return state == State::ended || state == State::skipped; };
+        for (; printed_ < jobs_.size() && is_over(progress_[printed_].state); ++printed_)
+            print_answer(printed_);
+    }
+
+    void print_answer(std::size_t job) const {
+        const auto answer = answers_.find(job);
+        if (answer == answers_.end() || context_.style.json || options_.log == "-") return;
+        std::string names;
+        for (const formats::Reference& input : jobs_[job].files.inputs)
+            names += (names.empty() ? "" : " ") + to_string(input);
+        clear_line();
+        std::printf("%s  %s\n", answer_text(answer->second).c_str(), printable(names).c_str());
+        std::fflush(stdout);
+    }
+
+    [[nodiscard]] nlohmann::ordered_json answers_json() const {
+        auto list = nlohmann::ordered_json::array();
+        for (const auto& [job, answer] : answers_)
+            list.push_back({{"line", jobs_[job].line}, {"text", jobs_[job].text}, {"answer", answer}});
+        return list;
     }
 
     [[nodiscard]] std::string place_of(std::size_t job) const {
@@ -473,16 +513,13 @@ class Batch {
         if (counts.not_run > 0) text += fmt::format(", {} not run", counts.not_run);
         spdlog::info("{} in {:.3g} s", text, watch_.elapsed_ms() / 1e3);
         if (context_.style.json) {
-            const nlohmann::ordered_json json = {{"schema", "gpumat.batch/1"},
-                                                 {"jobs", jobs_.size()},
-                                                 {"done", counts.done},
-                                                 {"done_before", counts.skipped},
-                                                 {"differ", counts.differs},
-                                                 {"failed", counts.failed},
-                                                 {"not_run", counts.not_run},
-                                                 {"failure_codes", counts.codes},
-                                                 {"total_ms", watch_.elapsed_ms()},
-                                                 {"exit_code", exit_code}};
+            const nlohmann::ordered_json json = {
+                {"schema", "gpumat.batch/1"}, {"jobs", jobs_.size()},
+                {"done", counts.done},        {"done_before", counts.skipped},
+                {"differ", counts.differs},   {"failed", counts.failed},
+                {"not_run", counts.not_run},  {"failure_codes", counts.codes},
+                {"answers", answers_json()},  {"total_ms", watch_.elapsed_ms()},
+                {"exit_code", exit_code}};
             std::puts(json.dump().c_str());
         }
         return exit_code;
@@ -508,6 +545,8 @@ class Batch {
     std::size_t running_ = 0;
     std::size_t ended_ = 0;
     std::size_t failed_ = 0;
+    std::map<std::size_t, nlohmann::json> answers_;  ///< by job
+    std::size_t printed_ = 0;                        ///< jobs whose answers are, where they have some
     std::vector<std::unique_ptr<Worker>> workers_;
 };
 
@@ -515,7 +554,7 @@ class Batch {
 
 void add_batch_options(Command& command, BatchOptions& options) {
     command
-        .option("--jobs", &options.jobs,
+        .option("-j,--jobs", &options.jobs,
                 "jobs that run at the same time (default: as many as processors, 4 of them on a GPU)")
         .within(1, kMostJobs)
         .from_environment();
@@ -534,6 +573,19 @@ void add_batch_options(Command& command, BatchOptions& options) {
                  "unchanged, whatever settings say now");
 }
 
+namespace {
+
+/// A second name that is no file is what most tools take for the output.
+std::string meant_output(const std::vector<std::string>& names) {
+    struct stat status = {};
+    const std::string& last = names.back();
+    const bool is_new =
+        names.size() == 2 && last != "-" && stat(formats::parse_reference(last).path.c_str(), &status) != 0;
+    return is_new ? "; there is no " + last + ": to write it, give -o " + last : "";
+}
+
+}  // namespace
+
 void add_several_inputs(Command& command, SeveralInputs& inputs, const std::string& name,
                         const std::string& help) {
     command.option(name, &inputs.names, help).required().value(kReference);
@@ -542,18 +594,19 @@ void add_several_inputs(Command& command, SeveralInputs& inputs, const std::stri
 }
 
 bool run_several(const Command& command, SeveralInputs& inputs, const std::optional<std::string>& output,
-                 const std::string& log, Context& context) {
+                 bool answers, const std::string& log, Context& context) {
     const bool many = inputs.names.size() > 1 || inputs.batch.timeout_s > 0 || inputs.batch.resume;
     const bool fills = output && is_template(*output);
     if (context.is_job || !(many || fills)) return false;
-    if (!output) {
+    if (!output && !answers) {
         throw Error(ErrorCode::usage,
                     "there are " + std::to_string(inputs.names.size()) +
-                        " inputs; several need an --output with a placeholder, such as 'out/{/.}_new.h5'");
+                        " inputs; several need an --output with a placeholder, such as 'out/{/.}_new.h5'" +
+                        meant_output(inputs.names));
     }
     inputs.batch.log = log;
     const std::vector<Job> jobs =
-        jobs_of_inputs(command, context.command_line, inputs.names, *output, context.registry());
+        jobs_of_inputs(command, context.command_line, inputs.names, output, context.registry());
     context.exit_code = run_batch(jobs, inputs.batch, "input ", context);
     return true;
 }

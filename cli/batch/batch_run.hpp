@@ -21,6 +21,12 @@ struct BatchOptions {
 /// Adds them, but for --log.
 void add_batch_options(Command& command, BatchOptions& options);
 
+/// What the help says of the output of several inputs.
+inline constexpr const char* kPlaceholders =
+    "Of several inputs, --output is a folder, or has a placeholder: {} is the path\n"
+    "of the input, {.} the path without its extension, {/} its name, {/.} its name\n"
+    "without the extension, {//} its folder.\n";
+
 /// The inputs of a command that takes one, or several with a template for the output.
 struct SeveralInputs {
     std::vector<std::string> names;
@@ -32,9 +38,10 @@ void add_several_inputs(Command& command, SeveralInputs& inputs, const std::stri
                         const std::string& help);
 
 /// Where the command has several inputs, a template, a time-out or a batch to resume, runs its line for
-/// each of them, sets the exit code and returns true. Throws Error{usage} for options that need several.
+/// each of them, sets the exit code and returns true. `answers`: it prints an answer where it has no output.
+/// Throws Error{usage} for options that need several.
 bool run_several(const Command& command, SeveralInputs& inputs, const std::optional<std::string>& output,
-                 const std::string& log, Context& context);
+                 bool answers, const std::string& log, Context& context);
 
 /// Runs the jobs, tells on standard error what failed and the summary, appends a record of each to the log as
 /// it ends. `shown` names where the lines are from. Returns the exit code: 1 where a job's result differs,

@@ -127,11 +127,13 @@ class LineOfOne {
         }
     }
 
-    [[nodiscard]] std::vector<std::string> with(const std::string& input, const std::string& output) const {
+    [[nodiscard]] std::vector<std::string> with(const std::string& input,
+                                                const std::optional<std::string>& output) const {
         std::vector<std::string> words;
         for (std::size_t i = 0; i <= words_.size(); ++i) {
             if (i == input_place_ && !input.starts_with('-')) words.push_back(input);
-            if (i == output_place_.value_or(words_.size())) words.insert(words.end(), {"-o", output});
+            if (output && i == output_place_.value_or(words_.size()))
+                words.insert(words.end(), {"-o", *output});
             if (i < words_.size()) words.push_back(words_[i]);
         }
         if (!input_place_ || input.starts_with('-')) words.insert(words.end(), {"--", input});
@@ -221,16 +223,18 @@ namespace {
 
 /// The job that differs from the first one of a template in its files alone.
 Job like_first(const Job& first, std::size_t line, std::vector<std::string> words, const std::string& input,
-               const std::string& output, const Registry& registry) {
-    const bool alike = first.wrong.empty() && first.files.inputs.size() == 1 && first.files.output &&
-                       !input.starts_with('-') && !output.starts_with('-');
+               const std::optional<std::string>& output, const Registry& registry) {
+    const bool alike = first.wrong.empty() && first.files.inputs.size() == 1 &&
+                       first.files.output.has_value() == output.has_value() && !input.starts_with('-') &&
+                       !(output && output->starts_with('-'));
     if (!alike) return job_of(line, std::move(words), registry, true);
     Job job = first;
     job.line = line;
     job.text = shell_line(words);
     job.words = std::move(words);
     try {
-        job.files = {{formats::parse_reference(input)}, formats::parse_reference(output), ""};
+        job.files = {{formats::parse_reference(input)}, std::nullopt, ""};
+        if (output) job.files.output = formats::parse_reference(*output);
     } catch (const Error& error) {
         job.wrong = error.what();
     }
@@ -240,9 +244,10 @@ Job like_first(const Job& first, std::size_t line, std::vector<std::string> word
 }  // namespace
 
 std::vector<Job> jobs_of_inputs(const Command& command, const std::vector<std::string>& command_line,
-                                const std::vector<std::string>& inputs, const std::string& output,
-                                const Registry& registry) {
-    const std::vector<std::string> outputs = outputs_of(output, inputs);
+                                const std::vector<std::string>& inputs,
+                                const std::optional<std::string>& output, const Registry& registry) {
+    std::vector<std::optional<std::string>> outputs(inputs.size());
+    if (output) std::ranges::copy(outputs_of(*output, inputs), outputs.begin());
     const LineOfOne line(command, command_line);
     std::vector<Job> jobs;
     for (std::size_t i = 0; i < inputs.size(); ++i) {

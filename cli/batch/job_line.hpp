@@ -30,7 +30,7 @@ std::vector<Job> jobs_of_text(const std::string& text, const Registry& registry)
 
 /// The jobs of one command for each of several inputs.
 std::vector<Job> jobs_of_inputs(const Command& command, const std::vector<std::string>& command_line,
-                                const std::vector<std::string>& inputs, const std::string& output,
-                                const Registry& registry);
+                                const std::vector<std::string>& inputs,
+                                const std::optional<std::string>& output, const Registry& registry);
 
 }  // namespace gpumat::cli

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cli/options/common_options.hpp"
+#include "cli/options/output_options.hpp"
 #include "cli/options/run_options.hpp"
 #include "cli/terminal/context.hpp"
 #include "cli/terminal/last_words.hpp"
@@ -24,7 +25,8 @@
 #include "formats/registry.hpp"
 #include "lib/output/atomic_output.hpp"
 #include "lib/record/record.hpp"
-#include "lib/run/plan.hpp"
+#include "lib/record/run_log.hpp"
+#include "lib/run/plan/inputs.hpp"
 
 namespace gpumat::cli {
 namespace {
@@ -43,10 +45,13 @@ struct CompareRequest {
     formats::ReadOptions read;
     std::optional<std::string> mismatch;  ///< FILE of --save-mismatch
     bool force = false;
+    std::string log;
 };
 
 /// What is known of a comparison that has ended, well or not.
 struct ComparisonRecord {
+    Origin origin;
+    std::string command_line;
     std::optional<RecordedMatrix> x;
     std::optional<RecordedMatrix> y;
     std::optional<Comparison> comparison;
@@ -129,17 +134,19 @@ std::string verdict_of(const ComparisonRecord& record) {
 
 OrderedJson json_of(const CompareRequest& request, const ComparisonRecord& record) {
     const Tolerance& tolerance = request.how.tolerance;
-    OrderedJson json = {{"schema", "gpumat.compare/1"},
-                        {"verdict", verdict_of(record)},
-                        {"x", record.x ? to_json(*record.x) : OrderedJson()},
-                        {"y", record.y ? to_json(*record.y) : OrderedJson()},
-                        {"transposed", request.how.transposed},
-                        {"same_type", request.how.same_type},
-                        {"tolerance",
-                         {{"rtol", tolerance.relative},
-                          {"atol", tolerance.absolute},
-                          {"ulp", tolerance.ulps ? OrderedJson(*tolerance.ulps) : OrderedJson()},
-                          {"nan", request.nan}}}};
+    OrderedJson json = {{"schema", "gpumat.compare/1"}};
+    add_origin(record.origin, json);
+    json.update(OrderedJson{{"command_line", record.command_line},
+                            {"verdict", verdict_of(record)},
+                            {"x", record.x ? to_json(*record.x) : OrderedJson()},
+                            {"y", record.y ? to_json(*record.y) : OrderedJson()},
+                            {"transposed", request.how.transposed},
+                            {"same_type", request.how.same_type},
+                            {"tolerance",
+                             {{"rtol", tolerance.relative},
+                              {"atol", tolerance.absolute},
+                              {"ulp", tolerance.ulps ? OrderedJson(*tolerance.ulps) : OrderedJson()},
+                              {"nan", request.nan}}}});
     if (record.comparison) add_findings(record, json);
     json["mismatch"] = record.comparison && request.mismatch ? OrderedJson(*request.mismatch) : OrderedJson();
     json["error"] = record.error.empty() ? OrderedJson() : OrderedJson(record.error);
@@ -259,18 +266,28 @@ void compare_asked(CompareRequest& request, ComparisonRecord& record) {
 
 int show_comparison(CompareRequest& request, const Context& context) {
     const Style& style = context.style;
+    require_json_log(request.log);
+    require_one_on_stdout("", request.log, context);
+    RunLog log(request.log,
+               std::array{formats::parse_reference(request.x).path, formats::parse_reference(request.y).path,
+                          request.mismatch.value_or("")});
     ComparisonRecord record;
-    const auto print_json = [&](const ComparisonRecord& ended) {
-        if (!style.json) return;
+    record.origin = origin_of_this_run();
+    record.command_line = shell_line(context.command_line);
+    const auto tell = [&](const ComparisonRecord& ended) {
         const OrderedJson json = json_of(request, ended);
-        std::puts(json_text(json, 2).c_str());
+        if (style.json) std::puts(json_text(json, 2).c_str());
+        log.append_line(json_line(json));
     };
     Progress progress;
     request.how.progress = &progress;
-    LastWords last_words(wants_last_words("", context), [&](int signal_number) {
+    const ComparisonRecord begun = record;
+    LastWords last_words(wants_last_words(request.log, context), [&](int signal_number) {
         clear_line();
-        print_json(
-            {.error = describe_signal(signal_number), .exit_code = exit_code_of_signal(signal_number)});
+        ComparisonRecord cut = begun;
+        cut.error = describe_signal(signal_number);
+        cut.exit_code = exit_code_of_signal(signal_number);
+        tell(cut);
         std::fflush(stdout);
     });
     try {
@@ -280,13 +297,13 @@ int show_comparison(CompareRequest& request, const Context& context) {
         const Error error = failure_in_flight();
         record.error = error.what();
         record.exit_code = static_cast<int>(error.code());
-        last_words.settle_failure([&] { print_json(record); });
+        last_words.settle_failure([&] { tell(record); });
         throw;
     }
     warn_of_packing(std::array{*record.x, *record.y}, request.read.unpack);
     last_words.settle([&] {
-        print_json(record);
-        if (!style.json && !style.quiet) print_comparison(record);
+        tell(record);
+        if (!style.json && !style.quiet && request.log != "-") print_comparison(record);
     });
     return record.exit_code;
 }
@@ -342,6 +359,7 @@ void add_compare(Command& tool, Context& context) {
     command.begin_group("Run");
     add_threads(command, request->how.threads, "CPU threads");
     add_memory_limit(command, request->how.memory_limit, "most host memory for blocks, such as 256MiB");
+    add_log(command, request->log, kAppendsRecord);
     add_reading_options(command, request->read);
     add_style_options(command, context.style);
     command.footer =

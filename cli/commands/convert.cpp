@@ -59,20 +59,23 @@ void add_convert(Command& tool, Context& context) {
                        "the type to write; values are rounded to it, and refused where it cannot hold them"));
     add_storage_options(command, request->storage);
     command.begin_group("Run and record");
-    add_log(command, request->log, "append the record: JSON Lines; '-' is standard output");
+    add_log(command, request->log, kAppendsRecord);
     add_threads(command, request->threads, "CPU threads");
     add_memory_limit(command, request->read.memory_limit, "most host memory for blocks, such as 256MiB");
     add_reading_options(command, request->read);
     add_style_options(command, context.style);
     command.footer =
         "Without --type the elements keep their type and every value. The matrix may be\n"
-        "larger than memory. The attributes of an HDF5 dataset are kept.\n\n"
+        "larger than memory. The attributes of an HDF5 dataset are kept, and its name,\n"
+        "unless --output gives another; what has none becomes /A.\n" +
+        std::string(kPlaceholders) +
+        "\n"
         "Examples:\n"
         "  gpumat convert A.mtx -o A.h5 --chunk 256x256 --deflate 4 --shuffle\n"
         "  gpumat convert A.h5:/run1/A -o - -t f32\n"
         "  gpumat convert matlab.mat:/A -o A.h5";
     command.run = [&command, request, several, &context] {
-        if (run_several(command, *several, request->output, request->log, context)) return;
+        if (run_several(command, *several, request->output, false, request->log, context)) return;
         request->input = several->names.front();
         convert_asked(*request, context);
     };

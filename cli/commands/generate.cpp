@@ -81,13 +81,14 @@ void add_generate(Command& tool, Context& context) {
         .value(kReference);
     add_storage_options(command, request->storage);
     command.begin_group("Run and record");
-    add_log(command, request->log, "append the record: JSON Lines; '-' is standard output");
+    add_log(command, request->log, kAppendsRecord);
     add_threads(command, request->threads, "CPU threads");
     add_memory_limit(command, request->memory_limit, "most host memory for blocks, such as 256MiB");
     add_style_options(command, context.style);
     command.footer = list_of_kinds() +
                      "\nThe same seed, kind and shape give the same bits on every machine and with any\n"
-                     "number of threads. The matrix may be larger than memory.\n\n"
+                     "number of threads. The matrix may be larger than memory. In HDF5 it is the\n"
+                     "dataset /A, unless --output names another.\n\n"
                      "Examples:\n"
                      "  gpumat generate --shape 4096x4096 -o A.h5\n"
                      "  gpumat generate toeplitz --band -1,2,-1 --shape 1000x1000 -t f64 -o T.mtx\n"

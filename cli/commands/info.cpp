@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "cli/options/common_options.hpp"
+#include "cli/options/output_options.hpp"
 #include "cli/options/run_options.hpp"
 #include "cli/terminal/context.hpp"
 #include "cli/terminal/table.hpp"
@@ -19,6 +20,7 @@
 #include "formats/registry.hpp"
 #include "lib/matrices/stored_statistics.hpp"
 #include "lib/record/record.hpp"
+#include "lib/record/run_log.hpp"
 
 namespace gpumat::cli {
 namespace {
@@ -92,7 +94,9 @@ nlohmann::ordered_json to_json(const Entry& entry, bool statistics) {
 struct InfoRequest {
     std::vector<std::string> files;
     bool statistics = false;
+    bool names = false;
     formats::ReadOptions read;
+    std::string log;
 };
 
 /// What was found, and the exit code of the first matrix that could not be read.
@@ -211,28 +215,44 @@ void print_tables(const InfoRequest& request, const Findings& findings) {
     for (const std::string& file : findings.empty) fmt::print("{} holds nothing\n", printable(file));
 }
 
-void print_json(const InfoRequest& request, const Findings& findings) {
+nlohmann::ordered_json json_of(const InfoRequest& request, const Origin& origin,
+                               const std::string& command_line, const Findings& findings) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const Entry& entry : findings.entries) list.push_back(to_json(entry, request.statistics));
     nlohmann::ordered_json others = nlohmann::ordered_json::array();
     for (const formats::OtherContent& other : findings.others)
         others.push_back(
             {{"path", other.source.path}, {"dataset", other.source.dataset}, {"what", other.what}});
-    const nlohmann::ordered_json object = {
-        {"schema", "gpumat.info/1"}, {"matrices", std::move(list)}, {"others", std::move(others)}};
-    std::puts(json_text(object, 2).c_str());
+    nlohmann::ordered_json object = {{"schema", "gpumat.info/1"}};
+    add_origin(origin, object);
+    object["command_line"] = command_line;
+    object["matrices"] = std::move(list);
+    object["others"] = std::move(others);
+    object["exit_code"] = findings.exit_code;
+    return object;
 }
 
 /// What can be read is shown, and what cannot is reported; returns the exit code.
-int show(const InfoRequest& request, bool json) {
+int show(const InfoRequest& request, const Context& context) {
+    require_json_log(request.log);
+    require_one_on_stdout("", request.log, context);
+    std::vector<std::string> files;
+    for (const std::string& file : request.files) files.push_back(formats::parse_reference(file).path);
+    RunLog log(request.log, files);
+    const Origin origin = origin_of_this_run();
     Findings findings;
     for (const std::string& file : request.files)
         attempt(findings, [&] { add_matrices(file, request, findings); });
-    if (json) {
-        print_json(request, findings);
-    } else {
+    const auto json = json_of(request, origin, shell_line(context.command_line), findings);
+    if (context.style.json) {
+        std::puts(json_text(json, 2).c_str());
+    } else if (request.names) {
+        for (const Entry& entry : findings.entries)
+            fmt::print("{}\n", printable(to_string(entry.header.source)));
+    } else if (request.log != "-") {
         print_tables(request, findings);
     }
+    log.append_line(json_line(json));
     return findings.exit_code;
 }
 
@@ -248,15 +268,18 @@ void add_info(Command& tool, Context& context) {
     command.flag(
         "--stats", &request->statistics,
         "read the matrices too: counts, exact extremes, norms in double precision, symmetry, content hash");
+    command.flag("--names", &request->names, "print the names of matrices alone, one a line");
     add_threads(command, request->read.threads, "CPU threads");
     add_memory_limit(command, request->read.memory_limit,
                      "most host memory for matrices that are read, such as 4GiB");
+    add_log(command, request->log, kAppendsRecord);
     add_reading_options(command, request->read);
     add_style_options(command, context.style);
     command.footer =
-        "Examples:\n  gpumat info A.mtx B.h5\n  gpumat info --stats A.mtx\n  gpumat info --json "
+        "Examples:\n  gpumat info A.mtx B.h5\n  gpumat info --stats A.mtx\n  gpumat info --names B.h5\n  "
+        "gpumat info --json "
         "B.h5:/run1/A";
-    command.run = [request, &context] { context.exit_code = show(*request, context.style.json); };
+    command.run = [request, &context] { context.exit_code = show(*request, context); };
 }
 
 }  // namespace gpumat::cli

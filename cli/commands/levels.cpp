@@ -18,7 +18,7 @@
 #include "lib/choose/explain.hpp"
 #include "lib/choose/roofline.hpp"
 #include "lib/measure/bench_sizes.hpp"
-#include "lib/run/plan.hpp"
+#include "lib/run/plan/level.hpp"
 
 namespace gpumat::cli {
 namespace {

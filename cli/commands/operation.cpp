@@ -62,7 +62,7 @@ std::vector<std::optional<formats::Reference>> parse_inputs(const Operation& ope
 void add_setting(Command& command, const Setting& setting,
                  std::map<std::string, std::string, std::less<>>& values) {
     const std::string name(setting.name);
-    if (setting.flag) {
+    if (!setting.takes_value()) {
         const auto set = [&values,
                           name](std::int64_t count) {  // below 1 for --flag=false, after a default of true
             if (count > 0) {
@@ -96,10 +96,17 @@ void add_operation(Command& tool, Context& context, const Operation& operation) 
     command.begin_group("Operation");
     for (const Setting& setting : operation.settings) add_setting(command, setting, shared->run.settings);
     add_shared_options(command, *shared, context);
-    command.footer = "Examples:\n" + std::string(operation.examples);
+    command.footer = (operation.dataset.empty()
+                          ? "In HDF5 the result is a dataset of the input's name, else /A, unless --output\n"
+                          : "In HDF5 the result is the dataset " + std::string(operation.dataset) +
+                                ", unless --output\n") +
+                     "names another.\n" + (place ? kPlaceholders : "") + "\nExamples:\n" +
+                     std::string(operation.examples);
     command.run = [&command, shared, several, place, &context] {
         if (place) {
-            if (run_several(command, *several, shared->output, shared->log, context)) return;
+            if (run_several(command, *several, shared->output, shared->run.operation->answers, shared->log,
+                            context))
+                return;
             shared->inputs[*place] = several->names.front();
         }
         run_operation(*shared, context);

@@ -15,6 +15,7 @@
 
 #include "cli/options/common_options.hpp"
 #include "cli/terminal/context.hpp"
+#include "cli/terminal/table.hpp"
 #include "cli/terminal/text_file.hpp"
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
@@ -32,6 +33,7 @@ struct ReportOptions {
     std::string threshold = "5%";
     std::vector<std::string> fail_on;
     bool force = false;
+    bool csv = false;
 };
 
 double parse_threshold(const std::string& text) {
@@ -113,9 +115,44 @@ int exit_code_of(const Report& report, const ReportOptions& options) {
     return report.cut.empty() ? 0 : static_cast<int>(ErrorCode::input);
 }
 
+void print_table(const ReportTable& summary) {
+    Table table(summary.columns);
+    std::vector<std::size_t> right;
+    for (std::size_t i = 0; i < summary.columns.size(); ++i) {
+        if (std::ranges::any_of(summary.rows,
+                                [&](const ReportRow& row) { return row.cells[i].number.has_value(); }))
+            right.push_back(i);
+    }
+    for (const ReportRow& row : summary.rows) {
+        std::vector<std::string> cells;
+        for (const ReportCell& cell : row.cells) cells.push_back(cell.text.empty() ? "-" : cell.text);
+        table.add(std::move(cells));
+    }
+    std::fputs(table.text(right).c_str(), stdout);
+}
+
+/// A field of RFC 4180.
+std::string csv_field(const std::string& text) {
+    if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+    std::string quoted = "\"";
+    for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+    return quoted + "\"";
+}
+
+void print_csv(const ReportTable& summary) {
+    const auto line = [](const auto& fields, const auto& text_of) {
+        std::string text;
+        for (const auto& field : fields) text += (text.empty() ? "" : ",") + csv_field(text_of(field));
+        std::puts(text.c_str());
+    };
+    line(summary.columns, [](const std::string& column) { return column; });
+    for (const ReportRow& row : summary.rows)
+        line(row.cells, [](const ReportCell& cell) { return cell.text; });
+}
+
 void serve_report(const ReportOptions& options, Context& context) {
-    if (options.output.empty() && !context.style.json)
-        throw Error(ErrorCode::usage, "nothing to make: give --output FILE.html or FILE.md, or --json");
+    if (options.csv && context.style.json)
+        throw Error(ErrorCode::usage, "only one of --csv and --json can have standard output");
     if (!options.fail_on.empty() && options.against.empty())
         throw Error(ErrorCode::usage, "--fail-on needs --against: older logs to compare with");
     const double threshold = parse_threshold(options.threshold);
@@ -129,6 +166,11 @@ void serve_report(const ReportOptions& options, Context& context) {
     if (context.style.json) {
         const auto json = to_json(report, context.exit_code);
         std::puts(json_text(json, 1).c_str());
+    }
+    if (options.csv) {
+        print_csv(summary_of(report));
+    } else if (!output && !context.style.json) {
+        print_table(summary_of(report));
     }
     for (const std::string& one : failed_changes(report, options)) spdlog::error("{}", one);
 }
@@ -154,7 +196,11 @@ void add_report(Command& tool, Context& context) {
         .required()
         .value(kFile);
     command.begin_group("Output");
-    command.option("-o,--output", &options->output, "the page: FILE.html or FILE.md").value(kFile);
+    command
+        .option("-o,--output", &options->output,
+                "the page: FILE.html or FILE.md; without it a table of runs and of measurements is printed")
+        .value(kFile);
+    command.flag("--csv", &options->csv, "print that table as CSV");
     command.flag("--force", &options->force, "replace an existing page");
     command.begin_group("Comparison");
     command.option("--against", &options->against, "older logs to compare with").value(kFile);
@@ -170,6 +216,7 @@ void add_report(Command& tool, Context& context) {
     add_style_options(command, context.style);
     command.footer =
         "Examples:\n"
+        "  gpumat report runs.jsonl\n"
         "  gpumat report runs.jsonl -o report.html\n"
         "  gpumat bench transpose --json > new.json\n"
         "  gpumat report new.json -o report.html --against old.json --fail-on slower\n\n"

@@ -7,12 +7,15 @@
 #include <fstream>
 #include <memory>
 
+#include "cli/commands/version.hpp"
 #include "cli/options/command_facts.hpp"
 #include "cli/options/common_options.hpp"
 #include "cli/options/completion_script.hpp"
+#include "cli/options/help.hpp"
 #include "cli/options/manual_page.hpp"
 #include "cli/terminal/context.hpp"
 #include "core/error.hpp"
+#include "core/text/suggestion.hpp"
 
 namespace gpumat::cli {
 namespace {
@@ -50,7 +53,36 @@ const CommandFacts& find_command(const CommandFacts& tool, const std::vector<std
     return *found;
 }
 
+const Command& inner_command(const Command& command, const std::string& name) {
+    const auto found = std::ranges::find(command.commands(), name, &Command::name);
+    if (found != command.commands().end()) return *found;
+    std::vector<std::string> known;
+    for (const Command& inner : command.commands()) known.push_back(inner.name);
+    throw Error(ErrorCode::usage, "there is no command '" + name + "'" + suggestion(name, known));
+}
+
 }  // namespace
+
+void add_help(Command& tool, Context& /*context*/) {
+    Command& command = tool.command("help", "print the help of gpumat or of one of its commands");
+    auto names = std::make_shared<std::vector<std::string>>();
+    std::vector<std::string> known;
+    for (const Command& inner : tool.commands())
+        if (!inner.hidden) known.push_back(inner.name);
+    command.option("command", names.get(), "the command, such as: verify transpose").suggests(known);
+    command.footer = "Examples:\n  gpumat help\n  gpumat help verify transpose";
+    command.run = [&tool, names] {
+        const Command* found = &tool;
+        for (const std::string& name : *names) found = &inner_command(*found, name);
+        std::fputs(help_text(*found).c_str(), stdout);
+    };
+}
+
+void add_version(Command& tool, Context& context) {
+    Command& command = tool.command("version", "print the version and what this build is made of");
+    command.footer = "Examples:\n  gpumat version";
+    command.run = [&context] { std::puts(version_text(context.registry()).c_str()); };
+}
 
 void add_completion(Command& tool, Context& /*context*/) {
     Command& command = tool.command("completion", "print the script with which a shell completes gpumat");

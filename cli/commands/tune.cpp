@@ -14,6 +14,7 @@
 #include "cli/terminal/context.hpp"
 #include "cli/terminal/progress.hpp"
 #include "cli/terminal/table.hpp"
+#include "cli/terminal/text.hpp"
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
 #include "core/text/printable.hpp"
@@ -240,7 +241,11 @@ void add_tune(Command& tool, Context& context) {
     Command& command = tool.command("tune", "measure which level is the fastest here, for 'auto' to take");
     auto request = std::make_shared<TuneRequest>();
     TuneOptions& tune = request->tune;
-    add_operation_name(command, request->operation, context, "; all where left out");
+    std::vector<std::string> tunable;
+    for (const Operation* operation : context.registry().operations())
+        if (operation->tunable != nullptr) tunable.emplace_back(operation->name);
+    command.option("operation", &request->operation, joined(tunable, " or ") + "; all where left out")
+        .choices(tunable);
     command.begin_group("What is measured");
     add_device(command, tune.device);
     suggest_types(command.list("-t,--type", &request->types,

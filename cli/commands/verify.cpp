@@ -9,11 +9,13 @@
 #include <string>
 
 #include "cli/options/common_options.hpp"
+#include "cli/options/output_options.hpp"
 #include "cli/options/run_options.hpp"
 #include "cli/terminal/context.hpp"
 #include "cli/terminal/last_words.hpp"
 #include "cli/terminal/progress.hpp"
 #include "kernels/check/check.hpp"
+#include "lib/record/run_log.hpp"
 #include "lib/run/executor.hpp"
 #include "lib/run/verify_stored.hpp"
 
@@ -27,6 +29,7 @@ struct VerifyRequest {
     std::string result;
     std::optional<std::string> type;
     std::string mode = "auto";
+    std::string log;
     bool strict = false;
 };
 
@@ -63,7 +66,15 @@ void verify_asked(VerifyRequest& request, Context& context) {
     asked.how.mode = *verify_mode_from_name(request.mode);
     asked.how.any_order = !request.strict;
     asked.read.threads = asked.how.threads;
+    require_json_log(request.log);
+    require_one_on_stdout("", request.log, context);
+    std::vector<std::string> files = {asked.result.path};
+    for (const auto& input : asked.inputs)
+        if (input) files.push_back(input->path);
+    RunLog log(request.log, files);
     StoredVerification record;
+    record.origin = origin_of_this_run();
+    record.command_line = shell_line(context.command_line);
     record.op = name_of(*asked.operation);
     for (const auto& input : asked.inputs)
         if (input) record.inputs.push_back(named_matrix(*input));
@@ -72,10 +83,12 @@ void verify_asked(VerifyRequest& request, Context& context) {
     const auto tell = [&](StoredVerification ended, int exit_code, const std::string& error) {
         ended.exit_code = exit_code;
         ended.error = error;
-        if (context.style.json) std::puts(json_line(to_json(ended)).c_str());
+        const std::string line = json_line(to_json(ended));
+        if (context.style.json) std::puts(line.c_str());
+        log.append_line(line);
     };
     Progress progress;
-    LastWords last_words(wants_last_words("", context), [&](int signal_number) {
+    LastWords last_words(wants_last_words(request.log, context), [&](int signal_number) {
         clear_line();
         tell(begun, exit_code_of_signal(signal_number), describe_signal(signal_number));
         std::fflush(stdout);
@@ -138,6 +151,7 @@ void add_verify_operation(Command& verify_command, Context& context, const Opera
     add_threads(command, request->asked.how.threads, "CPU threads");
     add_memory_limit(command, request->asked.read.memory_limit,
                      "most host memory for the matrices, such as 4GiB");
+    add_log(command, request->log, kAppendsRecord);
     add_reading_options(command, request->asked.read);
     add_style_options(command, context.style);
     command.footer = "Examples:\n  " + std::string(operation.verify_example);

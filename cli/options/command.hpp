@@ -48,6 +48,7 @@ struct Option {
     Range range;
     std::vector<Check> checks;
     std::string fallback;  ///< the value without it
+    std::string origin;    ///< of that, where a variable or a file gives it: "GPUMAT_LEVEL"
     bool is_required = false;
     bool is_list = false;                 ///< one argument with commas
     bool is_size = false;                 ///< bytes, or a number with a unit such as 4GiB

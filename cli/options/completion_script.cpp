@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "cli/options/common_options.hpp"
 #include "cli/terminal/text.hpp"
 
 namespace gpumat::cli {
@@ -79,7 +80,8 @@ std::string zsh_text(const std::string& text) {
 std::string zsh_value(const OptionFacts& option) {
     if (option.value.empty() && !option.positional) return "";
     const std::string name = zsh_text(option.positional ? option.names.front() : option.value);
-    if (option.values.empty()) return ":" + name + ":_files";
+    if (option.values.empty())
+        return ":" + name + (option.value == kReference ? ":_gpumat_matrices" : ":_files");
     if (option.many) return ":" + name + ":_values -s , value " + words_of(option.values);
     return ":" + name + ":(" + words_of(option.values) + ")";
 }
@@ -186,6 +188,20 @@ _gpumat() {{
     elif [[ $before == '=' ]]; then
         before=${{COMP_WORDS[COMP_CWORD - 2]}}
     fi
+    # FILE:/DATASET is three words too: what stands before the colon is asked.
+    local file=
+    if [[ $current == ':' && $COMP_CWORD -gt 1 ]]; then
+        file=$before current=
+    elif [[ $before == ':' && $COMP_CWORD -gt 2 ]]; then
+        file=${{COMP_WORDS[COMP_CWORD - 2]}}
+    fi
+    file=${{file/#\~\//$HOME/}}
+    if [[ -f $file ]]; then
+        local IFS=$'\n' names
+        mapfile -t names < <("${{COMP_WORDS[0]}}" info --names -q -- "$file" 2>/dev/null)
+        mapfile -t COMPREPLY < <(compgen -W "${{names[*]#"$file:"}}" -- "$current")
+        return
+    fi
     for word in "${{COMP_WORDS[@]:1:COMP_CWORD - 1}}"; do
         case "$command $word" in
         {0}) command="$command $word" ;;
@@ -209,7 +225,18 @@ complete -o bashdefault -o default -F _gpumat gpumat
 }
 
 std::string zsh_completion(const CommandFacts& tool) {
-    std::string text = "#compdef gpumat\n# zsh completion of gpumat; gpumat completion zsh wrote it.\n\n";
+    std::string text =
+        "#compdef gpumat\n# zsh completion of gpumat; gpumat completion zsh wrote it.\n\n"
+        "# Files, and the datasets of one that a colon follows.\n"
+        "_gpumat_matrices() {\n"
+        "    local file=${PREFIX%%:*}\n"
+        "    if [[ $PREFIX == *:* && -f $file ]]; then\n"
+        "        local -a names=(${(f)\"$(gpumat info --names -q -- $file 2>/dev/null)\"})\n"
+        "        compadd -Q -a names\n"
+        "    else\n"
+        "        _files\n"
+        "    fi\n"
+        "}\n\n";
     for_each(tool, [&](const CommandFacts& command) { text += zsh_function(command); });
     return text + "_gpumat \"$@\"\n";
 }
@@ -226,6 +253,8 @@ function __gpumat_in
     end
     test "$command" = "$argv[1]"
 end
+# The datasets of a file that a colon follows.
+complete -c gpumat -n 'string match -q "*:*" -- (commandline -ct)' -f -a '(gpumat info --names -q -- (string split -m1 : -- (commandline -ct))[1] 2>/dev/null)'
 
 )",
                                    paths_of_commands(tool, " "));

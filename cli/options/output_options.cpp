@@ -22,9 +22,11 @@ namespace {
 void print_file_summary(const FileRecord& begun, const FileRecord& record) {
     const RecordedMatrix& output = *record.output;
     const std::string taken = taken_unnamed(begun.inputs, record.inputs);
-    spdlog::info("{} {} {}x{}: wrote {}{} ({}, {:.4g} ms)", record.op, output.type, output.rows, output.cols,
+    spdlog::info("{} {} {}x{}: wrote {}{}{} in {:.4g} ms", record.op, output.type, output.rows, output.cols,
                  output.path == "-" ? "standard output" : formats::to_string({output.path, output.dataset}),
-                 taken.empty() ? "" : " from " + taken, format_bytes(output.bytes), *record.total_ms);
+                 taken.empty() ? "" : " from " + taken,
+                 output.file_bytes ? " (a file of " + format_bytes(*output.file_bytes) + ")" : "",
+                 *record.total_ms);
 }
 
 /// Whether the log would be among what a pipe or a file gets from standard output.
@@ -82,6 +84,11 @@ void require_one_on_stdout(const std::string& output, const std::string& log, co
     }
 }
 
+void require_json_log(const std::string& log) {
+    if (log.ends_with(".csv"))
+        throw Error(ErrorCode::usage, "the --log of this command is lines of JSON; expected no name in .csv");
+}
+
 FileRecordListener listener_of(const Context& context) {
     return [&context](const FileRecord& named) {
         if (context.before_naming) context.before_naming(to_json(named));
@@ -90,8 +97,7 @@ FileRecordListener listener_of(const Context& context) {
 
 void run_file_command(FileRecord& record, const std::string& output, const std::string& log_path,
                       Context& context, const std::function<void(Progress&, RunLog&)>& run) {
-    if (log_path.ends_with(".csv"))
-        throw Error(ErrorCode::usage, "the --log of this command is lines of JSON; expected no name in .csv");
+    require_json_log(log_path);
     std::vector<std::string> matrices = {formats::parse_reference(output).path};
     for (const RecordedMatrix& input : record.inputs) matrices.push_back(input.path);
     RunLog log(log_path, matrices);

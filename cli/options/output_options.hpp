@@ -42,6 +42,12 @@ void run_file_command(FileRecord& record, const std::string& output, const std::
 /// Hands the record on to the batch whose job the command is.
 FileRecordListener listener_of(const Context& context);
 
+/// The help of --log of such commands.
+inline constexpr const char* kAppendsRecord = "append the record: JSON Lines; '-' is standard output";
+
+/// Throws Error{usage} for a log whose name is that of a CSV file, which only runs can fill.
+void require_json_log(const std::string& log);
+
 /// Throws Error{usage} where more than one of the matrix, the log and --json would go to standard output.
 void require_one_on_stdout(const std::string& output, const std::string& log, const Context& context);
 

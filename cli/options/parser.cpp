@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
+#include <sstream>
 #include <type_traits>
 #include <utility>
 
@@ -31,11 +32,40 @@ std::string unprotect(const std::string& word) {
     return word.starts_with(kNoOption + std::string("-:/")) ? word.substr(1) : word;
 }
 
-/// CLI11 wraps negative sizes.
-std::string refuse_sign(std::string text) {
-    if (text.find_first_of("+-") != std::string::npos)
-        throw CLI::ValidationError("is '" + text + "'; expected a size, such as 4GiB");
+/// Bytes from a number or a number with a unit. CLI11 wraps negative ones.
+std::string bytes_of(std::string text) {
+    const std::string given = text;
+    const auto refuse = [&given] {
+        throw CLI::ValidationError("is '" + given + "'; expected a size, such as 4GiB");
+    };
+    if (text.find_first_of("+-") != std::string::npos) refuse();
+    try {
+        if (!CLI::AsSizeValue(false)(text).empty()) refuse();
+    } catch (const CLI::ValidationError&) {
+        refuse();
+    }
     return text;
+}
+
+/// A member of a list; one that is like it is named.
+Check one_of(const std::vector<std::string>& values) {
+    return [values](const std::string& text) {
+        if (std::ranges::find(values, text) != values.end()) return std::string();
+        return "is '" + text + "'; expected " + (values.size() > 1 ? "one of " : "") + joined(values, ", ") +
+               suggestion(text, values);
+    };
+}
+
+template <class T>
+Check within(const std::pair<T, T>& range) {
+    return [range](const std::string& text) {
+        T value{};
+        if (CLI::detail::lexical_cast(text, value) && value >= range.first && value <= range.second)
+            return std::string();
+        std::ostringstream expected;
+        expected << "is '" << text << "'; expected a number from " << range.first << " to " << range.second;
+        return expected.str();
+    };
 }
 
 CLI::Option* add_flag(CLI::App& app, const std::string& names, const Option& row) {
@@ -66,26 +96,17 @@ CLI::Option* add_value(CLI::App& app, const std::string& names, const Option& ro
         row.target);
 }
 
-/// Its description is in what CLI11 says of a value that is missing.
-CLI::Validator suggestions(const std::vector<std::string>& values) {
-    return {[](std::string&) { return std::string(); }, "<" + joined(values, ",") + ">", "suggested"};
-}
-
 void add_checks(CLI::Option& option, const Option& row) {
-    if (row.only_these) {
-        option.check(CLI::IsMember(row.values));
-    } else if (!row.values.empty()) {
-        option.check(suggestions(row.values));
-    }
+    if (row.only_these) option.check(one_of(row.values));
     std::visit(
         [&](const auto& range) {
             if constexpr (!std::is_same_v<decltype(range), const std::monostate&>)
-                option.check(CLI::Range(range.first, range.second));
+                option.check(within(range));
         },
         row.range);
     for (const Check& check : row.checks) option.check(check);
     // What is added last runs first.
-    if (row.is_size) option.transform(CLI::AsSizeValue(false))->transform(refuse_sign);
+    if (row.is_size) option.transform(bytes_of);
 }
 
 CLI::Option* add_row(CLI::App& app, const Option& row) {
@@ -131,14 +152,55 @@ std::string suggestion_for(const Command& command, const std::string& unknown) {
     return suggestion(word, known);
 }
 
+/// A name too many is what most tools take for the output.
+std::string meant_output(const Command& command, const std::vector<std::string>& unknown) {
+    const bool is_one = unknown.size() == 1 && !unknown.front().starts_with('-');
+    return is_one && command.find("--output") != nullptr
+               ? "; to write " + unknown.front() + ", give -o " + unknown.front()
+               : "";
+}
+
+std::vector<std::string> names_of_commands(const Command& command) {
+    std::vector<std::string> names;
+    for (const Command& inner : command.commands())
+        if (!inner.hidden) names.push_back(inner.name);
+    return names;
+}
+
+/// What CLI11 found, in words of ours: it names the option first, and knows neither what it takes nor how
+/// often.
+std::string what_was_found(const Command& command, const CLI::ParseError& error) {
+    const std::string text = error.what();
+    const std::string name = text.substr(0, text.find(':'));
+    const Option* option = command.find(name);
+    if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && command.requires_command)
+        return "there is no command; expected one of " + joined(names_of_commands(command), ", ");
+    if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && option != nullptr) {
+        return text.find("received") == std::string::npos
+                   ? name + " is without its value; expected " + name + " " + option->shown_value()
+                   : name + " is given more than once";
+    }
+    if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
+        constexpr std::string_view kBegin = "Could not convert: ";
+        const std::size_t equals = text.find(" = ");
+        if (text.starts_with(kBegin) && equals != std::string::npos) {
+            const std::string which = text.substr(kBegin.size(), equals - kBegin.size());
+            const Option* converted = command.find(which);
+            const bool flag = converted != nullptr && converted->flag;
+            return which + " is '" + text.substr(equals + 3) + "'; expected " +
+                   (flag ? "no value" : "a number");
+        }
+    }
+    return text;
+}
+
 std::string what_is_wrong(const CLI::App& app, const Command& command, const CLI::ParseError& error) {
     const std::vector<std::string> unknown = unknown_words(app);
-    if (unknown.empty()) return error.what();
+    if (unknown.empty()) return what_was_found(command, error);
     const bool no_command = !command.commands().empty() && !unknown.front().starts_with('-');
-    const std::vector<std::string> last_first(unknown.rbegin(), unknown.rend());
     return (no_command ? "there is no command '" + unknown.front() + "'"
-                       : std::string(CLI::ExtrasError(last_first).what())) +
-           suggestion_for(command, unknown.front());
+                       : "not expected: " + joined(unknown, " ")) +
+           suggestion_for(command, unknown.front()) + meant_output(command, unknown);
 }
 
 }  // namespace
@@ -197,6 +259,7 @@ struct Parser::Parts {
             option.trigger_on_parse(false)->run_callback_for_default()->default_val(value);
             option.trigger_on_parse(row.is_at_once);
             row.fallback = value;
+            row.origin = where;
         } catch (const CLI::ParseError& failure) {
             throw Error(ErrorCode::usage, where + ": " + failure.what());
         }
@@ -235,6 +298,16 @@ Asked Parser::parse(const std::vector<std::string>& words) {
         throw Error(ErrorCode::usage,
                     what_is_wrong(*app, *command, error) + " (see: " + command->path() + " --help)");
     }
+}
+
+Error Parser::with_origins(const Command& command, const Error& error) const {
+    std::string text = error.what();
+    for (const Option& option : command.options()) {
+        const bool is_default = !option.origin.empty() && given(option).empty();
+        if (is_default && text.find("'" + option.fallback + "'") != std::string::npos)
+            text += "; '" + option.fallback + "' is from " + option.origin;
+    }
+    return {error.code(), text};
 }
 
 const std::vector<std::string>& Parser::given(const Option& option) const {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/options/command.hpp"
+#include "core/error.hpp"
 
 namespace gpumat::cli {
 
@@ -28,6 +29,10 @@ class Parser {
     /// was probably meant, before anything that is missing. Again only with words that have the same options:
     /// the targets of those of the last time keep their values.
     Asked parse(const std::vector<std::string>& words);
+
+    /// The error of a command that ran, which also says where the values that it quotes are from, if that is
+    /// a variable or a file.
+    [[nodiscard]] Error with_origins(const Command& command, const Error& error) const;
 
     /// What the last command line gave to the option.
     [[nodiscard]] const std::vector<std::string>& given(const Option& option) const;

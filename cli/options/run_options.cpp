@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "cli/options/value_names.hpp"
 #include "cli/terminal/last_words.hpp"
 #include "cli/terminal/progress.hpp"
+#include "cli/terminal/table.hpp"
 #include "core/error.hpp"
 #include "lib/record/progress.hpp"
 #include "lib/record/record.hpp"
@@ -138,6 +140,23 @@ std::vector<RecordedMatrix> named_inputs(const RunOptions& run) {
     return named;
 }
 
+/// The results of rows or columns, which count from 1.
+Table table_of(const Matrix& results) {
+    Table table({results.shape().cols == 1 ? "row" : "column", "result"});
+    const std::size_t element = size_of(results.type());
+    Matrix one(Shape{1, 1}, results.type());
+    for (std::int64_t i = 0; i < results.shape().elements(); ++i) {
+        std::memcpy(one.data(), results.data() + static_cast<std::size_t>(i) * element, element);
+        table.add({std::to_string(i + 1), answer_text(*answer_of(one))});
+    }
+    return table;
+}
+
+/// " (a file of 1.20 MiB)".
+std::string size_of_file(const RecordedMatrix& output) {
+    return output.file_bytes ? " (a file of " + format_bytes(*output.file_bytes) + ")" : "";
+}
+
 /// What was done, in two or three lines.
 void print_summary(const RunRecord& record, const RunOptions& run) {
     const std::string inner = record.k ? "x" + std::to_string(*record.k) : "";
@@ -155,8 +174,8 @@ void print_summary(const RunRecord& record, const RunOptions& run) {
                  rate(record, run.operation->rate), record.verification.verdict,
                  record.verification.mode == "none" ? "" : " (" + record.verification.mode + ")");
     if (record.output) {
-        spdlog::info("wrote {}{}", formats::to_string({record.output->path, record.output->dataset}),
-                     taken.empty() ? "" : " from " + taken);
+        spdlog::info("wrote {}{}{}", formats::to_string({record.output->path, record.output->dataset}),
+                     taken.empty() ? "" : " from " + taken, size_of_file(*record.output));
     }
 }
 
@@ -235,6 +254,8 @@ void run_operation(SharedOptions& shared, Context& context) {
     shared.run.log = &log;
     shared.run.progress = &progress;
     shared.run.publish = [&](const RunRecord& more) { known.set(more); };
+    std::optional<Table> answers;
+    shared.run.hear_result = [&](const Matrix& result) { answers = table_of(result); };
     shared.run.before_naming = [&](const RunRecord& named) {
         if (context.before_naming) context.before_naming(to_json(named));
     };
@@ -262,6 +283,8 @@ void run_operation(SharedOptions& shared, Context& context) {
     print_summary(record, shared.run);
     const bool taken = shared.output == "-" || shared.log == "-" || context.style.json;
     if (!taken && record.answer) std::puts(answer_text(*record.answer).c_str());
+    if (!taken && !record.answer && !shared.output && answers)
+        std::fputs(answers->text({0, 1}).c_str(), stdout);
     last_words.settle([&] {
         tell(record, context.exit_code, context.exit_code == 0 ? "" : "verification found a difference");
     });

@@ -66,6 +66,8 @@ void add_report(Command& tool, Context& context);
 void add_levels(Command& tool, Context& context);
 void add_info(Command& tool, Context& context);
 void add_devices(Command& tool, Context& context);
+void add_help(Command& tool, Context& context);
+void add_version(Command& tool, Context& context);
 void add_completion(Command& tool, Context& context);
 void add_manpage(Command& tool, Context& context);
 

@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -38,6 +39,13 @@ class MessageSink final : public ColouredSink {
     }
 };
 
+/// What a line of the terminal holds beside the cursor: a longer one would wrap, and could not be taken away.
+std::size_t columns_left() {
+    winsize size = {};
+    const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+    return known ? size.ws_col - 1U : std::string::npos;
+}
+
 std::uint64_t bytes_done(const Progress& progress) {
     return progress.bytes_read + progress.bytes_checked;
 }
@@ -50,7 +58,7 @@ bool shows_progress(const Style& style) {
 
 void show_line(const std::string& text) {
     const std::lock_guard lock(line_mutex);
-    std::fputs((kClearLine + text).c_str(), stderr);
+    std::fputs((kClearLine + text.substr(0, columns_left())).c_str(), stderr);
     std::fflush(stderr);
     line_shown = true;
 }

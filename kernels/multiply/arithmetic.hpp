@@ -77,6 +77,7 @@ void visit_multiply_type(Type type, Function&& function) {
         case Type::i32:
             return function(TypeTag<std::int32_t>{});
         case Type::i64:
+        case Type::u64:  // the same bits: products and sums are modulo 2^64
             return function(TypeTag<std::int64_t>{});
         default:
             __builtin_unreachable();  // the tables' type lists refuse every other type first

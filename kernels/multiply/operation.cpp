@@ -49,6 +49,10 @@ constexpr std::array kSettings = {
         .name = "transpose-a", .help = "use A transposed", .flag = &Problem::transpose_a, .benched = true},
     Setting{
         .name = "transpose-b", .help = "use B transposed", .flag = &Problem::transpose_b, .benched = true},
+    Setting{.name = "conjugate-a",
+            .help = "use A conjugated; with --transpose-a its conjugate transpose",
+            .conjugates = kA},
+    Setting{.name = "conjugate-b", .help = "use B conjugated", .conjugates = kB},
     Setting{.name = "alpha",
             .help = "factor of the product; 're,im' for complex types",
             .factor = &Problem::alpha,
@@ -183,6 +187,7 @@ constinit const Operation kMultiply = {
     .examples =
         "  gpumat multiply A.h5 B.h5 -o C.h5\n"
         "  gpumat multiply A.mtx A.mtx --transpose-a -t f32 --level tiled --verify full\n"
+        "  gpumat multiply A.h5 B.h5 --transpose-a --conjugate-a -o C.h5\n"
         "  gpumat multiply A.h5 B.h5 --alpha 2 --beta -1 --add D.h5 -o C.h5 --json",
     .verify_example = "gpumat verify multiply A.h5 B.h5 C.h5 --alpha 2 --beta -1 --add D.h5",
     .roles = multiply::kRoles,

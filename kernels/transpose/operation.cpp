@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "core/error.hpp"
 #include "kernels/transpose/check/verify_transpose.hpp"
 #include "kernels/transpose/cpu/baselines.hpp"
 #include "kernels/transpose/cpu/levels.hpp"
@@ -20,9 +21,15 @@ constexpr std::array kSettings = {
             .help = "square matrices: transpose in the memory of the input, half of it",
             .flag = &Problem::in_place,
             .benched = true,
-            .stored = false}};
+            .stored = false},
+    Setting{.name = "conjugate",
+            .help = "the conjugate transpose; real matrices are their own conjugates",
+            .conjugates = 0}};
 
 void fit(const ProblemRequest& request, Problem& problem) {
+    if (problem.in_place && is_conjugated(problem, 0))
+        throw Error(ErrorCode::usage,
+                    "--in-place moves elements and changes none; expected it without --conjugate");
     problem.m = request.inputs[0]->shape.rows;
     problem.n = request.inputs[0]->shape.cols;
 }
@@ -68,6 +75,7 @@ constinit const Operation kTranspose = {
     .examples =
         "  gpumat transpose A.h5 -o At.h5\n"
         "  gpumat transpose A.h5:/run1/A -o At.mtx --level padded --log runs.jsonl\n"
+        "  gpumat transpose A.h5 --conjugate -o Ah.h5\n"
         "  zcat A.mtx.gz | gpumat transpose - -o - | head",
     .verify_example = "gpumat verify transpose A.h5 At.h5 --json",
     .roles = transpose::kRoles,

@@ -32,9 +32,10 @@ std::string through_json(const std::string& name) {
     return nlohmann::json::parse(json_line(name));
 }
 
-/// Whether the record is of a job that ended well, or is about to.
-bool has_output(const nlohmann::json& record) {
-    return record.value("output", nlohmann::json()).is_object() && record.value("exit_code", 0) == 0 &&
+/// Whether the record is of a job that ended well, or is about to, and says what it read. A comparison does
+/// not.
+bool is_of_done_job(const nlohmann::json& record) {
+    return record.value("inputs", nlohmann::json()).is_array() && record.value("exit_code", 0) == 0 &&
            !record.value("dry_run", false);
 }
 
@@ -42,7 +43,7 @@ void note_record(nlohmann::json record, const std::string& folder, LoggedOutputs
     const bool comes_before = record["schema"] == kOutputSchema;
     if (!comes_before && !record.contains("job")) return;  // of a run that is no job
     const std::string text = comes_before ? record.at("text") : record["job"].at("text");
-    if (!has_output(record) || record.value("working_folder", nlohmann::json()) != folder) return;
+    if (!is_of_done_job(record) || record.value("working_folder", nlohmann::json()) != folder) return;
     jobs[text] = std::move(record);
 }
 
@@ -162,7 +163,13 @@ bool is_done(const nlohmann::json& logged, const JobFiles& files, const formats:
             const formats::Reference* const of_job = i < files.inputs.size() ? &files.inputs[i] : nullptr;
             if (!is_unchanged(inputs[i], input_of(inputs[i], of_job), read)) return false;
         }
+        // What a verification checked is read as the inputs are.
+        if (const auto result = logged.find("result"); result != logged.end()) {
+            const bool last = files.inputs.size() == inputs.size() + 1;
+            return last && is_unchanged(*result, input_of(*result, &files.inputs.back()), read);
+        }
         const auto& output = logged.at("output");
+        if (output.is_null()) return !files.output && !inputs.empty();
         formats::ReadOptions plain;
         plain.threads = read.threads;
         plain.type = type_from_name(output.value("type", ""));

@@ -11,10 +11,11 @@ namespace gpumat {
 /// What lines of a log tell of outputs, by the texts of the jobs.
 using LoggedOutputs = std::map<std::string, nlohmann::json>;
 
-/// What the log of a batch tells of the outputs that jobs wrote in this working folder: of each
-/// job the last line that has an output, a record's or an `output_line`. A line that is no JSON is what a
-/// killed process left at the end, or makes the log none. Throws Error{input} naming file and line for a log
-/// that is none, or whose records are of a newer schema, and naming the file for one that is no regular file.
+/// What the log of a batch tells of the jobs that were done in this working folder: of each
+/// job the last line, a record's or an `output_line`, of one that ended well. A line that is no JSON is what
+/// a killed process left at the end, or makes the log none. Throws Error{input} naming file and line for a
+/// log that is none, or whose records are of a newer schema, and naming the file for one that is no regular
+/// file.
 LoggedOutputs read_batch_log(const std::string& path);
 
 /// The line of a log that tells what a job is about to give its output's name to. It comes before the name,
@@ -23,8 +24,8 @@ LoggedOutputs read_batch_log(const std::string& path);
 std::string output_line(const nlohmann::json& record);
 
 /// Whether a job need not run again: its inputs, as it names them, have the content that a line of the log
-/// tells, and the output is in its place with the content that it was given. Jobs without an output run
-/// again; so do comparisons, for what they find is said once a run. `files` are those of
+/// tells, and the output, where the job has one, is in its place with the content that it was given.
+/// Comparisons run again, for their records have no hashes. `files` are those of
 /// the job, and `read` is how it reads its inputs.
 bool is_done(const nlohmann::json& logged, const JobFiles& files, const formats::ReadOptions& read);
 

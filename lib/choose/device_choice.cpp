@@ -96,7 +96,8 @@ DeviceChoice choose_device_for_run(const DeviceRequest& request, const Problem& 
     DeviceChoice cpu = the_cpu(request.threads);
     const double cpu_ms = expected_on(cpu.device, request, problem, registry, say);
     if (cpu_ms <= kSoonestGpuStartMs) {  // to ask the driver for its devices takes as long
-        cpu.reason = fmt::format("on the cpu, expected {:.3g} ms, before a gpu would have started", cpu_ms);
+        cpu.reason = fmt::format("on the cpu, expected {:.3g} ms{}", cpu_ms,
+                                 may_have_gpu() ? ", before a gpu would have started" : "");
         return cpu;
     }
     const GpuList list = list_gpus();

@@ -9,6 +9,7 @@
 #include "core/hash/streamed_hash.hpp"
 #include "core/memory.hpp"
 #include "core/numbers/blocks.hpp"
+#include "core/numbers/whole.hpp"
 #include "core/stopwatch.hpp"
 #include "lib/stored/plain_nan.hpp"
 
@@ -28,7 +29,7 @@ Shape joint_grain(const Shape& a, const Shape& b, const Shape& whole) {
 /// The grain, so many times that a block is worth beginning.
 Shape worthwhile(const Shape& grain, const Shape& whole) {
     const auto times = [](std::int64_t step, std::int64_t least, std::int64_t extent) {
-        return std::min(std::max<std::int64_t>(1, extent), (least + step - 1) / step * step);
+        return std::min(std::max<std::int64_t>(1, extent), round_up(least, step));
     };
     return {times(grain.rows, kLeastBlock.rows, whole.rows), times(grain.cols, kLeastBlock.cols, whole.cols)};
 }
@@ -139,7 +140,7 @@ StoredCopy write_blocks(const BlockSource& source, Destination& destination, con
     const Shape required = required_grain(source, format, how);
     const std::uint64_t least = block_bytes(required, size_of(source.type));
     require_memory(
-        least > ~beside ? ~std::uint64_t{0} : beside + least, how.memory_limit,
+        saturating_add(beside, least), how.memory_limit,
         what + ": reading and writing in the smallest blocks (" + to_string(required) + " elements)");
     const std::uint64_t all = how.memory_limit ? *how.memory_limit : available_memory_bytes() / 2;
     const std::uint64_t room = std::max(all - std::min(all, beside), least);
@@ -172,7 +173,8 @@ StoredCopy write_blocks(const BlockSource& source, Destination& destination, con
                                    .cols = source.shape.cols,
                                    .type = std::string(name_of(source.type)),
                                    .bytes = dense_bytes(source.shape, source.type, what),
-                                   .hash = writing_blocks.written_hash()};
+                                   .hash = writing_blocks.written_hash(),
+                                   .file_bytes = destination.file_bytes()};
     before_naming(output, writing_blocks.given_hash());
     destination.commit();
     return {output, writing_blocks.given_hash(), writing_blocks.fill_ms(),

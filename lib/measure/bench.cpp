@@ -16,7 +16,7 @@
 #include "lib/measure/bench_memory.hpp"
 #include "lib/measure/bench_sampling.hpp"
 #include "lib/run/executor.hpp"
-#include "lib/run/plan.hpp"
+#include "lib/run/plan/level.hpp"
 
 namespace gpumat {
 namespace {

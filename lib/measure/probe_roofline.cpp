@@ -160,8 +160,12 @@ ProbeResult probe_roofline(const ProbeContext& context) {
                    .log_x = true,
                    .log_y = true,
                    .series = {roof_line(roof)}};
-    double best = 0;
-    std::string best_name;
+    struct Closest {
+        double share = 0;
+        std::string name;
+    };
+    Closest to_memory;
+    Closest to_arithmetic;
     for (const BenchRow& row : rows) {
         if (!row.median_ms) continue;
         const Problem problem = problem_of_row(row);
@@ -175,10 +179,9 @@ ProbeResult probe_roofline(const ProbeContext& context) {
                               work_of(problem) / kBillion, problem.bytes() / 1e6, bound,
                               std::string(flops_ms > memory_ms ? "arithmetic" : "memory"), *row.median_ms,
                               bound / *row.median_ms});
-        if (!row.baseline && row.operation->rate == Rate::arithmetic && bound / *row.median_ms > best) {
-            best = bound / *row.median_ms;
-            best_name = row.level;
-        }
+        Closest& closest = flops_ms > memory_ms ? to_arithmetic : to_memory;
+        if (!row.baseline && bound / *row.median_ms > closest.share)
+            closest = {bound / *row.median_ms, std::string(row.operation->name) + " " + label_of(row)};
         if (row.baseline && row.role != Role::vendor) continue;
         const auto series = std::ranges::find(chart.series, row.operation->name, &Series::name);
         if (series == chart.series.end())
@@ -193,9 +196,13 @@ ProbeResult probe_roofline(const ProbeContext& context) {
             fmt::format("A level that does fewer than {:.1f} operations a byte is bounded by memory, one "
                         "that does more by arithmetic.",
                         *roof.flops_per_s / roof.bytes_per_s));
-    if (best > 0)
-        result.shows.push_back(
-            fmt::format("`{}` comes closest to the arithmetic's bound: {:.2f} of it.", best_name, best));
+    for (const auto& [what, closest] :
+         {std::pair("memory's", to_memory), std::pair("arithmetic's", to_arithmetic)}) {
+        if (closest.share > 0)
+            result.shows.push_back(
+                fmt::format("Of what is bounded by it, `{}` comes closest to the {} bound: {:.2f} of it.",
+                            closest.name, what, closest.share));
+    }
     result.shows.emplace_back(
         "Transposes and reductions can only reach the slope; the multiply's ladder climbs from far "
         "under the slope to the roof, because each rung fetches less for what it computes.");

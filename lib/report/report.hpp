@@ -54,6 +54,10 @@ std::vector<ComparedFact> compared_facts(const Report& report);
 /// The object `gpumat.report/1`.
 nlohmann::ordered_json to_json(const Report& report, int exit_code);
 
+/// A row a run and a measurement of `bench`, in their order: what is worth a look at a terminal. Cells that
+/// do not apply are empty.
+ReportTable summary_of(const Report& report);
+
 /// What the page shows.
 ReportDocument document_of(const Report& report);
 

@@ -335,6 +335,11 @@ class Collector {
         if (size.m > 0 || size.n > 0) run.size = to_string(size);
         if (verification.contains("verdict"))
             run.verified = text_at(verification, "verdict") + " (" + text_at(verification, "mode") + ")";
+        run.kind = text_at(object_at(json, "device"), "kind");
+        const Operation* const operation = registry_.operation(run.op);
+        const bool computes = operation != nullptr && operation->rate == Rate::arithmetic;
+        run.rate = number_at(json, computes ? "gflops" : "effective_bandwidth_gbps");
+        run.unit = computes ? "GFLOP/s" : "GB/s";
         run.kernel_ms = positive_at(object_at(json, "kernel_ms"), "median");
         run.total_ms = positive_at(object_at(json, "stages_ms"), "total");
         run.recorded_rest_ms = number_at(object_at(json, "stages_ms"), "rest");

@@ -68,7 +68,10 @@ struct RunStage {
 /// A record of a run.
 struct LoggedRun {
     std::string source, time, op, level, type, size, verified, error, command_line;
+    std::string kind{};  ///< of its device, "cpu"
     std::optional<double> kernel_ms, total_ms, recorded_rest_ms;
+    std::optional<double> rate{};  ///< of the kernel
+    const char* unit = "";         ///< of that: "GB/s"
     std::vector<RunStage> stages;
     int exit_code = 0;
 

@@ -102,7 +102,7 @@ std::string markdown(const ReportFigure& figure) {
     const auto* bars = std::get_if<Bars>(&figure.drawing);
     const auto* timeline = std::get_if<StageChart>(&figure.drawing);
     if (bars == nullptr && timeline == nullptr)
-        return "*" + markdown_text(figure.caption) + ": curves are drawn in a page in .html only.*";
+        return "*" + markdown_text(figure.caption) + ": curves are drawn in a page in .html only.*\n\n";
     return "**" + markdown_text(figure.caption) + "**\n\n" +
            fenced(bars != nullptr ? bars_as_text(*bars) : timeline_as_text(*timeline));
 }

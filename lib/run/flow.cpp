@@ -22,8 +22,8 @@ class Flow {
           buffers_(context_),
           hashing_(context_, queues_),
           reading_(context_, buffers_, queues_, hashing_),
-          lane_(plan.gpu ? stages::gpu_lane(context_, buffers_, queues_, result_, watch)
-                         : stages::cpu_lane(context_, buffers_, queues_, result_)),
+          lane_(plan.lane().gpu ? stages::gpu_lane(context_, buffers_, queues_, result_, watch)
+                                : stages::cpu_lane(context_, buffers_, queues_, result_)),
           checking_(context_, queues_, hashing_, reading_, result_),
           writing_(context_, queues_, result_),
           watch_(watch) {

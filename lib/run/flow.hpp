@@ -15,6 +15,9 @@
 
 namespace gpumat {
 
+/// Elements of a result that is shown as an answer.
+inline constexpr std::int64_t kMostAnswered = 1000;
+
 /// What a flow gave.
 struct FlowResult {
     std::string level;               ///< as the level itself named it
@@ -26,8 +29,8 @@ struct FlowResult {
     Verification verification;
     std::vector<std::string> input_hashes;  ///< in the order of the plan's inputs; empty of one not read
     std::string output_hash;                ///< empty where nothing is written
-    Matrix only_element;                    ///< a result of one element; else empty
-    bool written = false;                   ///< all elements, and the file completed
+    Matrix few_elements;   ///< the result of an operation that answers, up to kMostAnswered; else empty
+    bool written = false;  ///< all elements, and the file completed
 
     [[nodiscard]] bool wrong() const { return verification.failed(); }
 };

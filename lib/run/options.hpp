@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/numbers/matrix.hpp"
 #include "formats/format.hpp"
 #include "kernels/check/verification.hpp"
 #include "kernels/operation.hpp"
@@ -49,6 +50,8 @@ struct RunOptions {
     std::function<void(const RunRecord&)> publish;  ///< hears the record when more is known; may be empty
     /// Hears the record with its output before that gets its name; may be empty.
     std::function<void(const RunRecord&)> before_naming;
+    /// Hears a verified result of few elements of an operation that answers; may be empty.
+    std::function<void(const Matrix&)> hear_result;
     RunLog* log = nullptr;  ///< where the record will be appended; must be none of the matrices' files
 };
 

@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "core/memory.hpp"
+#include "core/numbers/whole.hpp"
 
 namespace gpumat {
 namespace {
@@ -29,7 +30,7 @@ constexpr std::int64_t kLeastExtent = 64;
 constexpr std::array<std::size_t, 3> kPartsAtOnce = {3, 2, 1};
 
 std::int64_t divided_up(std::int64_t value, std::int64_t by) {
-    return by <= 0 ? 1 : std::max<std::int64_t>(1, (value + by - 1) / by);
+    return by <= 0 ? 1 : std::max<std::int64_t>(1, ceil_div(value, by));
 }
 
 double bytes_of(const Shape& shape, Type type) {
@@ -238,6 +239,10 @@ class Cutter {
 };
 
 }  // namespace
+
+StoredAs stored_as(const formats::Header& header) {
+    return {header.shape, header.grain, header.rereads, header.in_order};
+}
 
 Parts::Parts(const Problem& problem, const std::vector<std::optional<StoredAs>>& inputs)
     : problem_(problem), whole_{problem, {}, Block::whole(problem.operation->result(problem))} {

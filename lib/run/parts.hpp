@@ -19,6 +19,9 @@ struct StoredAs {
     bool in_order = false;  ///< only the whole can be had
 };
 
+/// What a header says of it.
+StoredAs stored_as(const formats::Header& header);
+
 /// What cutting has to keep to.
 struct CutLimits {
     std::uint64_t host_bytes = 0;                 ///< for blocks of the inputs and the result

@@ -37,7 +37,7 @@ void record_request(const RunOptions& options, RunRecord& record) {
 void record_plan(const Plan& plan, RunRecord& record) {
     const Problem& problem = plan.problem;
     const Operation& operation = *problem.operation;
-    record.device = recorded_device(plan.device);
+    record.device = recorded_device(plan.lane().device);
     record.level_reason = plan.chosen_because;
     record.type = name_of(problem.type);
     record.m = problem.m;
@@ -92,9 +92,9 @@ void record_bound(const Plan& plan, const FlowResult& done, RunRecord& record) {
     if (done.copy_bandwidth_gbps > 0) {
         record.bound = "copy bandwidth";
         record.bound_ms = plan.problem.bytes() / done.copy_bandwidth_gbps / 1e6;
-    } else if (plan.gpu && plan.problem.operation->rate == Rate::arithmetic) {
+    } else if (plan.lane().gpu && plan.problem.operation->rate == Rate::arithmetic) {
         const Roofline bound =
-            roofline(*plan.level, plan.problem, ceilings_of(plan.problem, plan.device, {}));
+            roofline(*plan.level, plan.problem, ceilings_of(plan.problem, plan.lane().device, {}));
         if (!bound.arithmetic_ms || !bound.bound_ms()) return;
         record.bound = "roofline";
         record.bound_ms = bound.bound_ms();
@@ -107,7 +107,7 @@ void record_flow(const Plan& plan, const FlowResult& done, RunRecord& record) {
     record.parameters = done.details;
     record.kernel_samples_ms = done.samples_ms;
     record.parts = plan.parts->count();
-    if (plan.gpu) record.peak_device_bytes = plan.device_bytes + done.workspace_bytes;
+    if (plan.lane().gpu) record.peak_device_bytes = plan.lane().device_bytes + done.workspace_bytes;
     for (std::size_t i = 0; i < done.input_hashes.size(); ++i) record.inputs[i].hash = done.input_hashes[i];
     record.verification = done.verification;
 }
@@ -202,12 +202,12 @@ void commit_output(const RunOptions& options, Plan& plan, const FlowResult& done
 
 void explain_plan(const Plan& plan, const Tell& say, Severity severity) {
     tell(say, severity,
-         fmt::format("level '{}' on the {}: {}", plan.level->name, name_of(plan.device.kind),
+         fmt::format("level '{}' on the {}: {}", plan.level->name, name_of(plan.lane().device.kind),
                      plan.level->summary));
     if (!plan.chosen_because.empty()) tell(say, Severity::detail, "chosen: " + plan.chosen_because);
     tell(say, severity,
          fmt::format("memory: {} on the host, {} on the device", format_bytes(plan.host_bytes),
-                     format_bytes(plan.device_bytes)));
+                     format_bytes(plan.lane().device_bytes)));
     if (const std::int64_t parts = plan.parts->count(); parts > 1) {
         const ProblemPart first = plan.parts->at(0);
         tell(
@@ -224,9 +224,9 @@ void foretell(const RunOptions& options, Plan& plan, const Tell& say, RunRecord&
     explain_plan(plan, say, Severity::info);
     record.dry_run = true;
     record.level = plan.level->name;
-    record.parameters = launch_facts(*plan.level, plan.problem, plan.device);
+    record.parameters = launch_facts(*plan.level, plan.problem, plan.lane().device);
     tell_facts(record.parameters, say, Severity::info);
-    const Ceilings ceilings = ceilings_of(plan.problem, plan.device, options.memory_limit);
+    const Ceilings ceilings = ceilings_of(plan.problem, plan.lane().device, options.memory_limit);
     const Roofline bound = roofline(*plan.level, plan.problem, ceilings);
     record.bound_ms = bound.bound_ms();
     if (record.bound_ms) record.bound = "roofline";
@@ -240,15 +240,17 @@ void carry_out(const RunOptions& options, Plan& plan, Progress& progress, RunRec
     timeline.open([&] { open_output(options, plan, OutputPurpose::write, say); });
     share_spare_memory(options, plan);
     std::optional<ConditionsWatch> watch;
-    if (plan.gpu) watch.emplace(plan.gpu->info().uuid, record.before, record.after);
+    if (plan.lane().gpu) watch.emplace(plan.lane().gpu->info().uuid, record.before, record.after);
     const Outlet outlet = outlet_of(options, plan, say);
     FlowResult done = flow(plan, options, outlet, watch ? &*watch : nullptr, progress, say);
     record_flow(plan, done, record);
     record_bound(plan, done, record);
     tell_facts(record.parameters, say, Severity::detail);
     tell_verification(plan, record, say);
-    if (!record.verification.failed() && options.operation->answers)
-        record.answer = answer_of(done.only_element);
+    if (!record.verification.failed() && options.operation->answers) {
+        record.answer = answer_of(done.few_elements);
+        if (options.hear_result && done.few_elements.bytes() > 0) options.hear_result(done.few_elements);
+    }
     if (done.written) timeline.write([&] { commit_output(options, plan, done, record); });
     const std::string unwatched = watch ? watch->finish() : "";
     if (!unwatched.empty()) tell(say, Severity::detail, "clocks and power are not recorded: " + unwatched);

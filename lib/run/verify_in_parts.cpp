@@ -7,18 +7,14 @@
 #include "core/hash/hash.hpp"
 #include "core/stopwatch.hpp"
 #include "kernels/check/check.hpp"
+#include "lib/stored/conjugate.hpp"
 
 namespace gpumat {
 namespace {
 
-StoredAs stored_as(const formats::Header& header) {
-    return {header.shape, header.grain, header.rereads, header.in_order};
-}
-
 Parts parts_of(const std::vector<PlannedInput>& inputs, const formats::Reader& result, VerifyMode mode,
                const StoredVerification& record, std::uint64_t fixed_bytes, std::uint64_t room) {
-    std::vector<std::optional<StoredAs>> stored(record.problem.operation->roles.size());
-    for (const PlannedInput& input : inputs) stored[input.role] = stored_as(input.header());
+    const auto stored = stored_by_role(inputs, record.problem.operation->roles.size());
     const bool bytes_by_part = record.problem.operation->check->bytes_by_part;
     if (bytes_by_part) fixed_bytes -= verification_bytes(record.problem, mode);
     CutLimits limits{.host_bytes = room - std::min(room, fixed_bytes)};
@@ -32,8 +28,11 @@ Parts parts_of(const std::vector<PlannedInput>& inputs, const formats::Reader& r
 /// Reads blocks of a stored matrix, and keeps the last one. Each block counts once in the hash.
 class BlocksOf {
   public:
-    BlocksOf(formats::Reader& reader, int threads)
-        : reader_(reader), hash_(reader.header().shape, reader.header().type, threads) {}
+    BlocksOf(formats::Reader& reader, int threads, bool conjugates)
+        : reader_(reader),
+          threads_(threads),
+          conjugates_(conjugates),
+          hash_(reader.header().shape, reader.header().type, threads) {}
 
     const Matrix& at(const Block& block) {
         if (held_ && held_->first == block) return held_->second;
@@ -41,6 +40,7 @@ class BlocksOf {
         held_.emplace(block, Matrix(block.shape(), reader_.header().type, "a block"));
         reader_.read(block, held_->second.view());
         if (seen_.emplace(block.row, block.col).second) hash_.add(block, std::as_const(held_->second).view());
+        if (conjugates_) conjugate(held_->second.view(), threads_);
         return held_->second;
     }
 
@@ -48,6 +48,8 @@ class BlocksOf {
 
   private:
     formats::Reader& reader_;
+    int threads_;
+    bool conjugates_;
     ContentHash hash_;
     std::set<std::pair<std::int64_t, std::int64_t>> seen_;
     std::optional<std::pair<Block, Matrix>> held_;
@@ -114,8 +116,9 @@ Verification verify_in_parts(std::vector<PlannedInput>& inputs, formats::Reader&
     if (how.mode == VerifyMode::automatic && record.problem.flops() > kFullCheckFlops)
         how.mode = VerifyMode::freivalds;
     std::vector<BlocksOf> stored_inputs;
-    for (const PlannedInput& input : inputs) stored_inputs.emplace_back(*input.reader, how.threads);
-    BlocksOf stored_result(result, how.threads);
+    for (const PlannedInput& input : inputs)
+        stored_inputs.emplace_back(*input.reader, how.threads, is_conjugated(record.problem, input.role));
+    BlocksOf stored_result(result, how.threads, false);
     const std::uint64_t taken = fixed_bytes + parts.host_bytes();
     for (const PlannedInput& input : inputs) input.reader->set_spare(room - std::min(room, taken));
     result.set_spare(room - std::min(room, taken));

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "lib/run/plan.hpp"
+#include "lib/run/plan/inputs.hpp"
 #include "lib/run/verify_stored.hpp"
 
 namespace gpumat {

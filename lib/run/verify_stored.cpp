@@ -8,11 +8,13 @@
 
 #include "core/error.hpp"
 #include "core/hash/hash.hpp"
+#include "core/numbers/whole.hpp"
 #include "core/stopwatch.hpp"
 #include "formats/registry.hpp"
 #include "kernels/check/check.hpp"
-#include "lib/run/plan.hpp"
+#include "lib/run/plan/inputs.hpp"
 #include "lib/run/verify_in_parts.hpp"
+#include "lib/stored/conjugate.hpp"
 #include "lib/stored/read_matrix.hpp"
 #include "lib/stored/side_by_side.hpp"
 
@@ -35,17 +37,13 @@ struct Need {
     std::uint64_t matrices = 0;
     std::uint64_t beside = 0;
 
-    [[nodiscard]] std::uint64_t all() const {
-        return matrices > ~beside ? ~std::uint64_t{0} : matrices + beside;
-    }
+    [[nodiscard]] std::uint64_t all() const { return saturating_add(matrices, beside); }
 };
 
 Need need_of(const std::vector<PlannedInput>& inputs, const formats::Reader& result) {
     Need need;
     std::uint64_t working = 0;
-    const auto add = [](std::uint64_t& sum, std::uint64_t more) {
-        sum = more > ~sum ? ~std::uint64_t{0} : sum + more;
-    };
+    const auto add = [](std::uint64_t& sum, std::uint64_t more) { sum = saturating_add(sum, more); };
     const auto take = [&](const formats::Reader& reader) {
         const formats::Header& header = reader.header();
         add(need.matrices, dense_bytes(header.shape, header.type, to_string(header.source)));
@@ -73,6 +71,7 @@ Verification verify_whole(std::vector<PlannedInput>& inputs, formats::Reader& re
     std::vector<const void*> places(asked.inputs.size(), nullptr);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         matrices.push_back(read(*inputs[i].reader, record.inputs[i]));
+        if (is_conjugated(problem, inputs[i].role)) conjugate(matrices.back().view(), asked.how.threads);
         places[inputs[i].role] = matrices.back().data();
     }
     Matrix stored = read(result, *record.result);
@@ -89,7 +88,9 @@ std::optional<Verification> verify_in_blocks(std::vector<PlannedInput>& inputs, 
                                              std::uint64_t room, StoredVerification& record,
                                              Progress& progress) {
     const Check& check = *asked.operation->check;
-    if (check.in_blocks == nullptr) return {};
+    const bool conjugates = std::ranges::any_of(
+        inputs, [&](const PlannedInput& input) { return is_conjugated(record.problem, input.role); });
+    if (check.in_blocks == nullptr || conjugates) return {};  // it reads the files as they are
     const Stopwatch watch;
     std::deque<ReadMatrix> read;
     ReadMatrix read_result(result, asked.how.threads, progress.bytes_checked);
@@ -106,14 +107,17 @@ std::optional<Verification> verify_in_blocks(std::vector<PlannedInput>& inputs, 
 
 /// Input and result at the same time, whatever their size.
 Verification verify_side_by_side(formats::Reader& input, formats::Reader& result, const StoredResult& asked,
-                                 Progress& progress) {
+                                 bool conjugates, Progress& progress) {
     const auto keeps_nans = [](const formats::Reader& reader) {
         return formats::format_named(reader.header().format).keeps_nans;
     };
     VerifyOptions how = asked.how;
     how.any_nan = !keeps_nans(input) || !keeps_nans(result);
-    const SideBySideOptions options{
-        .transposed = true, .memory_limit = asked.read.memory_limit, .progress = &progress};
+    const SideBySideOptions options{.transposed = true,
+                                    .conjugate_x = conjugates,
+                                    .threads = asked.how.threads,
+                                    .memory_limit = asked.read.memory_limit,
+                                    .progress = &progress};
     return asked.operation->check->side_by_side(
         [&](const TakeBlocks& take) { read_side_by_side(input, result, options, take); }, how);
 }
@@ -128,7 +132,7 @@ Verification verify_opened(std::vector<PlannedInput>& inputs, formats::Reader& r
     const Need files = need_of(inputs, result);
     Need need = files;
     const std::uint64_t of_check = verification_bytes(problem, asked.how.mode);
-    need.beside = of_check > ~need.beside ? ~std::uint64_t{0} : need.beside + of_check;
+    need.beside = saturating_add(need.beside, of_check);
     const std::uint64_t room = asked.read.memory_limit ? *asked.read.memory_limit : available_memory_bytes();
     if (need.all() > room) {
         auto found = verify_in_blocks(inputs, result, asked, files.beside, room, record, progress);
@@ -169,9 +173,11 @@ int verify_stored(const StoredResult& asked, const Registry& registry, StoredVer
     require_result(result->header(), asked.operation->result(record.problem), stored_type);
     // What no level computes has no result.
     (void)registry.choose(record.problem, {DeviceKind::cpu, asked.how.threads, nullptr});
-    record.verification = asked.operation->check->side_by_side != nullptr
-                              ? verify_side_by_side(*inputs.front().reader, *result, asked, progress)
-                              : verify_opened(inputs, *result, asked, record, progress);
+    record.verification =
+        asked.operation->check->side_by_side != nullptr
+            ? verify_side_by_side(*inputs.front().reader, *result, asked,
+                                  is_conjugated(record.problem, inputs.front().role), progress)
+            : verify_opened(inputs, *result, asked, record, progress);
     for (const PlannedInput& input : inputs) input.reader->require_unchanged();
     result->require_unchanged();
     record.stages_ms.total = total.elapsed_ms();
@@ -196,8 +202,10 @@ nlohmann::ordered_json to_json(const StoredVerification& record) {
     const auto optional = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
     Json inputs = Json::array();
     for (const RecordedMatrix& input : record.inputs) inputs.push_back(to_json(input));
-    return {
-        {"schema", "gpumat.verify/1"},
+    Json json = {{"schema", "gpumat.verify/1"}};
+    add_origin(record.origin, json);
+    json.update(Json{
+        {"command_line", record.command_line},
         {"op", record.op},
         {"type", record.type.empty() ? Json() : Json(record.type)},
         {"shape", {{"m", problem.m}, {"n", problem.n}, {"k", three ? Json(problem.k) : Json()}}},
@@ -205,6 +213,7 @@ nlohmann::ordered_json to_json(const StoredVerification& record) {
         {"transpose_b", flag("transpose-b")},
         {"alpha", factor("alpha")},
         {"beta", factor("beta")},
+        {"settings", problem.choices},
         {"inputs", inputs},
         {"result", record.result ? to_json(*record.result) : Json()},
         {"stages_ms",
@@ -214,7 +223,8 @@ nlohmann::ordered_json to_json(const StoredVerification& record) {
         {"verification", to_json(record.verification)},
         {"error", record.error.empty() ? Json() : Json(record.error)},
         {"exit_code", record.exit_code},
-    };
+    });
+    return json;
 }
 
 }  // namespace gpumat

@@ -27,6 +27,8 @@ struct StoredResult {
 
 /// What a verification of stored matrices read and found, filled while it goes on.
 struct StoredVerification {
+    Origin origin;
+    std::string command_line;  ///< quoted so that a shell takes it back
     std::string op;
     std::string type;
     std::vector<RecordedMatrix> inputs;

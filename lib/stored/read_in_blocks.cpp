@@ -4,6 +4,7 @@
 
 #include "core/hash/streamed_hash.hpp"
 #include "core/numbers/blocks.hpp"
+#include "core/numbers/whole.hpp"
 
 namespace gpumat {
 namespace {
@@ -28,7 +29,7 @@ std::uint64_t least_for_blocks(const formats::Header& header) {
     const Shape required = clipped_grain(grain_required(header), header.shape);
     const std::uint64_t hash = hash_bytes(header.shape, required);
     const std::uint64_t block = block_bytes(required, element);
-    return std::min(block_bytes(header.shape, element), block > ~hash ? ~std::uint64_t{0} : block + hash);
+    return std::min(block_bytes(header.shape, element), saturating_add(block, hash));
 }
 
 std::string read_in_blocks(formats::Reader& reader, std::uint64_t room, int threads, const TakeBlock& take) {

@@ -8,6 +8,7 @@
 #include "core/memory.hpp"
 #include "core/numbers/blocks.hpp"
 #include "formats/registry.hpp"
+#include "lib/stored/conjugate.hpp"
 
 namespace gpumat {
 namespace {
@@ -126,7 +127,7 @@ class BlockBuffer {
         : reader_(reader),
           buffer_(dense_bytes(most, reader.header().type, to_string(reader.header().source))) {}
 
-    MatrixView read(const Block& block) {
+    MutableMatrixView read(const Block& block) {
         const MutableMatrixView view{reader_.header().type, block.shape(), block.cols, buffer_.data()};
         reader_.read(block, view);
         return view;
@@ -156,7 +157,8 @@ void read_side_by_side(formats::Reader& x, formats::Reader& y, const SideBySideO
     BlockBuffer of_x(x, step);
     BlockBuffer also_of_y(y, step);
     for_each_block(whole, step, [&](const Block& block) {
-        const MatrixView x_view = of_x.read(block);
+        const MutableMatrixView x_view = of_x.read(block);
+        if (options.conjugate_x) conjugate(x_view, options.threads);
         take(block, x_view, also_of_y.read(of_y(block)));
         if (options.progress != nullptr)
             options.progress->bytes_checked += block_bytes(block.shape(), element_bytes);

@@ -12,6 +12,8 @@ namespace gpumat {
 /// How two matrices of one shape, or one and the transpose of the other, are read at the same time.
 struct SideBySideOptions {
     bool transposed = false;          ///< Y has the shape of X's transpose
+    bool conjugate_x = false;         ///< X comes conjugated
+    int threads = 1;                  ///< for that
     Shape grain{1, 1};                ///< blocks of X must be whole multiples of this, but at the edges
     std::uint64_t element_bytes = 0;  ///< taken for each element of a block beside the two elements
     std::optional<std::uint64_t> memory_limit{};

@@ -37,7 +37,7 @@ DTYPES = {
     "f16": np.float16, "bf16": np.uint16, "f32": np.float32, "f64": np.float64,
     "c64": np.complex64, "c128": np.complex128,
 }
-MULTIPLY_TYPES = ["f32", "f64", "c64", "c128", "f16", "bf16", "i32", "i64"]
+MULTIPLY_TYPES = ["f32", "f64", "c64", "c128", "f16", "bf16", "i32", "i64", "u64"]
 
 # What a Matrix Market file of a type's values is read as: its field has no width.
 FIELD_TYPE = {name: "c128" if name[0] == "c" else "i64" if name[0] == "i" else "u64" if name[0] == "u" else "f64"

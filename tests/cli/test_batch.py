@@ -91,7 +91,7 @@ class Lines(BatchCase):
                         "transpose in/1.h5 -o out/1.h5", "transpose --help", "compare in/0.h5 in/1.h5")
         result = self.run_tool("batch", "jobs.txt", "--log", "log.jsonl", code=1)
         self.assert_says(result, "13 jobs: 3 done, 1 differs, 9 failed (2, 3, 4)", "jobs.txt:2: missing.h5",
-                         "jobs.txt:3: 'frobnicate'", "jobs.txt:4: 'bench'", "jobs.txt:5: The following argument was not expected: --frobnicate", "jobs.txt:6: found '",
+                         "jobs.txt:3: 'frobnicate'", "jobs.txt:4: 'bench'", "jobs.txt:5: not expected: --frobnicate", "jobs.txt:6: found '",
                          "jobs.txt:7: standard input and output", "jobs.txt:8: found >", "jobs.txt:10: cannot write nowhere/2.h5", "jobs.txt:13: the result differs")
         codes = {record["job"]["line"]: record["exit_code"] for record in self.records()}
         self.assertEqual(codes, {1: 0, 2: 3, 3: 2, 4: 2, 5: 2, 6: 2, 7: 2, 8: 2, 9: 0, 10: 4, 11: 0, 12: 2, 13: 1})
@@ -133,7 +133,7 @@ class Lines(BatchCase):
         for words, line in ((["has 2 inputs"], "transpose in/0.h5 in/1.h5 -o out/a.h5"), (["has 2 inputs"], "reduce in/0.h5 in/1.h5"),
                             (["placeholder"], "convert in/0.h5 -o 'out/{/.}.h5'"), (["--timeout"], "transpose in/0.h5 --timeout 1"),
                             (["--keep-going"], "transpose in/0.h5 --keep-going"), (["--resume"], "reduce in/0.h5 --resume"),
-                            (["argument was not expected: --bad"], "info in/0.h5 -- --bad")):
+                            (["not expected: --bad"], "info in/0.h5 -- --bad")):
             self.write_jobs(line)
             self.assert_says(self.run_tool("batch", "jobs.txt", code=2), "jobs.txt:1: ", *words)
         self.assertEqual(os.listdir(self.path("out")), [])

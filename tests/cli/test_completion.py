@@ -7,7 +7,9 @@ import shutil
 import subprocess
 import unittest
 
-from harness import GPUMAT, Case
+import numpy as np
+
+from harness import GPUMAT, Case, write_h5
 
 
 def tool(*words):
@@ -71,6 +73,15 @@ class Bash(ShellCase):
         self.assertEqual(self.offered("gpumat", "transpose", "--level", "="), level_names("transpose"))
         self.assertEqual(self.offered("gpumat", "bench", "transpose", "--type", "f32,bf"), {"f32,bf16"})
         self.assertEqual(self.offered("gpumat", "bench", "trans"), {"transpose"})
+
+    def test_datasets(self):
+        """bash takes FILE:/DATASET for three words."""
+        write_h5(self.path("a.h5"), np.ones((2, 3)), "f64", "g/B")
+        write_h5(self.path("a.h5"), np.ones((2, 3)), "f64", "A", "a")
+        tool_path = os.path.abspath(GPUMAT)
+        self.assertEqual(self.offered(tool_path, "transpose", "a.h5", ":"), {"/A", "/g/B"})
+        self.assertEqual(self.offered(tool_path, "multiply", "a.h5", ":", "/A", "a.h5", ":", "/g"), {"/g/B"})
+        self.assertEqual(self.offered(tool_path, "transpose", "nowhere.h5", ":"), set())
 
     def test_files_are_left_to_the_shell(self):
         for words in (["gpumat", "transpose", "A"], ["gpumat", "transpose", "A.h5", "-o", "o"], ["gpumat", "--config", "c"]):

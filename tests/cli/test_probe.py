@@ -52,6 +52,16 @@ class Probe(Case):
             if level["role"] == "rung":
                 self.assertIn((level["op"], level["name"]), levels)
         self.assertTrue(all(row["measured ms"] > 0 for row in result["tables"][1]["rows"]))
+        # Of each bound the level closest to it is named, among those that it bounds.
+        named = 0
+        for bound in ("memory", "arithmetic"):
+            rows = [row for row in result["tables"][1]["rows"] if row["by"] == bound]
+            said = [text for text in result["shows"] if f"closest to the {bound}'s bound" in text]
+            for text in said:
+                named += 1
+                operation, level = text.split("`")[1].split(" ", 1)
+                self.assertIn((operation, level), [(row["operation"], row["level"]) for row in rows])
+        self.assertGreater(named, 0)
 
     def test_occupancy_of_published_examples(self):
         # The course's: 10 registers × 256 threads are 3 blocks of a G80, 11 are 2; 16×16 tiles fill its 768 threads,

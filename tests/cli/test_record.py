@@ -622,7 +622,7 @@ class Messages(RecordCase):
     def test_no_gpu_is_said_once(self):
         # Only where one could have been of use is it asked for.
         result = self.run_tool("transpose", "a.h5", "-o", "out.h5")
-        self.assert_says(result, "before a gpu would have started")
+        self.assert_says(result, "on the cpu, expected")
         self.run_tool("generate", "--shape", "600x600", "-o", "large.h5")
         result = self.run_tool("multiply", "large.h5", "large.h5", "-l", "naive", "--threads", "1", "--dry-run", "-v")
         self.assert_says(result, "no gpu")

@@ -195,7 +195,7 @@ class Reduce(Reducing):
         write_mtx(path, np.array([[1.5, 2], [3, -4]]))
         self.assertEqual(self.reduce(path), "2.5")
         self.assertEqual(self.reduce(path, "--op", "absmax"), "4.0")
-        self.assertEqual(self.reduce(path, "--axis", "rows"), "")
+        self.assertEqual(self.reduce(path, "--axis", "rows").split(), ["row", "result", "1", "3.5", "2", "-1.0"])
         record = json.loads(self.reduce(path, "--op", "norm", "--json"))
         self.assertEqual(record["settings"], {"op": "norm", "axis": "all"})
         self.assertEqual(record["answer"], math.sqrt(1.5**2 + 4 + 9 + 16))

@@ -438,7 +438,7 @@ class Html(ReportCase):
     ("stages_of_another_type", 3, ["stages:1: is no gpumat.run/1"], "stages -o x.md"),
     ("deep", 3, ["deep:1: is no record"], "deep -o x.md"),
     ("old_log_is_none", 3, ["text:1: is no record"], "good --against text -o x.md"),
-    ("no_output", 2, ["--output", "--json"], "good"),
+    ("csv_and_json", 2, ["--csv", "--json"], "good --csv --json"),
     ("another_ending", 2, [".html or .md"], "good -o x.pdf"),
     ("standard_output", 2, [".html or .md"], "good -o -"),
     ("no_log_named", 2, ["is required"], "-o x.md"),

@@ -71,7 +71,7 @@ class Tune(Case):
         self.assertEqual(self.tune("--show", "--json").json()["overhead"], measured)
         self.assertIn("beside computing", self.tune("--show").out)
         # It decides only where a run is not over before a GPU would have started.
-        self.assertRegex(self.transpose((200, 260), d="auto")["level_reason"], "before a gpu would have started")
+        self.assertRegex(self.transpose((200, 260), d="auto")["level_reason"], "^on the cpu, expected")
         with open(measured["path"], "w", encoding="ascii") as file:
             file.write("{}")
         self.assertIn("damaged", self.tune("--show").err)

@@ -309,7 +309,7 @@ void check_all(const Level& level, Type type, const Sizes& s, Problem problem, i
 }
 
 constexpr std::array kTypes = {Type::f32,  Type::f64, Type::c64, Type::c128, Type::f16,
-                               Type::bf16, Type::i32, Type::i64, Type::i8};
+                               Type::bf16, Type::i32, Type::i64, Type::u64,  Type::i8};
 
 // Around the sides of the tiles, long and thin, prime, empty.
 constexpr std::array kShapes = {
@@ -645,7 +645,7 @@ TEST_CASE("OpenBLAS names the types and sizes that it cannot take", "[multiply]"
     const Registry registry = Registry::standard();
     const Level* vendor = registry.find(kMultiply, DeviceKind::cpu, "vendor");
     REQUIRE(vendor != nullptr);
-    for (const Type type : {Type::f16, Type::bf16, Type::i32, Type::i64}) {
+    for (const Type type : {Type::f16, Type::bf16, Type::i32, Type::i64, Type::u64}) {
         const Reasons reasons = unsupported_reasons(*vendor, {.operation = &kMultiply, .type = type}, {});
         REQUIRE(reasons.size() == 1);
         CHECK(reasons.front().find(name_of(type)) != std::string::npos);

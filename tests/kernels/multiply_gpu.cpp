@@ -21,8 +21,8 @@ using namespace gpumat;
 
 namespace {
 
-constexpr std::array kTypes = {Type::f32, Type::f64,  Type::c64, Type::c128,
-                               Type::f16, Type::bf16, Type::i32, Type::i64};
+constexpr std::array kTypes = {Type::f32,  Type::f64, Type::c64, Type::c128, Type::f16,
+                               Type::bf16, Type::i32, Type::i64, Type::u64};
 constexpr std::size_t kGuardBytes = 1024;
 constexpr int kPoison = 0xff;  // NaN in every floating type, −1 in integers
 
@@ -450,6 +450,7 @@ void check_fewer_bits(const Level& level, const Device& device) {
         *c.b.host() = 1;
         c.a.upload();
         c.b.upload();
+        c.c.poison();
         prepare_launch(level, p, c.operands(), device).run(device.gpu->stream());
         device.gpu->synchronize();
         c.c.download();

@@ -11,20 +11,18 @@
 namespace gpumat::formats::matrix_market {
 namespace {
 
-template <class T>
 struct ArrayChunk : Chunk {
-    Buffer values;  ///< `count` elements of type T
-
-    [[nodiscard]] T* data() { return reinterpret_cast<T*>(values.data()); }
+    Buffer values;  ///< `count` elements
 };
 
 /// Any number of values a line.
 template <Field F, class T>
-void parse_values(ArrayChunk<T>& chunk, Type type) {
+void parse_values(ArrayChunk& chunk, Type type) {
     // A value and the blank after it take two bytes or more.
     const std::size_t most = chunk.text.size() / 2 + 1;
     if (chunk.values.size() < most * sizeof(T)) chunk.values = Buffer(most * sizeof(T));
-    T* value = chunk.data();
+    T* const values = reinterpret_cast<T*>(chunk.values.data());
+    T* value = values;
     const char* p = chunk.text.data();
     const char* const end = p + chunk.text.size();
     std::int64_t lines = 0;
@@ -38,10 +36,10 @@ void parse_values(ArrayChunk<T>& chunk, Type type) {
             ++lines;
         }
     } catch (const Malformed&) {
-        chunk.count = value - chunk.data();
+        chunk.count = value - values;
         throw;
     }
-    chunk.count = value - chunk.data();
+    chunk.count = value - values;
     chunk.lines = lines;
 }
 
@@ -87,11 +85,13 @@ struct Columns {
 };
 
 /// Puts values into a block of the matrix.
-template <class T>
 class Placement {
   public:
     Placement(const FileHeader& header, const Block& block, const MutableMatrixView& out)
         : columns_{header.symmetry, header.shape.rows}, block_(block), out_(out) {}
+    virtual ~Placement() = default;
+    Placement(const Placement&) = delete;
+    Placement& operator=(const Placement&) = delete;
 
     /// The stored values [first, last) that the block needs.
     [[nodiscard]] std::pair<std::int64_t, std::int64_t> needed() const {
@@ -105,48 +105,83 @@ class Placement {
 
     /// Puts `count` values, the first of them stored value `index`. Returns where a value contradicts the
     /// symmetry, or `count`.
-    std::int64_t put(const T* values, std::int64_t index, std::int64_t count, MirrorFault& fault) {
+    virtual std::int64_t put(const std::byte* values, std::int64_t index, std::int64_t count,
+                             MirrorFault& fault) const = 0;
+
+    /// Rows [row, row + length) of `columns` columns from `column` on, `length` values a column.
+    virtual void put_columns(const std::byte* values, std::int64_t row, std::int64_t length,
+                             std::int64_t column, std::int64_t columns) const = 0;
+
+    /// Where the symmetry stores no diagonal.
+    virtual void zero_diagonal() const = 0;
+
+  protected:
+    Columns columns_;
+    Block block_;
+    const MutableMatrixView& out_;
+};
+
+/// The file runs down the columns, memory along the rows: columns that fill a cache line go together.
+constexpr std::int64_t columns_together(std::size_t element) {
+    return std::max<std::int64_t>(4, 64 / static_cast<std::int64_t>(element));
+}
+
+template <class T>
+class TypedPlacement final : public Placement {
+  public:
+    using Placement::Placement;
+
+    std::int64_t put(const std::byte* bytes, std::int64_t index, std::int64_t count,
+                     MirrorFault& fault) const override {
+        const T* const values = reinterpret_cast<const T*>(bytes);
         if (columns_.symmetry != Symmetry::general) return put_triangle(values, index, count, fault);
         const std::int64_t rows = columns_.rows;
         for (std::int64_t done = 0; done < count;) {
             const std::int64_t j = (index + done) / rows;
             const std::int64_t i = (index + done) % rows;
             const std::int64_t left = count - done;
-            const std::int64_t full = i == 0 ? std::min(left / rows, kGroup) : 0;
+            const std::int64_t full = i == 0 ? std::min(left / rows, columns_together(sizeof(T))) : 0;
             const std::int64_t columns = std::max<std::int64_t>(1, full);
             const std::int64_t length = full > 0 ? rows : std::min(rows - i, left);
-            put_columns(values + done, i, length, j, columns);
+            put_group(values + done, i, length, j, columns);
             done += columns * length;
         }
         return count;
     }
 
-    // The file runs down the columns, memory along the rows: columns that fill a cache line go together.
-    static constexpr std::int64_t kGroup =
-        std::max<std::int64_t>(4, 64 / static_cast<std::int64_t>(sizeof(T)));
+    void put_columns(const std::byte* values, std::int64_t row, std::int64_t length, std::int64_t column,
+                     std::int64_t columns) const override {
+        put_group(reinterpret_cast<const T*>(values), row, length, column, columns);
+    }
 
-    /// Rows [row, row + length) of `columns` columns from `column` on, `length` values a column.
-    void put_columns(const T* values, std::int64_t row, std::int64_t length, std::int64_t column,
-                     std::int64_t columns) {
+    void zero_diagonal() const override {
+        const std::int64_t end = std::min(block_.row + block_.rows, block_.col + block_.cols);
+        for (std::int64_t d = std::max(block_.row, block_.col); d < end; ++d)
+            out_.row<T>(d - block_.row)[d - block_.col] = T{};
+    }
+
+  private:
+    void put_group(const T* values, std::int64_t row, std::int64_t length, std::int64_t column,
+                   std::int64_t columns) const {
         const std::int64_t row_begin = std::max(row, block_.row);
         const std::int64_t row_end = std::min(row + length, block_.row + block_.rows);
         const std::int64_t col_begin = std::max(column, block_.col);
         const std::int64_t col_end = std::min(column + columns, block_.col + block_.cols);
         for (std::int64_t i = row_begin; i < row_end; ++i) {
             const T* from = values + (i - row);
-            T* to = out_.template row<T>(i - block_.row) - block_.col;
+            T* to = out_.row<T>(i - block_.row) - block_.col;
             for (std::int64_t j = col_begin; j < col_end; ++j) to[j] = from[(j - column) * length];
         }
     }
 
-  private:
-    void put_one(std::int64_t i, std::int64_t j, const T& value) {
+    void put_one(std::int64_t i, std::int64_t j, const T& value) const {
         i -= block_.row;
         j -= block_.col;
-        if (i >= 0 && i < block_.rows && j >= 0 && j < block_.cols) out_.template row<T>(i)[j] = value;
+        if (i >= 0 && i < block_.rows && j >= 0 && j < block_.cols) out_.row<T>(i)[j] = value;
     }
 
-    std::int64_t put_triangle(const T* values, std::int64_t index, std::int64_t count, MirrorFault& fault) {
+    std::int64_t put_triangle(const T* values, std::int64_t index, std::int64_t count,
+                              MirrorFault& fault) const {
         std::int64_t j = columns_.column_of(index);
         std::int64_t i = columns_.first_row(j) + index - columns_.start(j);
         for (std::int64_t done = 0; done < count; ++done, ++i) {
@@ -163,65 +198,61 @@ class Placement {
         }
         return count;
     }
-
-    Columns columns_;
-    Block block_;
-    const MutableMatrixView& out_;
 };
 
-template <class T>
-void zero_diagonal(const Block& block, const MutableMatrixView& out) {
-    const std::int64_t end = std::min(block.row + block.rows, block.col + block.cols);
-    for (std::int64_t d = std::max(block.row, block.col); d < end; ++d) {
-        out.row<T>(d - block.row)[d - block.col] = T{};
-    }
-}
-
-template <class T>
-using ParseChunk = std::function<void(ArrayChunk<T>&)>;
-
-/// Only this is compiled for each field.
-template <class T>
-ParseChunk<T> parser_of(Field field, Type type) {
-    return visit_field(field, [&]<Field F>(FieldTag<F>) -> ParseChunk<T> {
-        if constexpr (F == Field::pattern) {
-            __builtin_unreachable();  // refused with the header
-        } else {
-            return [type](ArrayChunk<T>& chunk) { parse_values<F>(chunk, type); };
-        }
+std::unique_ptr<Placement> placement_of(const BodyContext& context, const Block& block,
+                                        const MutableMatrixView& out) {
+    return visit_type(context.type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<Placement> {
+        return std::make_unique<TypedPlacement<T>>(context.header, block, out);
     });
 }
 
-template <class T>
+using ParseChunk = std::function<void(ArrayChunk&)>;
+
+/// Only this is compiled for each field.
+ParseChunk parser_of(Field field, Type type) {
+    return visit_type(type, [&]<class T>(TypeTag<T>) {
+        return visit_field(field, [&]<Field F>(FieldTag<F>) -> ParseChunk {
+            if constexpr (F == Field::pattern) {
+                __builtin_unreachable();  // refused with the header
+            } else {
+                return [type](ArrayChunk& chunk) { parse_values<F, T>(chunk, type); };
+            }
+        });
+    });
+}
+
 class ArrayBody final : public Body {
   public:
     explicit ArrayBody(const BodyContext& context)
-        : context_(context), index_{{context_.header.body_offset, context_.header.body_line, 0}} {}
+        : context_(context),
+          element_(size_of(context.type)),
+          index_{{context_.header.body_offset, context_.header.body_line, 0}} {}
 
     void read(const Block& block, const MutableMatrixView& out) override {
-        Placement<T> placement(context_.header, block, out);
-        const auto [first, last] = placement.needed();
-        if (context_.header.symmetry == Symmetry::skew_symmetric) zero_diagonal<T>(block, out);
+        const auto placement = placement_of(context_, block, out);
+        const auto [first, last] = placement->needed();
+        if (context_.header.symmetry == Symmetry::skew_symmetric) placement->zero_diagonal();
         if (first < last && rereads_text(block)) keep_values();
-        if (store_) return read_kept(block, first, last, placement);
+        if (store_) return read_kept(block, first, last, *placement);
 
-        Batches<ArrayChunk<T>> batches(context_, cost_of_text());
-        const ParseChunk<T> parse = parser_of<T>(context_.header.field, context_.type);
+        Batches<ArrayChunk> batches(context_, cost_of_text());
+        const ParseChunk parse = parser_of(context_.header.field, context_.type);
         const auto locate = [this](std::string_view text, std::int64_t n) { return locate_in(text, n); };
         Cursor cursor = checkpoint_before(first);
         // The block with the last value also sees to it that nothing follows.
         const bool to_the_end = last == context_.header.entries;
         while (to_the_end || cursor.count < last) {
             if (!batches.next(cursor, bytes_for(cursor, last, batches.most_bytes()), parse, locate)) break;
-            put_all(batches, placement, first, last);
-            for (const ArrayChunk<T>& chunk : batches.chunks()) remember(chunk.start);
+            put_all(batches, *placement, first, last);
+            for (const ArrayChunk& chunk : batches.chunks()) remember(chunk.start);
             remember(cursor);
         }
         if (to_the_end || cursor.count < last) batches.require_all(cursor);
     }
 
     [[nodiscard]] std::uint64_t cost_of_text() const override {
-        return 2 + sizeof(T) / (context_.header.field == Field::complex ? 4 : 2);  // a digit and a blank each
+        return 2 + element_ / (context_.header.field == Field::complex ? 4 : 2);  // a digit and a blank each
     }
 
   private:
@@ -243,18 +274,18 @@ class ArrayBody final : public Body {
         cannot_keep_ = !store;
         const Block nothing{0, 0, 0, 0};
         const MutableMatrixView nowhere{context_.type, {0, 0}, 0, nullptr};
-        Placement<T> placement(context_.header, nothing, nowhere);
-        Batches<ArrayChunk<T>> batches(context_, cost_of_text());
-        const ParseChunk<T> parse = parser_of<T>(context_.header.field, context_.type);
+        const auto placement = placement_of(context_, nothing, nowhere);
+        Batches<ArrayChunk> batches(context_, cost_of_text());
+        const ParseChunk parse = parser_of(context_.header.field, context_.type);
         const auto locate = [this](std::string_view text, std::int64_t n) { return locate_in(text, n); };
         Cursor cursor = index_.front();
         while (!cannot_keep_ && batches.next(cursor, batches.most_bytes(), parse, locate)) {
             // Places nothing, and finds what contradicts the symmetry.
             if (context_.header.symmetry != Symmetry::general)
-                put_all(batches, placement, 0, context_.header.entries);
-            for (ArrayChunk<T>& chunk : batches.chunks()) {
-                const auto bytes = static_cast<std::size_t>(chunk.count) * sizeof(T);
-                if (!store->put(static_cast<std::uint64_t>(chunk.start.count) * sizeof(T), chunk.data(),
+                put_all(batches, *placement, 0, context_.header.entries);
+            for (ArrayChunk& chunk : batches.chunks()) {
+                const auto bytes = static_cast<std::size_t>(chunk.count) * element_;
+                if (!store->put(static_cast<std::uint64_t>(chunk.start.count) * element_, chunk.values.data(),
                                 bytes))
                     cannot_keep_ = true;
             }
@@ -264,33 +295,32 @@ class ArrayBody final : public Body {
         store_ = std::move(store);
     }
 
-    void read_kept(const Block& block, std::int64_t first, std::int64_t last, Placement<T>& placement) const {
+    void read_kept(const Block& block, std::int64_t first, std::int64_t last,
+                   const Placement& placement) const {
         constexpr std::int64_t kValues = 8192;  // that a thread has at a time
-        const auto fetch = [&](std::int64_t value, std::int64_t count, T* to) {
-            store_->get(static_cast<std::uint64_t>(value) * sizeof(T), to,
-                        static_cast<std::size_t>(count) * sizeof(T));
+        const auto fetch = [&](std::int64_t value, std::int64_t count, std::byte* to) {
+            store_->get(static_cast<std::uint64_t>(value) * element_, to,
+                        static_cast<std::size_t>(count) * element_);
         };
         if (context_.header.symmetry != Symmetry::general) {
             parallel_for(last - first, kValues, context_.threads, [&](std::int64_t begin, std::int64_t end) {
-                const Buffer memory(static_cast<std::size_t>(end - begin) * sizeof(T));
-                T* const values = reinterpret_cast<T*>(const_cast<std::byte*>(memory.data()));
-                fetch(first + begin, end - begin, values);
+                Buffer values(static_cast<std::size_t>(end - begin) * element_);
+                fetch(first + begin, end - begin, values.data());
                 MirrorFault fault = MirrorFault::none;
-                placement.put(values, first + begin, end - begin, fault);
+                placement.put(values.data(), first + begin, end - begin, fault);
             });
             return;
         }
-        constexpr std::int64_t kColumns = Placement<T>::kGroup;
-        constexpr std::int64_t kRows = kValues / kColumns;
-        parallel_for(block.cols, kColumns, context_.threads, [&](std::int64_t begin, std::int64_t end) {
-            Buffer memory(kValues * sizeof(T));
-            T* const values = reinterpret_cast<T*>(memory.data());
-            for (std::int64_t row = block.row; row < block.row + block.rows; row += kRows) {
-                const std::int64_t rows = std::min(kRows, block.row + block.rows - row);
+        const std::int64_t columns = columns_together(element_);
+        const std::int64_t most_rows = kValues / columns;
+        parallel_for(block.cols, columns, context_.threads, [&](std::int64_t begin, std::int64_t end) {
+            Buffer values(kValues * element_);
+            for (std::int64_t row = block.row; row < block.row + block.rows; row += most_rows) {
+                const std::int64_t rows = std::min(most_rows, block.row + block.rows - row);
                 for (std::int64_t j = begin; j < end; ++j)
                     fetch((block.col + j) * context_.header.shape.rows + row, rows,
-                          values + (j - begin) * rows);
-                placement.put_columns(values, row, rows, block.col + begin, end - begin);
+                          values.data() + static_cast<std::size_t>((j - begin) * rows) * element_);
+                placement.put_columns(values.data(), row, rows, block.col + begin, end - begin);
             }
         });
     }
@@ -316,27 +346,30 @@ class ArrayBody final : public Body {
         if (cursor.count > index_.back().count) index_.push_back(cursor);
     }
 
-    void put_all(Batches<ArrayChunk<T>>& batches, Placement<T>& placement, std::int64_t first,
+    void put_all(Batches<ArrayChunk>& batches, const Placement& placement, std::int64_t first,
                  std::int64_t last) {
-        const std::span<ArrayChunk<T>> chunks = batches.chunks();
+        const std::span<ArrayChunk> chunks = batches.chunks();
         parallel_for(std::ssize(chunks), 1, context_.threads, [&](std::int64_t at, std::int64_t) {
-            ArrayChunk<T>& chunk = chunks[static_cast<std::size_t>(at)];
+            ArrayChunk& chunk = chunks[static_cast<std::size_t>(at)];
             const std::int64_t begin = std::max(first, chunk.start.count);
             const std::int64_t end = std::min(last, chunk.start.count + chunk.count);
             if (begin >= end) return;
             MirrorFault fault = MirrorFault::none;
             const std::int64_t skipped = begin - chunk.start.count;
-            const std::int64_t put = placement.put(chunk.data() + skipped, begin, end - begin, fault);
+            const std::int64_t put =
+                placement.put(chunk.values.data() + static_cast<std::size_t>(skipped) * element_, begin,
+                              end - begin, fault);
             if (fault == MirrorFault::none) return;
             const char* const where = locate_value(chunk.text, skipped + put, context_.header.field);
             chunk.problem = mirror_problem(where, fault, context_.header.symmetry, context_.type);
         });
-        for (const ArrayChunk<T>& chunk : chunks) {
+        for (const ArrayChunk& chunk : chunks) {
             if (chunk.problem) refuse_in(context_.name, chunk, *chunk.problem);
         }
     }
 
     BodyContext context_;
+    std::size_t element_;              // its bytes
     std::optional<ValueStore> store_;  // of all values, in the order of the file
     bool cannot_keep_ = false;
     std::vector<Cursor> index_;  // in the order of the file; the first is the start of the body
@@ -345,9 +378,7 @@ class ArrayBody final : public Body {
 }  // namespace
 
 std::unique_ptr<Body> open_array(const BodyContext& context) {
-    return visit_type(context.type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<Body> {
-        return std::make_unique<ArrayBody<T>>(context);
-    });
+    return std::make_unique<ArrayBody>(context);
 }
 
 }  // namespace gpumat::formats::matrix_market

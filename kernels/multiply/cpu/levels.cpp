@@ -29,7 +29,7 @@ std::span<const Level> levels() {
     constexpr const Operation* op = &kMultiply;
     constexpr auto device = DeviceKind::cpu;
     static constexpr std::array kTypes = {Type::f32,  Type::f64, Type::c64, Type::c128, Type::f16,
-                                          Type::bf16, Type::i32, Type::i64, Type::i8};
+                                          Type::bf16, Type::i32, Type::i64, Type::u64,  Type::i8};
     static constexpr std::array kVendorTypes = {Type::f32, Type::f64, Type::c64, Type::c128};
     static const std::array kLevels = {
         Level{.operation = op,

@@ -61,6 +61,7 @@ Kernel avx2_kernel(Type type) {
         case Type::i32:
             return kernel<RealTile<Avx2, std::int32_t, 4, 2>>();
         case Type::i64:
+        case Type::u64:
             return kernel<RealTile<Avx2, std::int64_t, 4, 2>>();
         default:
             return kernel<PairTile<Avx2, 4, 2>>();

@@ -78,6 +78,7 @@ Kernel avx512_kernel(Type type) {
         case Type::i32:
             return kernel<RealTile<Avx512, std::int32_t, 12, 2>>();
         case Type::i64:
+        case Type::u64:
             return kernel<RealTile<Avx512, std::int64_t, 12, 2>>();
         default:
             break;

@@ -66,6 +66,7 @@ Kernel plain_kernel(Type type) {
         case Type::i32:
             return kernel<RealTile<Plain, std::int32_t, 4, 2>>();
         case Type::i64:
+        case Type::u64:
             return kernel<RealTile<Plain, std::int64_t, 4, 2>>();
         default:
             return kernel<PairTile<Plain, 4, 2>>();

@@ -117,6 +117,7 @@ decltype(auto) visit_device_type(Type type, Function&& function) {
         case Type::i32:
             return function(TypeTag<std::uint32_t>{});
         case Type::i64:
+        case Type::u64:
             return function(TypeTag<std::uint64_t>{});
         default:
             __builtin_unreachable();  // the table's type list refuses every other type first

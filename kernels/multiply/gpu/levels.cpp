@@ -7,8 +7,8 @@
 namespace gpumat::multiply::gpu {
 namespace {
 
-constexpr std::array kTypes = {Type::f32, Type::f64,  Type::c64, Type::c128,
-                               Type::f16, Type::bf16, Type::i32, Type::i64};
+constexpr std::array kTypes = {Type::f32,  Type::f64, Type::c64, Type::c128, Type::f16,
+                               Type::bf16, Type::i32, Type::i64, Type::u64};
 constexpr std::array kTensorTypes = {Type::f16, Type::bf16, Type::f32, Type::f64, Type::c128, Type::i8};
 constexpr std::array kVendorTypes = {Type::f32, Type::f64,  Type::c64, Type::c128,
                                      Type::f16, Type::bf16, Type::i8};
@@ -89,6 +89,7 @@ std::span<const Level> levels() {
               .summary = "tensor cores through warp-level instructions, swizzled stages, cc 8.0",
               .removes = "an issue slot for each multiply-add of a warp",
               .needs = {.compute_capability = 80, .types = kTensorTypes, .settings = kComputeSetting},
+              .parameters = kTensorParameters,
               .arithmetic = tensor_arithmetic,
               .unsupported = GPUMAT_GPU_LEVEL(tensor_unsupported),
               .prepare = GPUMAT_GPU_LEVEL(prepare_tensor)},

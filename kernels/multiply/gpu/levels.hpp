@@ -30,9 +30,19 @@ inline constexpr std::array kPipelinedParameters = {Parameter{
     "128 (not c128): operands packed k by k for the copy engine, in tiles of that many columns",
     kPacks, kPackAuto}};
 
+/// The tiles of `tensor`.
+inline constexpr std::string_view kTensorAuto = "auto";
+inline constexpr auto kTensorTileChoices = std::to_array<std::string_view>({kTensorAuto, "large", "small"});
+inline constexpr std::array kTensorParameters = {
+    Parameter{"tile",
+              "large: tiles of 128x256 (f64: 128x128, c128: 64x128); small: 64x64 (c128: 32x64), for results "
+              "that have few of those; auto: by the shape",
+              kTensorTileChoices, kTensorAuto}};
+
 /// The tiles of `wgmma` by their columns, and the runs that it may split k into.
 inline constexpr std::string_view kWgmmaAuto = "auto";
-inline constexpr auto kWgmmaTileChoices = std::to_array<std::string_view>({kWgmmaAuto, "64", "128", "256"});
+inline constexpr auto kWgmmaTileChoices =
+    std::to_array<std::string_view>({kWgmmaAuto, "64", "128", "192", "256"});
 inline constexpr auto kWgmmaSplitCounts = std::to_array<int>({1, 2, 3, 4, 6, 8, 12, 16, 32, 64});
 inline constexpr std::string_view kWgmmaShare = "share";
 inline constexpr auto kWgmmaSplitChoices = std::to_array<std::string_view>(

@@ -72,6 +72,7 @@ __device__ __forceinline__ void take_registers() {
     GPUMAT_SUMS_8(kind, s, i), GPUMAT_SUMS_8(kind, s, (i) + 8), GPUMAT_SUMS_8(kind, s, (i) + 16), \
         GPUMAT_SUMS_8(kind, s, (i) + 24)
 #define GPUMAT_SUMS_64(kind, s, i) GPUMAT_SUMS_32(kind, s, i), GPUMAT_SUMS_32(kind, s, (i) + 32)
+#define GPUMAT_SUMS_96(kind, s, i) GPUMAT_SUMS_64(kind, s, i), GPUMAT_SUMS_32(kind, s, (i) + 64)
 #define GPUMAT_SUMS_128(kind, s, i) GPUMAT_SUMS_64(kind, s, i), GPUMAT_SUMS_64(kind, s, (i) + 64)
 #define GPUMAT_NUMBERS_32                                                    \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
@@ -81,6 +82,13 @@ __device__ __forceinline__ void take_registers() {
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define GPUMAT_NUMBERS_96                                                              \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "           \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, " \
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 #define GPUMAT_NUMBERS_128                                                                         \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                       \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "             \
@@ -98,7 +106,7 @@ __device__ __forceinline__ void take_registers() {
 template <class Factor, int kColumns, bool kAcrossA, bool kAcrossB>
 __device__ __forceinline__ void multiply_async(UnitSum<Factor> (&sums)[kColumns / 2], std::uint64_t a,
                                                std::uint64_t b, int add) {
-    static_assert(kColumns == 64 || kColumns == 128 || kColumns == 256);
+    static_assert(kColumns == 64 || kColumns == 128 || kColumns == 192 || kColumns == 256);
     static_assert(sizeof(Factor) == 2 || !(kAcrossA || kAcrossB));
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     if constexpr (std::is_same_v<Factor, __half> && kColumns == 64) {
@@ -114,6 +122,13 @@ __device__ __forceinline__ void multiply_async(UnitSum<Factor> (&sums)[kColumns 
             "0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" GPUMAT_NUMBERS_64
             "}, %64, %65, add, 1, 1, %67, %68;\n}"
             : GPUMAT_SUMS_64("+f", sums, 0)
+            : "l"(a), "l"(b), "r"(add), "n"(static_cast<int>(kAcrossA)), "n"(static_cast<int>(kAcrossB)));
+    } else if constexpr (std::is_same_v<Factor, __half> && kColumns == 192) {
+        asm volatile(
+            "{\n.reg .pred add;\nsetp.ne.b32 add, %98, "
+            "0;\nwgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 {" GPUMAT_NUMBERS_96
+            "}, %96, %97, add, 1, 1, %99, %100;\n}"
+            : GPUMAT_SUMS_96("+f", sums, 0)
             : "l"(a), "l"(b), "r"(add), "n"(static_cast<int>(kAcrossA)), "n"(static_cast<int>(kAcrossB)));
     } else if constexpr (std::is_same_v<Factor, __half> && kColumns == 256) {
         asm volatile(
@@ -136,6 +151,13 @@ __device__ __forceinline__ void multiply_async(UnitSum<Factor> (&sums)[kColumns 
             "}, %64, %65, add, 1, 1, %67, %68;\n}"
             : GPUMAT_SUMS_64("+f", sums, 0)
             : "l"(a), "l"(b), "r"(add), "n"(static_cast<int>(kAcrossA)), "n"(static_cast<int>(kAcrossB)));
+    } else if constexpr (std::is_same_v<Factor, __nv_bfloat16> && kColumns == 192) {
+        asm volatile(
+            "{\n.reg .pred add;\nsetp.ne.b32 add, %98, "
+            "0;\nwgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {" GPUMAT_NUMBERS_96
+            "}, %96, %97, add, 1, 1, %99, %100;\n}"
+            : GPUMAT_SUMS_96("+f", sums, 0)
+            : "l"(a), "l"(b), "r"(add), "n"(static_cast<int>(kAcrossA)), "n"(static_cast<int>(kAcrossB)));
     } else if constexpr (std::is_same_v<Factor, __nv_bfloat16> && kColumns == 256) {
         asm volatile(
             "{\n.reg .pred add;\nsetp.ne.b32 add, %130, "
@@ -157,6 +179,13 @@ __device__ __forceinline__ void multiply_async(UnitSum<Factor> (&sums)[kColumns 
             "}, %64, %65, add, 1, 1;\n}"
             : GPUMAT_SUMS_64("+f", sums, 0)
             : "l"(a), "l"(b), "r"(add));
+    } else if constexpr (std::is_same_v<Factor, Tf32> && kColumns == 192) {
+        asm volatile(
+            "{\n.reg .pred add;\nsetp.ne.b32 add, %98, "
+            "0;\nwgmma.mma_async.sync.aligned.m64n192k8.f32.tf32.tf32 {" GPUMAT_NUMBERS_96
+            "}, %96, %97, add, 1, 1;\n}"
+            : GPUMAT_SUMS_96("+f", sums, 0)
+            : "l"(a), "l"(b), "r"(add));
     } else if constexpr (std::is_same_v<Factor, Tf32> && kColumns == 256) {
         asm volatile(
             "{\n.reg .pred add;\nsetp.ne.b32 add, %130, "
@@ -176,6 +205,12 @@ __device__ __forceinline__ void multiply_async(UnitSum<Factor> (&sums)[kColumns 
             "{" GPUMAT_NUMBERS_64 "}, %64, %65, add;\n}"
             : GPUMAT_SUMS_64("+r", sums, 0)
             : "l"(a), "l"(b), "r"(add));
+    } else if constexpr (std::is_same_v<Factor, std::int8_t> && kColumns == 192) {
+        asm volatile(
+            "{\n.reg .pred add;\nsetp.ne.b32 add, %98, "
+            "0;\nwgmma.mma_async.sync.aligned.m64n192k32.s32.s8.s8 {" GPUMAT_NUMBERS_96 "}, %96, %97, add;\n}"
+            : GPUMAT_SUMS_96("+r", sums, 0)
+            : "l"(a), "l"(b), "r"(add));
     } else if constexpr (std::is_same_v<Factor, std::int8_t> && kColumns == 256) {
         asm volatile(
             "{\n.reg .pred add;\nsetp.ne.b32 add, %130, "
@@ -190,9 +225,11 @@ __device__ __forceinline__ void multiply_async(UnitSum<Factor> (&sums)[kColumns 
 #undef GPUMAT_SUMS_8
 #undef GPUMAT_SUMS_32
 #undef GPUMAT_SUMS_64
+#undef GPUMAT_SUMS_96
 #undef GPUMAT_SUMS_128
 #undef GPUMAT_NUMBERS_32
 #undef GPUMAT_NUMBERS_64
+#undef GPUMAT_NUMBERS_96
 #undef GPUMAT_NUMBERS_128
 
 }  // namespace gpumat::multiply::gpu

@@ -1,6 +1,6 @@
 #pragma once
 
-// Operands for the matrix units: in rows that start at multiples of 16 bytes, as the type of the factors.
+// Operands for tensor cores: in rows that start at multiples of 16 bytes, as the type of the factors.
 #include <functional>
 #include <memory>
 
@@ -18,7 +18,11 @@ __device__ inline Factor to_factor(T value) {
         return value;
     } else if constexpr (std::is_same_v<Factor, Tf32>) {
         std::uint32_t bits = 0;
+#if __CUDA_ARCH__ >= 800
         asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+#else
+        __trap();
+#endif
         return {__uint_as_float(bits)};
     } else if constexpr (std::is_same_v<Factor, __half>) {
         return __float2half_rn(value);
@@ -37,11 +41,10 @@ struct Rows {
 };
 
 /// Copies a matrix, or its transpose, to rows whose pitch and base are multiples of 16 bytes, as factors.
-/// What a row has beyond its columns is written too, and read by nobody. A block copies a tile of kPackTile².
+/// Up to a multiple of 16 bytes a row has zeros beyond its columns. A block copies a tile of kPackTile².
 inline constexpr int kPackTile = 64;
 template <class T, class Factor, bool kTransposes>
 __global__ void __launch_bounds__(256) pack_rows(const Rows<const T> from, const Rows<Factor> to) {
-#if __CUDA_ARCH__ >= 800
     constexpr int kThreads = 256;
     constexpr int kSize = static_cast<int>(sizeof(Factor));
     constexpr int kRowBytes = kPackTile * kSize + 4;  // an odd number of words: no two rows start in one bank
@@ -56,8 +59,9 @@ __global__ void __launch_bounds__(256) pack_rows(const Rows<const T> from, const
 #pragma unroll
         for (int step = 0; step < kPackTile; step += kThreads / kPackTile) {
             const int y = y0 + step;
-            if (row0 + y >= from.rows || col0 + x >= from.cols) continue;
-            const Factor factor = to_factor<Factor>(from.data[(row0 + y) * from.pitch + col0 + x]);
+            Factor factor{};
+            if (row0 + y < from.rows && col0 + x < from.cols)
+                factor = to_factor<Factor>(from.data[(row0 + y) * from.pitch + col0 + x]);
             memcpy(tile + (kTransposes ? x * kRowBytes + y * kSize : y * kRowBytes + x * kSize), &factor,
                    kSize);
         }
@@ -79,12 +83,9 @@ __global__ void __launch_bounds__(256) pack_rows(const Rows<const T> from, const
         }
         __syncthreads();  // the tile is read
     }
-#else
-    __trap();
-#endif
 }
 
-/// An operand as the matrix units take it, and the work that brings it there.
+/// An operand as tensor cores take it, and the work that brings it there.
 template <class Factor>
 struct UnitOperand {
     Rows<const Factor> rows;                      ///< as it is read
@@ -93,8 +94,14 @@ struct UnitOperand {
     std::function<void(cudaStream_t)> pack = {};  ///< empty where nothing is to be done
 };
 
-/// How an operand, m or n by k, is taken: as it lies where `may_lie_across` or its rows run along k, and
-/// where they start at multiples of 16 bytes; else as a copy.
+/// What a level asks of an operand, besides rows that start at multiples of 16 bytes.
+struct UnitNeeds {
+    bool along_k = true;        ///< rows run along k
+    bool rounded = false;       ///< f32 is rounded to tf32 first: the units would cut it
+    bool whole_pieces = false;  ///< the length of rows too is a multiple of 16 bytes
+};
+
+/// How an operand, m or n by k, is taken: as it lies where that is what is needed, else as a copy.
 template <class T, class Factor>
 struct UnitPlan {
     bool copies = false;
@@ -102,14 +109,15 @@ struct UnitPlan {
     Rows<const T> from;
     std::int64_t pitch = 0;  ///< of the copy
 
-    UnitPlan(const Operand& operand, bool along_k, bool may_lie_across)
+    UnitPlan(const Operand& operand, bool along_k, const UnitNeeds& needs)
         : from{operand.as<T>(), operand.rows, operand.cols, operand.pitch} {
-        constexpr bool kSameBits =
-            std::is_same_v<T, Factor> || (std::is_same_v<Factor, Tf32> && sizeof(T) == 4);
-        const bool aligned = reinterpret_cast<std::uintptr_t>(from.data) % 16 == 0 &&
-                             from.pitch * static_cast<std::int64_t>(sizeof(T)) % 16 == 0;
-        transposes = !along_k && !may_lie_across;
-        copies = !kSameBits || !aligned || transposes;
+        constexpr bool kSameBits = std::is_same_v<T, Factor>;
+        constexpr bool kCut = std::is_same_v<T, float> && std::is_same_v<Factor, Tf32>;
+        const std::int64_t multiples =
+            (from.pitch | (needs.whole_pieces ? from.cols : 0)) * static_cast<std::int64_t>(sizeof(T));
+        const bool aligned = reinterpret_cast<std::uintptr_t>(from.data) % 16 == 0 && multiples % 16 == 0;
+        transposes = !along_k && needs.along_k;
+        copies = !(kSameBits || (kCut && !needs.rounded)) || !aligned || transposes;
         constexpr std::int64_t kVector = 16 / static_cast<std::int64_t>(sizeof(Factor));
         pitch = copies ? divide_up(transposes ? from.rows : from.cols, kVector) * kVector : from.pitch;
     }
@@ -122,21 +130,29 @@ struct UnitPlan {
 
     [[nodiscard]] UnitOperand<Factor> prepare(bool along_k, const Device& device) const {
         const bool across = !along_k && !transposes;
-        if (!copies)
-            return {{reinterpret_cast<const Factor*>(from.data), from.rows, from.cols, pitch}, across, 0};
-        const auto memory = std::make_shared<DeviceMemory>(device.gpu->allocate(bytes()));
-        const Rows<Factor> to{static_cast<Factor*>(memory->data()), transposes ? from.cols : from.rows,
-                              transposes ? from.rows : from.cols, pitch};
-        const std::int64_t tiles =
-            divide_up<std::int64_t>(from.rows, kPackTile) * divide_up<std::int64_t>(from.cols, kPackTile);
-        const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(tiles, 1 << 20));
-        const auto kernel = transposes ? pack_rows<T, Factor, true> : pack_rows<T, Factor, false>;
-        return {
-            {to.data, to.rows, to.cols, to.pitch}, across, bytes(), [=, from = from](cudaStream_t stream) {
-                kernel<<<blocks, 256, 0, stream>>>(from, to);
-                GPUMAT_CUDA(cudaGetLastError());
-                static_cast<void>(memory);  // lives as long as the launch
-            }};
+        const UnitOperand<Factor> lying{
+            .rows = {reinterpret_cast<const Factor*>(from.data), from.rows, from.cols, pitch},
+            .across = across};
+        if constexpr (sizeof(Factor) == 16) {
+            return lying;  // at multiples of 16 bytes whatever happens
+        } else {
+            if (!copies) return lying;
+            const auto memory = std::make_shared<DeviceMemory>(device.gpu->allocate(bytes()));
+            const Rows<Factor> to{static_cast<Factor*>(memory->data()), transposes ? from.cols : from.rows,
+                                  transposes ? from.rows : from.cols, pitch};
+            const std::int64_t tiles =
+                divide_up<std::int64_t>(from.rows, kPackTile) * divide_up<std::int64_t>(from.cols, kPackTile);
+            const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(tiles, 1 << 20));
+            const auto kernel = transposes ? pack_rows<T, Factor, true> : pack_rows<T, Factor, false>;
+            return {.rows = {to.data, to.rows, to.cols, to.pitch},
+                    .across = across,
+                    .bytes = bytes(),
+                    .pack = [=, from = from](cudaStream_t stream) {
+                        kernel<<<blocks, 256, 0, stream>>>(from, to);
+                        GPUMAT_CUDA(cudaGetLastError());
+                        static_cast<void>(memory);  // lives as long as the launch
+                    }};
+        }
     }
 };
 

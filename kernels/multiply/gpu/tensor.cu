@@ -4,8 +4,8 @@
 // columns of B, 32 bytes of k; for f64 8 of k) in place of a multiply-add a thread. That removes the issue
 // slots of the multiply-adds, which limited `pipelined`: an instruction stands for 2048 of them in f16. All
 // else is known: asynchronous copies through a ring of stages (gpu/tensor.cuh), fragments in registers that
-// are read ahead, a warp tile of 64×64 sums (f64: 64×32), and the schedule of `pipelined`, shares of
-// tiles with partial sums that a second kernel adds in a fixed order.
+// are read ahead, a warp tile of 64×64 sums (f64: 64×32; 32×32 where C is small), and the schedule of
+// `pipelined`, shares of tiles with partial sums that a second kernel adds in a fixed order.
 //
 // What is new is how fragments lie. The instruction says which lane holds which elements, so a warp reads
 // shared memory across rows, and rows that start 128 bytes apart start in the same bank. The 16-byte pieces
@@ -14,7 +14,7 @@
 // matrices as the instruction wants them and can transpose them if elements have 2 bytes: f16 and bf16 are
 // taken as they lie in all four transpose cases. f64 and c128, which is four real products, are read 16 bytes
 // at a time; which k and which row the instruction takes them for is free, and chosen so that this works in
-// all four cases too. What is left is packed first (gpu/pack_k_major.cuh): i8 across k, f32 of which fewer
+// all four cases too. What is left is packed first (gpu/pack_rows.cuh): i8 across k, f32 of which fewer
 // bits are asked for, and operands whose lines are no multiples of 16 bytes. No bounds are checked in the
 // loop: copies write zeros for what is outside. Copies are started one by one between products: started
 // together they kept the matrix unit waiting for a sixth of the time (f64, 4096³, NVIDIA H100: 49.7 TFLOP/s,

@@ -5,8 +5,8 @@
 namespace gpumat::multiply::gpu {
 
 Launch prepare_tensor_bf16(const Problem& problem, const Operands& operands, const Device& device) {
-    return prepare_tensor_unit<NarrowUnit<__nv_bfloat16>, __nv_bfloat16, __nv_bfloat16, kTensorTile16>(
-        problem, operands, device);
+    return prepare_tensor_unit<NarrowUnit<__nv_bfloat16>, __nv_bfloat16, __nv_bfloat16, kTensorTile16,
+                               kTensorSmall16>(problem, operands, device);
 }
 
 }  // namespace gpumat::multiply::gpu

@@ -5,8 +5,8 @@
 namespace gpumat::multiply::gpu {
 
 Launch prepare_tensor_c128(const Problem& problem, const Operands& operands, const Device& device) {
-    return prepare_tensor_unit<ComplexUnit, Complex<double>, Complex<double>, kTensorTileC128>(
-        problem, operands, device);
+    return prepare_tensor_unit<ComplexUnit, Complex<double>, Complex<double>, kTensorTileC128,
+                               kTensorSmallC128>(problem, operands, device);
 }
 
 }  // namespace gpumat::multiply::gpu

@@ -5,7 +5,8 @@
 namespace gpumat::multiply::gpu {
 
 Launch prepare_tensor_f16(const Problem& problem, const Operands& operands, const Device& device) {
-    return prepare_tensor_unit<NarrowUnit<__half>, __half, __half, kTensorTile16>(problem, operands, device);
+    return prepare_tensor_unit<NarrowUnit<__half>, __half, __half, kTensorTile16, kTensorSmall16>(
+        problem, operands, device);
 }
 
 }  // namespace gpumat::multiply::gpu

@@ -5,7 +5,8 @@
 namespace gpumat::multiply::gpu {
 
 Launch prepare_tensor_f64(const Problem& problem, const Operands& operands, const Device& device) {
-    return prepare_tensor_unit<DoubleUnit, double, double, kTensorTile64>(problem, operands, device);
+    return prepare_tensor_unit<DoubleUnit, double, double, kTensorTile64, kTensorSmall64>(problem, operands,
+                                                                                          device);
 }
 
 }  // namespace gpumat::multiply::gpu

@@ -2,7 +2,7 @@
 
 // How the level `tensor` takes its operands, and its launch.
 #include "kernels/multiply/gpu/levels.hpp"
-#include "kernels/multiply/gpu/pack_k_major.cuh"
+#include "kernels/multiply/gpu/pack_rows.cuh"
 #include "kernels/multiply/gpu/tensor.cuh"
 
 namespace gpumat::multiply::gpu {
@@ -15,34 +15,28 @@ struct TensorOperand {
     std::uint64_t packed_bytes = 0;
 };
 
-/// The operand, `extent` rows by `depth` in k, as it lies where the unit takes it so, else packed.
+/// The operand, m or n by k, as it lies where the unit takes it so, else packed.
 template <class Unit, class From>
-TensorOperand tensor_operand(const Strided<From>& from, std::int64_t extent, std::int64_t depth,
-                             const Device& device) {
+TensorOperand tensor_operand(const Operand& operand, bool along_k, const Device& device) {
     using Element = typename Unit::Element;
-    if (depth == 0) return {};  // nothing is read
-    const bool along_k = from.col == 1;
-    const std::int64_t pitch = along_k ? from.row : from.col;
-    const std::int64_t length = along_k ? depth : extent;
-    if constexpr (std::is_same_v<From, Element>) {
-        const auto bits =
-            static_cast<std::uintptr_t>((pitch | length) * static_cast<std::int64_t>(sizeof(From))) |
-            reinterpret_cast<std::uintptr_t>(from.data);
-        if (bits % kPieceBytes == 0 && (along_k || Unit::kAcrossK)) {
-            return {.lines = {.data = reinterpret_cast<const unsigned char*>(from.data),
-                              .pitch = pitch * static_cast<std::int64_t>(sizeof(From))},
-                    .form = along_k ? Form::along_k : Form::across_k};
-        }
-    }
-    if constexpr (Unit::kSize < kPieceBytes) {
-        const KMajor<Element> packed(from, extent, depth, device);
-        return {.lines = {.data = reinterpret_cast<const unsigned char*>(packed.data),
-                          .pitch = packed.pitch * static_cast<std::int64_t>(sizeof(Element))},
-                .pack = packed.pack,
-                .packed_bytes = packed.memory->bytes()};
-    } else {
-        __builtin_unreachable();  // elements of 16 bytes lie at multiples of it
-    }
+    if (operand.rows == 0 || operand.cols == 0) return {};  // nothing is read
+    constexpr bool kAcross = Unit::kAcrossK && std::is_same_v<From, Element>;
+    const UnitPlan<From, Element> plan(operand, along_k,
+                                       {.along_k = !kAcross, .rounded = true, .whole_pieces = true});
+    const UnitOperand<Element> unit = plan.prepare(along_k, device);
+    return {.lines = {.data = reinterpret_cast<const unsigned char*>(unit.rows.data),
+                      .pitch = unit.rows.pitch * static_cast<std::int64_t>(sizeof(Element))},
+            .form = unit.across ? Form::across_k : Form::along_k,
+            .pack = unit.pack,
+            .packed_bytes = unit.bytes};
+}
+
+/// How blocks share the tiles of the result.
+template <class Unit>
+Share tensor_share(Tile tile, const Problem& problem, const Device& device) {
+    tile.packed = true;  // no bounds are checked: edges cost what the rest does
+    return best_share(tile, problem.m, problem.n, problem.k, Unit::kCost, device.gpu->info().multiprocessors,
+                      false);
 }
 
 /// a and b are what the instruction calls so.
@@ -54,12 +48,10 @@ Launch launch_tensor(const Problem& problem, const Arguments<T>& arguments, cons
     using Shape = TensorShape<Unit, TileOf, kFormA, kFormB, kSwapped>;
     constexpr int kStageBytes = Shape::kStageBytes;
     Tile tile = kSwapped ? across(kTile) : kTile;
-    tile.packed = true;  // no bounds are checked: edges cost what the rest does
     if (device.gpu->info().shared_bytes_per_block < static_cast<std::uint64_t>(kTile.stages) * kStageBytes)
         tile.stages = Shape::kFewStages;
     const int shared_bytes = tile.stages * kStageBytes;
-    const Share share = best_share(tile, problem.m, problem.n, problem.k, Unit::kCost,
-                                   device.gpu->info().multiprocessors, false);
+    const Share share = tensor_share<Unit>(tile, problem, device);
     Launch launch = launch_tiles<T>(
         "tensor", tile, problem, arguments, device, share, reinterpret_cast<const void*>(kKernel),
         shared_bytes,
@@ -77,13 +69,11 @@ Launch launch_tensor(const Problem& problem, const Arguments<T>& arguments, cons
     return launch;
 }
 
-/// Prepares the launch of one unit for operands of type From and a result of type T.
+/// Prepares the launch of one tile for operands of type From and a result of type T.
 template <class Unit, class From, class T, Tile kTile>
-Launch prepare_tensor_unit(const Problem& problem, const Operands& operands, const Device& device) {
-    if (problem.m == 0 || problem.n == 0) return {.level = "tensor", .run = [](Stream) {}};
-    const Arguments<From> sources(problem, operands);
-    const TensorOperand a = tensor_operand<Unit>(sources.a, problem.m, problem.k, device);
-    const TensorOperand b = tensor_operand<Unit>(sources.b_by_column(), problem.n, problem.k, device);
+Launch prepare_tensor_tile(const Problem& problem, const Operands& operands, const Device& device) {
+    const TensorOperand a = tensor_operand<Unit, From>(operands.a, !problem.transpose_a, device);
+    const TensorOperand b = tensor_operand<Unit, From>(operands.b, problem.transpose_b, device);
     const Arguments<T> arguments(problem, operands);
     constexpr Form along = Form::along_k;
     constexpr Form across = Form::across_k;
@@ -100,6 +90,18 @@ Launch prepare_tensor_unit(const Problem& problem, const Operands& operands, con
         }
     }
     return launch_tensor<Unit, T, kTile, along, along>(problem, arguments, device, a, b);
+}
+
+/// Prepares the launch of one unit, in the large or the small tile.
+template <class Unit, class From, class T, Tile kLarge, Tile kSmall>
+Launch prepare_tensor_unit(const Problem& problem, const Operands& operands, const Device& device) {
+    if (problem.m == 0 || problem.n == 0) return {.level = "tensor", .run = [](Stream) {}};
+    const std::string_view tile = parameter_choice(kTensorParameters, problem, "tile");
+    const bool small = tile == kTensorAuto ? tensor_share<Unit>(kSmall, problem, device).clocks <
+                                                 tensor_share<Unit>(kLarge, problem, device).clocks
+                                           : tile == "small";
+    return small ? prepare_tensor_tile<Unit, From, T, kSmall>(problem, operands, device)
+                 : prepare_tensor_tile<Unit, From, T, kLarge>(problem, operands, device);
 }
 
 }  // namespace gpumat::multiply::gpu

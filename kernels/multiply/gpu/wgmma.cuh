@@ -2,6 +2,7 @@
 
 // The kernel of the level `wgmma`; wgmma.cu describes the level.
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/common/named_barrier.cuh"
 #include "kernels/common/tma.cuh"
@@ -29,6 +30,11 @@ struct WgmmaShape {
         128 / static_cast<int>(sizeof(Factor));  // elements of 128 bytes: k of a stage
     static constexpr int kConsumers = 2;
     static constexpr int kThreads = 128 * (1 + kConsumers);
+
+    // A block of a cluster brings so many of the kBn rows of 128 bytes of B's tile, in boxes of which none
+    // has parts of two groups of kRow.
+    static constexpr int kShareB = kBn / kCluster;
+    static constexpr int kBoxB = kAcrossB ? std::gcd(kShareB, kRow) : kShareB;
 
     static constexpr int kBytesA = kBm * 128;
     static constexpr int kBytesB = kBn * 128;
@@ -113,8 +119,13 @@ struct WgmmaSchedule {
           cluster(static_cast<int>(blockIdx.x) / cluster_size),
           clusters(static_cast<int>(gridDim.x) / cluster_size),
           next_whole(cluster),
-          unit(first_unit(cluster)),
-          end(first_unit(cluster + 1)) {}
+          unit(0),
+          end(0) {
+        // Divisions of 64 bits are long, and the first copy waits for what comes before it.
+        if (work.whole == work.items()) return;
+        unit = first_unit(cluster);
+        end = first_unit(cluster + 1);
+    }
 
     __device__ std::int64_t first_unit(int of_cluster) const {
         return std::int64_t{work.items() - work.whole} * work.stages * min(of_cluster, work.sharing) /
@@ -124,11 +135,16 @@ struct WgmmaSchedule {
     __device__ bool next(WgmmaItem& item) {
         item = {};
         if (next_whole < work.whole) {
-            const int tiles = work.tiles_m * work.tiles_n;
-            item.split = next_whole / tiles;
-            item.place(work, next_whole - item.split * tiles);
-            item.first_stage = static_cast<int>(std::int64_t{work.stages} * item.split / work.splits);
-            item.last_stage = static_cast<int>(std::int64_t{work.stages} * (item.split + 1) / work.splits);
+            int tile = next_whole;
+            item.last_stage = work.stages;
+            if (work.splits > 1) {
+                const std::int64_t stages = work.stages;
+                item.split = tile / (work.tiles_m * work.tiles_n);
+                tile -= item.split * (work.tiles_m * work.tiles_n);
+                item.first_stage = static_cast<int>(stages * item.split / work.splits);
+                item.last_stage = static_cast<int>(stages * (item.split + 1) / work.splits);
+            }
+            item.place(work, tile);
             next_whole += clusters;
             return true;
         }
@@ -192,7 +208,6 @@ __device__ void produce(const CUtensorMap* map_a, const CUtensorMap* map_b, cons
                         const WgmmaMemory<S>& memory) {
     constexpr unsigned kAll = (1U << S::kCluster) - 1;
     constexpr int kBoxBytesAcross = S::kRow * 128;  // kRow of k by 128 bytes of m or n
-    constexpr int kShare = S::kBn / S::kCluster;
     const auto rank = static_cast<int>(blockIdx.x % S::kCluster);
     StageRing<S::kStages> ring;
     WgmmaSchedule schedule(work, S::kCluster);
@@ -213,54 +228,57 @@ __device__ void produce(const CUtensorMap* map_a, const CUtensorMap* map_b, cons
             } else {
                 load_box_async(memory.a(ring.stage), map_a, depth, row, full);
             }
-            if constexpr (S::kAcrossB) {
 #pragma unroll
-                for (int x = 0; x < kShare / S::kRow; ++x) {
-                    const int box = rank * (kShare / S::kRow) + x;
-                    load_box_for(kAll, memory.b(ring.stage) + box * kBoxBytesAcross, map_b,
-                                 col + box * S::kRow, depth, full);
-                }
-            } else {
-                load_box_for(kAll, memory.b(ring.stage) + rank * kShare * 128, map_b, depth,
-                             col + rank * kShare, full);
+            for (int x = 0; x < S::kShareB; x += S::kBoxB) {
+                const int line = rank * S::kShareB + x;
+                const int along = S::kAcrossB ? col + line / S::kRow * S::kRow : depth;
+                const int down = S::kAcrossB ? depth + line % S::kRow : col + line;
+                load_box_for(kAll, memory.b(ring.stage) + line * 128, map_b, along, down, full);
             }
             ring.next();
         }
     }
 }
 
-/// Writes pairs of sums as they lie in registers: partial sums, or elements as wide as they are.
+/// Makes elements of C of sums where α and β ask for it. This is code apart: what is skipped must not lie
+/// between the instructions of the common case, which come from memory when they run for the first time.
 template <class S>
-__device__ void write_pairs(const typename S::Sum (&sums)[S::kBn / 2],
-                            const WgmmaResult<typename S::Sum, typename S::Out>& result, std::int64_t split,
-                            std::int64_t row, std::int64_t col) {
-    using Sum = typename S::Sum;
-    using Out = typename S::Out;
+__device__ void scale_sums(typename S::Sum (&sums)[S::kBn / 2],
+                           const WgmmaResult<typename S::Sum, typename S::Out>& result, std::int64_t row,
+                           std::int64_t col) {
+    if (result.d == nullptr && result.alpha == typename S::Sum(1)) return;
     const auto thread = static_cast<int>(threadIdx.x % 128);
     const std::int64_t upper = row + thread / 32 * 16 + thread % 32 / 4;
 #pragma unroll
+    for (int at = 0; at < S::kBn / 2; ++at) {
+        sums[at] =
+            result.scaled(sums[at], upper + at / 2 % 2 * 8, col + at / 4 * 8 + thread % 4 * 2 + at % 2);
+    }
+}
+
+/// Writes pairs of elements as they lie in registers, to `rows` rows of `cols` of them.
+template <class S, class To>
+__device__ void write_pairs(const typename S::Sum (&sums)[S::kBn / 2], To* to, std::int64_t pitch,
+                            std::int64_t rows, std::int64_t cols, std::int64_t row, std::int64_t col) {
+    const auto thread = static_cast<int>(threadIdx.x % 128);
+    const std::int64_t upper = row + thread / 32 * 16 + thread % 32 / 4;
+    const bool together = reinterpret_cast<std::uintptr_t>(to) % (2 * sizeof(To)) == 0 && pitch % 2 == 0;
+#pragma unroll
     for (int half = 0; half < 2; ++half) {
         const std::int64_t i = upper + half * 8;
-        if (i >= result.m) continue;
+        if (i >= rows) continue;
+        To* const line = to + i * pitch + col + thread % 4 * 2;
+        const std::int64_t left = cols - col - thread % 4 * 2;
 #pragma unroll
         for (int group = 0; group < S::kBn / 8; ++group) {
-            const std::int64_t j = col + group * 8 + thread % 4 * 2;
-            if (j >= result.n) continue;
-            const Sum first = sums[group * 4 + half * 2];
-            const Sum second = sums[group * 4 + half * 2 + 1];
-            if (result.partial != nullptr) {  // its rows have an even number of sums
-                Sum* const to = result.partial + (split * result.m + i) * result.pitch + j;
-                *reinterpret_cast<Vector<Sum, 2>*>(to) = {first, second};
+            if (group * 8 >= left) continue;
+            const To x = from_sum<To>(sums[group * 4 + half * 2]);
+            const To y = from_sum<To>(sums[group * 4 + half * 2 + 1]);
+            if (together && group * 8 + 1 < left) {
+                *reinterpret_cast<Vector<To, 2>*>(line + group * 8) = {x, y};
             } else {
-                Out* const to = result.c + i * result.ldc + j;
-                const Out x = from_sum<Out>(result.scaled(first, i, j));
-                const Out y = from_sum<Out>(result.scaled(second, i, j + 1));
-                if (j + 1 < result.n && reinterpret_cast<std::uintptr_t>(to) % (2 * sizeof(Out)) == 0) {
-                    *reinterpret_cast<Vector<Out, 2>*>(to) = {x, y};
-                } else {
-                    *to = x;
-                    if (j + 1 < result.n) to[1] = y;
-                }
+                line[group * 8] = x;
+                if (group * 8 + 1 < left) line[group * 8 + 1] = y;
             }
         }
     }
@@ -277,7 +295,6 @@ __device__ void write_staged(const typename S::Sum (&sums)[S::kBn / 2],
     const auto thread = static_cast<int>(threadIdx.x % 128);
     const int lane = thread % 32;
     const int warp_row = thread / 32 * 16;
-    const bool plain = result.d == nullptr && result.alpha == typename S::Sum(1);
     // A lane says where a row of 8 elements goes: upper and lower half, then the next 8 columns.
     const int to_row = warp_row + lane % 16;
 #pragma unroll
@@ -290,15 +307,8 @@ __device__ void write_staged(const typename S::Sum (&sums)[S::kBn / 2],
             std::uint32_t words[4];
 #pragma unroll
             for (int w = 0; w < 4; ++w) {
-                typename S::Sum x = sums[part * 32 + pair * 8 + w * 2];
-                typename S::Sum y = sums[part * 32 + pair * 8 + w * 2 + 1];
-                if (!plain) {
-                    const std::int64_t i = row + warp_row + lane / 4 + w % 2 * 8;
-                    const std::int64_t j = col + part * 64 + pair * 16 + w / 2 * 8 + lane % 4 * 2;
-                    x = result.scaled(x, i, j);
-                    y = result.scaled(y, i, j + 1);
-                }
-                const Vector<Out, 2> both = {from_sum<Out>(x), from_sum<Out>(y)};
+                const int at = part * 32 + pair * 8 + w * 2;
+                const Vector<Out, 2> both = {from_sum<Out>(sums[at]), from_sum<Out>(sums[at + 1])};
                 memcpy(&words[w], &both, 4);
             }
             const int piece = pair * 2 + lane / 16;
@@ -436,14 +446,18 @@ __device__ void consume(const CUtensorMap* map_c, const WgmmaWork& work,
         add_followers<S>(sums, slots, item.followers, group);
         const int row = (item.tile_m * S::kCluster + rank) * S::kBm + group * 64;
         const int col = item.tile_n * S::kBn;
-        if constexpr (S::kStaged) {
-            if (result.partial == nullptr) {
-                write_staged<S>(sums, result, map_c, memory.result() + group * (S::kResultBytes / 2), group,
-                                row, col, box);
-                continue;
-            }
+        if (result.partial != nullptr) {  // whose rows are read in fours, and written up to their ends
+            write_pairs<S>(sums, result.partial + item.split * result.m * result.pitch, result.pitch,
+                           result.m, result.pitch, row, col);
+            continue;
         }
-        write_pairs<S>(sums, result, item.split, row, col);
+        scale_sums<S>(sums, result, row, col);
+        if constexpr (S::kStaged) {
+            write_staged<S>(sums, result, map_c, memory.result() + group * (S::kResultBytes / 2), group, row,
+                            col, box);
+        } else {
+            write_pairs<S>(sums, result.c, result.ldc, result.m, result.n, row, col);
+        }
     }
     if constexpr (S::kStaged) {
         if (thread == 0) wait_stores_read<0>();

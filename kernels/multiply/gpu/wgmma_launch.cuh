@@ -12,12 +12,11 @@
 
 namespace gpumat::multiply::gpu {
 
-/// The map of an operand's boxes: kRow of k by `extent` of m or n, or where it lies across kRow by kRow.
-template <class S, class Factor>
-CUtensorMap operand_map(const UnitOperand<Factor>& operand, int extent) {
+/// The map of an operand's boxes: 128 bytes by `rows`.
+template <class Factor>
+CUtensorMap operand_map(const UnitOperand<Factor>& operand, int rows) {
     return tile_map(operand.rows.data, static_cast<int>(sizeof(Factor)), operand.rows.rows, operand.rows.cols,
-                    operand.rows.pitch * static_cast<std::int64_t>(sizeof(Factor)),
-                    operand.across ? S::kRow : extent);
+                    operand.rows.pitch * static_cast<std::int64_t>(sizeof(Factor)), rows);
 }
 
 /// Memory for sums of tiles that several clusters share.
@@ -96,8 +95,8 @@ Launch prepare_wgmma_shape(const WgmmaResult<typename S::Sum, typename S::Out>& 
     }
     const auto kept =
         shares ? std::make_shared<KeptSums<Sum>>(blocks * S::kConsumers, S::kBn / 2 * 128, device) : nullptr;
-    const CUtensorMap map_a = operand_map<S>(a, S::kBm);
-    const CUtensorMap map_b = operand_map<S>(b, S::kBn / S::kCluster);
+    const CUtensorMap map_a = operand_map(a, S::kAcrossA ? S::kRow : S::kBm);
+    const CUtensorMap map_b = operand_map(b, S::kBoxB);
     CUtensorMap map_c = map_a;  // of no use where C goes another way
     const std::int64_t pitch_bytes = to.ldc * static_cast<std::int64_t>(sizeof(Out));
     // The copy engine writes whole pieces of 16 bytes, also at the end of a row.
@@ -140,6 +139,7 @@ Launch prepare_wgmma_shape(const WgmmaResult<typename S::Sum, typename S::Out>& 
 template <class Factor, class Out, bool kAcrossA, bool kAcrossB, class Function>
 Launch with_tile(const WgmmaPlan& plan, Function&& function) {
     if (plan.columns == 256) return function(WgmmaShape<Factor, Out, kAcrossA, kAcrossB, 256, 2>{});
+    if (plan.columns == 192) return function(WgmmaShape<Factor, Out, kAcrossA, kAcrossB, 192, 2>{});
     if (plan.columns == 128) return function(WgmmaShape<Factor, Out, kAcrossA, kAcrossB, 128, 2>{});
     return function(WgmmaShape<Factor, Out, kAcrossA, kAcrossB, 64, 1>{});
 }
@@ -164,8 +164,9 @@ Launch prepare_wgmma_as(const Problem& p, const Operands& operands, const Device
     if (p.k == 0) return {.level = "wgmma", .run = [=](Stream on) { add_up(result, 0, cuda_stream(on)); }};
     // Factors of 16 bits may lie in both directions, if they need no conversion.
     constexpr bool kBoth = sizeof(Factor) == 2 && std::is_same_v<T, Factor>;
-    const UnitPlan<T, Factor> plan_a(operands.a, !p.transpose_a, kBoth);
-    const UnitPlan<T, Factor> plan_b(operands.b, p.transpose_b, kBoth);
+    const UnitNeeds needs{.along_k = !kBoth};
+    const UnitPlan<T, Factor> plan_a(operands.a, !p.transpose_a, needs);
+    const UnitPlan<T, Factor> plan_b(operands.b, p.transpose_b, needs);
     const UnitOperand<Factor> a = plan_a.prepare(!p.transpose_a, device);
     const UnitOperand<Factor> b = plan_b.prepare(p.transpose_b, device);
     const WgmmaPlan plan =

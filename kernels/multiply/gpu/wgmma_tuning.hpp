@@ -29,6 +29,7 @@ struct WgmmaTile {
 };
 inline constexpr std::array kWgmmaTiles = {
     WgmmaTile{256, 2, 1160, 2000, 3500},
+    WgmmaTile{192, 2, 930, 1750, 2650},
     WgmmaTile{128, 2, 734, 1500, 1800},
     WgmmaTile{64, 1, 644, 1200, 900},
 };

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/parallel.hpp"
+#include "kernels/reduce/accumulators.hpp"
 #include "kernels/reduce/cpu/levels.hpp"
 #include "kernels/reduce/cpu/pieces.hpp"
 #include "kernels/reduce/operation.hpp"
@@ -34,25 +35,23 @@ struct Job {
     Pieces pieces;
     Piece matrix;
     std::int64_t size;  ///< of an element
-    std::byte* results;
+    Results results;
     int threads;
-    std::int64_t result_step = 0;  ///< bytes from one result to the next
 
     [[nodiscard]] const void* at(std::int64_t row, std::int64_t col) const {
         return static_cast<const std::byte*>(matrix.data) + (row * matrix.pitch + col) * size;
     }
     void add_rows(std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t end,
                   AnyTotal& total) const {
-        for (std::int64_t i = row; i < row + rows; ++i) pieces.add_row(at(i, begin), end - begin, total);
+        for (std::int64_t i = row; i < row + rows; ++i)
+            pieces.add_row(at(i, begin), end - begin, results.ending.mirror, total);
     }
     [[nodiscard]] std::vector<AnyTotal> totals(std::int64_t count) const {
         std::vector<AnyTotal> all(static_cast<std::size_t>(count));
         for (AnyTotal& total : all) pieces.start(total);
         return all;
     }
-    void finish(std::int64_t result, const AnyTotal& total, std::int64_t elements) const {
-        pieces.finish(total, elements, results + result * result_step);
-    }
+    void finish(std::int64_t result, const AnyTotal& total) const { pieces.store(results, result, total); }
 };
 
 /// One result: pieces of long rows, or short rows together.
@@ -75,7 +74,7 @@ void reduce_all(const Job& job) {
     AnyTotal sum;
     job.pieces.start(sum);
     for (const AnyTotal& total : totals) job.pieces.merge(sum, total);
-    job.finish(0, sum, rows * cols);
+    job.finish(0, sum);
 }
 
 /// A result for each row. Where rows are few and long, their pieces are shared out, too.
@@ -91,7 +90,7 @@ void reduce_rows(const Job& job) {
                 AnyTotal total;
                 job.pieces.start(total);
                 job.add_rows(i, 1, 0, job.matrix.cols, total);
-                job.finish(i, total, job.matrix.cols);
+                job.finish(i, total);
             }
         });
         return;
@@ -109,7 +108,7 @@ void reduce_rows(const Job& job) {
         job.pieces.start(sum);
         for (std::int64_t j = 0; j < across; ++j)
             job.pieces.merge(sum, totals[static_cast<std::size_t>(i * across + j)]);
-        job.finish(i, sum, cols);
+        job.finish(i, sum);
     }
 }
 
@@ -132,14 +131,14 @@ void reduce_columns(const Job& job) {
                                     .rows = std::min(job.pieces.most_rows, rows - row),
                                     .cols = std::min(side_by_side, cols - col),
                                     .pitch = job.matrix.pitch},
-                                   total_at(i / across, col));
+                                   job.results.ending.mirror, total_at(i / across, col));
         }
     });
     parallel_for(cols, side_by_side, job.threads, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t j = begin; j < end; ++j) {
             AnyTotal& sum = *total_at(0, j);
             for (std::int64_t i = 1; i < down; ++i) job.pieces.merge(sum, *total_at(i, j));
-            job.finish(j, sum, rows);
+            job.finish(j, sum);
         }
     });
 }
@@ -152,9 +151,8 @@ Launch prepare_vectorized(const Problem& problem, const Operands& operands, cons
     Job job = {.pieces = pieces_of(problem, width),
                .matrix = {operands.a.data, problem.m, problem.n, operands.a.pitch},
                .size = static_cast<std::int64_t>(size_of(problem.type)),
-               .results = operands.c.as<std::byte>(),
+               .results = results_of(problem, operands.c),
                .threads = device.threads};
-    job.result_step = result_step(problem, operands.c) * job.pieces.result_bytes;
     if (axis == Axis::all && is_contiguous(operands.a))  // rows without gaps are one row
         job.matrix = {operands.a.data, 1, problem.m * problem.n, problem.m * problem.n};
     return {.level = "vectorized",

@@ -87,13 +87,12 @@ __device__ __forceinline__ void combine_lanes(Total& total, int lanes) {
     }
 }
 
-/// Thread 0 gets the total of all threads of the block; all of them call it.
+/// Thread 0 gets the total of the first lanes of all warps of the block; all threads call it.
 template <class Total>
-__device__ void combine_block(Total& total) {
+__device__ __forceinline__ void combine_warps(Total& total) {
     __shared__ Words<Total> of_warps[kWarps];
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    combine_lanes(total, kWarp);
     __syncthreads();  // what the last call left in shared memory has been read
     if (lane == 0) of_warps[warp] = to_words(total);
     __syncthreads();  // every warp's total is there before they are combined
@@ -102,27 +101,43 @@ __device__ void combine_block(Total& total) {
     combine_lanes(total, kWarps);
 }
 
+/// Passes each element of a word of `BYTES` through the mirror: its masks repeat after 8 bytes.
+template <class A, class Word>
+__device__ __forceinline__ void mirror_word(Word& word, const Mirror& mirror) {
+    if constexpr (kMirrored<A> && sizeof(Word) <= 8) {
+        word = mirror.of(word);
+    } else if constexpr (kMirrored<A>) {
+        uint2 halves[2];
+        memcpy(halves, &word, sizeof word);
+        for (uint2& half : halves) half = mirror.of(half);
+        memcpy(&word, halves, sizeof word);
+    }
+}
+
 // ---- Elements
 
 /// Adds the elements of a word to a run.
-template <class R, class T>
-__device__ __forceinline__ void add_word(const uint4& word, ScalarRun<R>& run) {
+template <class A>
+__device__ __forceinline__ void add_word(uint4 word, const Mirror& mirror, ScalarRun<A>& run) {
+    using T = typename A::Element;
     constexpr int kElements = kWordBytes / static_cast<int>(sizeof(T));
     T elements[kElements];
+    mirror_word<A>(word, mirror);
     memcpy(static_cast<void*>(elements), &word, sizeof word);
 #pragma unroll
-    for (int i = 0; i < kElements; ++i) run.add(element_at<R>(elements + i));
+    for (int i = 0; i < kElements; ++i) run.add(element_of<A>(elements + i));
 }
 
 /// The elements [0, count) at `from`, shared out among `threads` threads of which this is number `thread`.
 /// Words of 16 bytes where they are aligned, single elements before and after.
-template <class R, class T>
-__device__ __forceinline__ void add_elements(const T* from, std::int64_t count, int thread, int threads,
-                                             typename R::Total& total) {
-    constexpr int kElements = kWordBytes / static_cast<int>(sizeof(T));
+template <class A>
+__device__ __forceinline__ void add_elements(const typename A::Element* from, std::int64_t count, int thread,
+                                             int threads, const Mirror& mirror, typename A::Total& total) {
+    constexpr int kElements = kWordBytes / static_cast<int>(sizeof(typename A::Element));
     constexpr std::int64_t kSweeps = kLongestRun / (kElements * kInFlight) - 1;  // and what is left over
     const auto address = reinterpret_cast<std::uintptr_t>(from);
-    const auto skew = static_cast<std::int64_t>((kWordBytes - address % kWordBytes) % kWordBytes / sizeof(T));
+    const auto skew = static_cast<std::int64_t>((kWordBytes - address % kWordBytes) % kWordBytes /
+                                                sizeof(typename A::Element));
     const std::int64_t head = count < skew ? count : skew;
     const std::int64_t words = (count - head) / kElements;
     const std::int64_t tail = head + words * kElements;
@@ -130,104 +145,79 @@ __device__ __forceinline__ void add_elements(const T* from, std::int64_t count, 
     const std::int64_t step = static_cast<std::int64_t>(threads) * kInFlight;
     std::int64_t i = 0;
     while (i + step <= words) {
-        ScalarRun<R> run;
+        ScalarRun<A> run;
         for (std::int64_t sweep = 0; sweep < kSweeps && i + step <= words; ++sweep, i += step) {
             uint4 loaded[kInFlight];
 #pragma unroll
             for (int k = 0; k < kInFlight; ++k)
                 loaded[k] = load_word<Cache::once>(word + i + k * threads + thread);
 #pragma unroll
-            for (int k = 0; k < kInFlight; ++k) add_word<R, T>(loaded[k], run);
+            for (int k = 0; k < kInFlight; ++k) add_word<A>(loaded[k], mirror, run);
         }
         total.take(run);
     }
-    ScalarRun<R> run;
-    for (i += thread; i < words; i += threads) add_word<R, T>(load_word<Cache::once>(word + i), run);
-    for (std::int64_t j = thread; j < head; j += threads) run.add(element_at<R>(from + j));
-    for (std::int64_t j = tail + thread; j < count; j += threads) run.add(element_at<R>(from + j));
+    ScalarRun<A> run;
+    for (i += thread; i < words; i += threads) add_word<A>(load_word<Cache::once>(word + i), mirror, run);
+    // The single elements before and after, as if they were one row.
+    for (std::int64_t j = thread; j < head; j += threads) run.add(element_at<A>(from + j, mirror));
+    for (std::int64_t j = tail + thread; j < count; j += threads) run.add(element_at<A>(from + j, mirror));
     total.take(run);
 }
 
-/// Where results go: to `out`, or as totals, one after the other, to `totals`.
-template <class R>
-struct Target {
-    Words<typename R::Total>* totals;  ///< null: finished results
-    typename R::Result* out;
-    std::int64_t out_step;
-    std::int64_t elements;  ///< of each result
+// ---- Rows
 
-    __device__ void store(std::int64_t segment, const typename R::Total& total) const {
-        if (totals != nullptr) {
-            totals[segment] = to_words(total);
-        } else {
-            out[segment * out_step] = R::finish(total, elements);
-        }
-    }
-};
-
-// ---- Long rows
-
-/// Rows of `length` elements, each cut into `parts` of `chunk`; a block takes a part.
+/// Rows of `length` elements, each cut into `parts` of `chunk`. `threads` neighbouring threads take a part: a
+/// block, or a warp or less of it.
 struct Rows {
     std::int64_t count;
     std::int64_t length;
     std::int64_t pitch;
     std::int64_t parts;
     std::int64_t chunk;
+    int threads;
 };
 
-/// The block that is the last of its row to leave a partial result combines those of the row.
-template <class R, class T>
+/// The block that is the last of its row to leave a partial result combines those of the row. Only blocks
+/// have rows that are cut.
+template <class A>
 __global__ void __launch_bounds__(kThreads)
-    long_rows_kernel(const T* __restrict__ in, Rows rows, Words<typename R::Total>* partials,
-                     unsigned* tickets, Target<R> target) {
-    using Total = typename R::Total;
+    rows_kernel(const void* __restrict__ in, Rows rows, void* partials, unsigned* tickets, Results results) {
+    using Total = typename A::Total;
     __shared__ bool last;
+    auto* left = static_cast<Words<Total>*>(partials);
     const int t = static_cast<int>(threadIdx.x);
-    for (std::int64_t item = blockIdx.x; item < rows.count * rows.parts; item += gridDim.x) {
-        const std::int64_t row = item / rows.parts;
-        const std::int64_t begin = item % rows.parts * rows.chunk;
-        const std::int64_t count = min(rows.chunk, rows.length - begin);
+    const int thread = t % rows.threads;
+    const int lanes = min(rows.threads, kWarp);
+    const std::int64_t at_once = kThreads / rows.threads;
+    const std::int64_t items = rows.count * rows.parts;
+    for (std::int64_t first = blockIdx.x * at_once; first < items; first += gridDim.x * at_once) {
+        const std::int64_t item = first + t / rows.threads;
+        const std::int64_t row = rows.parts == 1 ? item : item / rows.parts;
+        const std::int64_t begin = (item - row * rows.parts) * rows.chunk;
         Total total;
-        add_elements<R>(in + row * rows.pitch + begin, count, t, kThreads, total);
-        combine_block(total);
-        if (rows.parts == 1) {
-            if (t == 0) target.store(row, total);
-            continue;
-        }
-        if (t == 0) {
-            partials[item] = to_words(total);
-            __threadfence();  // the partial result is seen by whoever sees the ticket
-            last = atomicAdd(tickets + row, 1U) == static_cast<unsigned>(rows.parts - 1);
-        }
-        __syncthreads();  // all threads know whether this block is the last
-        if (!last) continue;
-        __threadfence();  // the others' partial results are seen
-        Total all;
-        for (std::int64_t part = t; part < rows.parts; part += kThreads)
-            all.take(load_total(partials + row * rows.parts + part));
-        combine_block(all);
-        if (t != 0) continue;
-        target.store(row, all);
-        tickets[row] = 0;  // for the next run
-    }
-}
-
-// ---- Short rows
-
-/// `lanes` neighbouring lanes take a row.
-template <class R, class T>
-__global__ void __launch_bounds__(kThreads)
-    short_rows_kernel(const T* __restrict__ in, std::int64_t count, std::int64_t length, std::int64_t pitch,
-                      int lanes, Target<R> target) {
-    const int lane = static_cast<int>(threadIdx.x) % lanes;
-    const std::int64_t at_once = kThreads / lanes;
-    for (std::int64_t top = blockIdx.x * at_once; top < count; top += gridDim.x * at_once) {
-        const std::int64_t row = top + static_cast<int>(threadIdx.x) / lanes;
-        typename R::Total total;
-        if (row < count) add_elements<R>(in + row * pitch, length, lane, lanes, total);
+        if (item < items)
+            add_elements<A>(static_cast<const typename A::Element*>(in) + row * rows.pitch + begin,
+                            min(rows.chunk, rows.length - begin), thread, rows.threads, results.ending.mirror,
+                            total);
         combine_lanes(total, lanes);
-        if (lane == 0 && row < count) target.store(row, total);
+        if (rows.threads > kWarp) combine_warps(total);
+        if (rows.parts > 1) {
+            if (t == 0) {
+                left[item] = to_words(total);
+                __threadfence();  // the partial result is seen by whoever sees the ticket
+                last = atomicAdd(tickets + row, 1U) == static_cast<unsigned>(rows.parts - 1);
+            }
+            __syncthreads();  // all threads know whether this block is the last
+            if (!last) continue;
+            __threadfence();  // the others' partial results are seen
+            total = Total{};
+            for (std::int64_t part = t; part < rows.parts; part += kThreads)
+                total.take(load_total(left + row * rows.parts + part));
+            combine_lanes(total, kWarp);
+            combine_warps(total);
+            if (t == 0) tickets[row] = 0;  // for the next run
+        }
+        if (thread == 0 && item < items) results.store(row, total);
     }
 }
 
@@ -239,11 +229,11 @@ constexpr int kLastInFlight = (kRowsInFlight - 1) * kRowsOfThreads;
 constexpr int kCombiningRows = 32;  // of threads of the kernel that combines parts
 
 /// Columns a thread: what one word holds, but no more than have room for their totals in registers.
-template <class R, class T>
+template <class A>
 constexpr int columns_of() {
     constexpr int kMostTotalBytes = 128;
-    const int in_word = kWordBytes / static_cast<int>(sizeof(T));
-    const int fit = std::max(1, kMostTotalBytes / static_cast<int>(sizeof(typename R::Total)));
+    const int in_word = kWordBytes / static_cast<int>(sizeof(typename A::Element));
+    const int fit = std::max(1, kMostTotalBytes / static_cast<int>(sizeof(typename A::Total)));
     int columns = 1;
     while (2 * columns <= std::min(in_word, fit)) columns *= 2;
     return columns;
@@ -262,21 +252,24 @@ struct Columns {
 };
 
 /// V neighbouring elements of a row, of which those are added that are there.
-template <class R, class T, int V>
-__device__ __forceinline__ void add_columns(const T* __restrict__ in, std::int64_t row, std::int64_t col,
-                                            const Columns& matrix, ScalarRun<R> (&runs)[V]) {
+template <class A, int V>
+__device__ __forceinline__ void add_columns(const typename A::Element* in, std::int64_t row, std::int64_t col,
+                                            const Columns& matrix, const Mirror& mirror,
+                                            ScalarRun<A> (&runs)[V]) {
     const std::int64_t offset = row * matrix.pitch + col;
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-        if (col + v < matrix.cols && offset + v < matrix.limit) runs[v].add(element_at<R>(in + offset + v));
+        if (col + v < matrix.cols && offset + v < matrix.limit)
+            runs[v].add(element_at<A>(in + offset + v, mirror));
     }
 }
 
 /// V neighbouring elements, as a word, of each of kRowsInFlight rows of which the thread takes every
 /// kRowsOfThreads-th. All are on their way before the first is added.
-template <class R, class T, int V>
-__device__ __forceinline__ void add_words(const T* __restrict__ in, std::int64_t pitch,
-                                          ScalarRun<R> (&runs)[V]) {
+template <class A, int V>
+__device__ __forceinline__ void add_words(const typename A::Element* in, std::int64_t pitch,
+                                          const Mirror& mirror, ScalarRun<A> (&runs)[V]) {
+    using T = typename A::Element;
     using Word = typename WordOf<V* static_cast<int>(sizeof(T))>::type;
     Word loaded[kRowsInFlight];
 #pragma unroll
@@ -285,19 +278,23 @@ __device__ __forceinline__ void add_words(const T* __restrict__ in, std::int64_t
 #pragma unroll
     for (int k = 0; k < kRowsInFlight; ++k) {
         T elements[V];
+        mirror_word<A>(loaded[k], mirror);
         memcpy(static_cast<void*>(elements), loaded + k, sizeof(Word));
 #pragma unroll
-        for (int v = 0; v < V; ++v) runs[v].add(element_at<R>(elements + v));
+        for (int v = 0; v < V; ++v) runs[v].add(element_of<A>(elements + v));
     }
 }
 
 /// Thread (x, y) of a block takes V columns from (strip · 32 + x) · V on, and every kRowsOfThreads-th row of
 /// the part from y on. Leaves totals[part · cols + column].
-template <class R, class T, int V>
-__global__ void __launch_bounds__(kThreads)
-    columns_kernel(const T* __restrict__ in, Columns matrix, bool aligned, Words<typename R::Total>* totals) {
-    using Total = typename R::Total;
+template <class A>
+__global__ void __launch_bounds__(kThreads) columns_kernel(const void* __restrict__ elements, Columns matrix,
+                                                           bool aligned, void* totals, Mirror mirror) {
+    using Total = typename A::Total;
+    constexpr int V = columns_of<A>();
+    constexpr int kUnrolled = std::clamp(16 / V, 1, 4);  // rows of single elements on their way
     __shared__ Words<Total> shared[kRowsOfThreads][kWarp];
+    const auto* in = static_cast<const typename A::Element*>(elements);
     const int x = static_cast<int>(threadIdx.x) % kWarp;
     const int y = static_cast<int>(threadIdx.x) / kWarp;
     for (std::int64_t item = blockIdx.x; item < matrix.strips * matrix.parts; item += gridDim.x) {
@@ -309,14 +306,14 @@ __global__ void __launch_bounds__(kThreads)
         Total mine[V];
         std::int64_t row = begin;
         while (row < end && col < matrix.cols) {
-            ScalarRun<R> runs[V];
+            ScalarRun<A> runs[V];
             const std::int64_t stop = min(end, row + (kLongestRun - kRowsInFlight) * kRowsOfThreads);
             for (; whole && row + kLastInFlight < stop &&
                    (row + kLastInFlight) * matrix.pitch + col + V <= matrix.limit;
                  row += kRowsInFlight * kRowsOfThreads)
-                add_words<R, T, V>(in + row * matrix.pitch + col, matrix.pitch, runs);
-#pragma unroll 4
-            for (; row < stop; row += kRowsOfThreads) add_columns<R, T, V>(in, row, col, matrix, runs);
+                add_words<A, V>(in + row * matrix.pitch + col, matrix.pitch, mirror, runs);
+#pragma unroll kUnrolled
+            for (; row < stop; row += kRowsOfThreads) add_columns<A, V>(in, row, col, matrix, mirror, runs);
 #pragma unroll
             for (int v = 0; v < V; ++v) mine[v].take(runs[v]);
         }
@@ -327,7 +324,7 @@ __global__ void __launch_bounds__(kThreads)
             if (y == 0 && col + v < matrix.cols) {
                 for (int other = 1; other < kRowsOfThreads; ++other)
                     mine[v].take(from_words(shared[other][x]));
-                totals[part * matrix.cols + col + v] = to_words(mine[v]);
+                static_cast<Words<Total>*>(totals)[part * matrix.cols + col + v] = to_words(mine[v]);
             }
             __syncthreads();  // they are read before the next column's overwrite them
         }
@@ -335,11 +332,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// Thread (x, y) combines every kCombiningRows-th part of a column from y on, and row 0 those of the block.
-template <class R>
+template <class Total>
 __global__ void __launch_bounds__(kWarp* kCombiningRows)
-    combine_kernel(const Words<typename R::Total>* __restrict__ totals, std::int64_t parts, std::int64_t cols,
-                   Target<R> target) {
-    using Total = typename R::Total;
+    combine_kernel(const void* __restrict__ totals, std::int64_t parts, std::int64_t cols, Results results) {
     __shared__ Words<Total> shared[kCombiningRows][kWarp];
     const int x = static_cast<int>(threadIdx.x) % kWarp;
     const int y = static_cast<int>(threadIdx.x) / kWarp;
@@ -350,13 +345,13 @@ __global__ void __launch_bounds__(kWarp* kCombiningRows)
         if (col < cols) {
 #pragma unroll 4
             for (std::int64_t part = y; part < parts; part += kCombiningRows)
-                total.take(load_total(totals + part * cols + col));
+                total.take(load_total(static_cast<const Words<Total>*>(totals) + part * cols + col));
         }
         shared[y][x] = to_words(total);
         __syncthreads();  // every row's totals are there before they are combined
         if (y == 0 && col < cols) {
             for (int other = 1; other < kCombiningRows; ++other) total.take(from_words(shared[other][x]));
-            target.store(col, total);
+            results.store(col, total);
         }
         __syncthreads();  // they are read before the next columns' overwrite them
     }
@@ -364,26 +359,47 @@ __global__ void __launch_bounds__(kWarp* kCombiningRows)
 
 // ---- Launches
 
+/// The kernels of an accumulator, and sizes in bytes.
+struct Kernels {
+    void (*rows)(const void* in, Rows rows, void* partials, unsigned* tickets, Results results);
+    void (*columns)(const void* in, Columns matrix, bool aligned, void* totals, Mirror mirror);
+    void (*combine)(const void* totals, std::int64_t parts, std::int64_t cols, Results results);
+    std::int64_t element;
+    std::int64_t total;
+    std::int64_t columns_a_thread;
+};
+
+/// What the launches of one problem share.
+struct Job {
+    Kernels kernels;
+    const Problem& problem;
+    const Operand& a;
+    const Device& device;
+    Results results;
+
+    /// The blocks of a kernel that run at the same time, times `waves`.
+    template <class Kernel>
+    [[nodiscard]] std::int64_t wanted_blocks(Kernel kernel) const {
+        int resident = 0;
+        GPUMAT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+            &resident, reinterpret_cast<const void*>(kernel), kThreads, 0));
+        const int waves = parameter_number(shuffle_parameters(), problem, "waves");
+        return static_cast<std::int64_t>(resident) * device.gpu->info().multiprocessors * waves;
+    }
+    /// Memory that is 0, or holds anything, for as long as the launch.
+    [[nodiscard]] std::shared_ptr<DeviceMemory> workspace(std::int64_t bytes) const {
+        const auto memory =
+            std::make_shared<DeviceMemory>(device.gpu->allocate(static_cast<std::size_t>(bytes)));
+        if (bytes > 0) {
+            device.gpu->fill(memory->data(), 0, memory->bytes());
+            device.gpu->synchronize();
+        }
+        return memory;
+    }
+};
+
 unsigned grid_of(std::int64_t blocks) {
     return static_cast<unsigned>(std::clamp<std::int64_t>(blocks, 1, kMostBlocks));
-}
-
-/// The blocks of a kernel that run at the same time, times `waves`.
-std::int64_t wanted_blocks(const void* kernel, const Problem& problem, const Device& device) {
-    int resident = 0;
-    GPUMAT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, kThreads, 0));
-    const int waves = parameter_number(shuffle_parameters(), problem, "waves");
-    return static_cast<std::int64_t>(resident) * device.gpu->info().multiprocessors * waves;
-}
-
-/// Memory that is 0, or holds anything, for as long as the launch.
-std::shared_ptr<DeviceMemory> workspace(const Device& device, std::int64_t bytes) {
-    const auto memory = std::make_shared<DeviceMemory>(device.gpu->allocate(static_cast<std::size_t>(bytes)));
-    if (bytes > 0) {
-        device.gpu->fill(memory->data(), 0, memory->bytes());
-        device.gpu->synchronize();
-    }
-    return memory;
 }
 
 /// The matrix as rows to be reduced one by one.
@@ -393,169 +409,142 @@ struct RowProblem {
     std::int64_t pitch;
 };
 
-template <class R, class T>
-Launch launch_long_rows(const Problem& problem, const RowProblem& matrix, const T* in,
-                        const Target<R>& target, const Device& device) {
-    using Packed = Words<typename R::Total>;
-    const auto* kernel = reinterpret_cast<const void*>(long_rows_kernel<R, T>);
-    const std::int64_t wanted = wanted_blocks(kernel, problem, device);
-    const std::int64_t most =
-        std::max<std::int64_t>(1, matrix.cols * static_cast<std::int64_t>(sizeof(T)) / kLeastPartBytes);
-    const std::int64_t asked =
-        std::clamp<std::int64_t>(wanted / std::max<std::int64_t>(1, matrix.rows), 1, most);
+/// Long rows are cut into parts for blocks, short ones are left to a warp or less.
+Rows rows_of(const Job& job, const RowProblem& matrix) {
+    Rows rows = {.count = matrix.rows,
+                 .length = matrix.cols,
+                 .pitch = matrix.pitch,
+                 .parts = 1,
+                 .chunk = matrix.cols,
+                 .threads = 1};
+    const std::int64_t bytes = matrix.cols * job.kernels.element;
+    if (bytes < kLongRowBytes && matrix.rows != 1) {
+        while (rows.threads < kWarp && rows.threads * kWordBytes < bytes) rows.threads *= 2;
+        return rows;
+    }
+    rows.threads = kThreads;
+    const std::int64_t most = std::max<std::int64_t>(1, bytes / kLeastPartBytes);
+    const std::int64_t asked = std::clamp<std::int64_t>(
+        job.wanted_blocks(job.kernels.rows) / std::max<std::int64_t>(1, matrix.rows), 1, most);
     // Parts are whole sweeps of a block over words, so that all of them are aligned as the row is.
-    constexpr std::int64_t kSweep = kThreads * kInFlight * kWordBytes / static_cast<std::int64_t>(sizeof(T));
-    const std::int64_t chunk = std::max(kSweep, pieces(pieces(matrix.cols, asked), kSweep) * kSweep);
-    const Rows rows = {.count = matrix.rows,
-                       .length = matrix.cols,
-                       .pitch = matrix.pitch,
-                       .parts = std::max<std::int64_t>(1, pieces(matrix.cols, chunk)),
-                       .chunk = chunk};
+    const std::int64_t sweep = kThreads * kInFlight * kWordBytes / job.kernels.element;
+    rows.chunk = std::max(sweep, pieces(pieces(matrix.cols, asked), sweep) * sweep);
+    rows.parts = std::max<std::int64_t>(1, pieces(matrix.cols, rows.chunk));
+    return rows;
+}
+
+Launch launch_rows(const Job& job, const RowProblem& matrix, const Results& results) {
+    const Rows rows = rows_of(job, matrix);
+    const std::int64_t items = rows.count * rows.parts;
     const bool cut = rows.parts > 1;
-    const std::int64_t partial_bytes =
-        cut ? rows.count * rows.parts * static_cast<std::int64_t>(sizeof(Packed)) : 0;
-    const std::int64_t ticket_bytes = cut ? rows.count * static_cast<std::int64_t>(sizeof(unsigned)) : 0;
-    const auto memory = workspace(device, partial_bytes + ticket_bytes);
-    auto* partials = static_cast<Packed*>(memory->data());
+    const std::int64_t partial_bytes = cut ? items * job.kernels.total : 0;
+    const std::int64_t bytes =
+        partial_bytes + (cut ? rows.count * static_cast<std::int64_t>(sizeof(unsigned)) : 0);
+    const auto memory = job.workspace(bytes);
     auto* tickets = reinterpret_cast<unsigned*>(static_cast<std::byte*>(memory->data()) + partial_bytes);
-    const Geometry geometry = {.grid = dim3(grid_of(rows.count * rows.parts)), .block = dim3(kThreads)};
-    Launch launch = {.level = "shuffle", .run = [=](Stream stream) {
-                         (void)memory;  // lives as long as the launch
-                         long_rows_kernel<R, T><<<geometry.grid, geometry.block, 0, cuda_stream(stream)>>>(
-                             in, rows, partials, tickets, target);
-                         GPUMAT_CUDA(cudaGetLastError());
-                     }};
-    launch.details = launch_details(kernel, geometry);
-    launch.details.emplace_back("parts", std::to_string(rows.parts));
-    launch.workspace_bytes = static_cast<std::uint64_t>(partial_bytes + ticket_bytes);
-    return launch;
-}
-
-template <class R, class T>
-Launch launch_short_rows(const RowProblem& matrix, const T* in, const Target<R>& target) {
-    const std::int64_t words = pieces(matrix.cols * static_cast<std::int64_t>(sizeof(T)), kWordBytes);
-    int lanes = 1;
-    while (lanes < kWarp && lanes < words) lanes *= 2;
-    const Geometry geometry = {.grid = dim3(grid_of(pieces(matrix.rows, kThreads / lanes))),
+    const Geometry geometry = {.grid = dim3(grid_of(pieces(items, kThreads / rows.threads))),
                                .block = dim3(kThreads)};
-    Launch launch = {.level = "shuffle", .run = [=](Stream stream) {
-                         short_rows_kernel<R, T><<<geometry.grid, geometry.block, 0, cuda_stream(stream)>>>(
-                             in, matrix.rows, matrix.cols, matrix.pitch, lanes, target);
+    Launch launch = {.level = "shuffle",
+                     .run = [=, in = job.a.data, kernel = job.kernels.rows](Stream stream) {
+                         kernel<<<geometry.grid, geometry.block, 0, cuda_stream(stream)>>>(
+                             in, rows, memory->data(), tickets, results);
                          GPUMAT_CUDA(cudaGetLastError());
                      }};
-    launch.details = launch_details(reinterpret_cast<const void*>(short_rows_kernel<R, T>), geometry);
-    launch.details.emplace_back("lanes", std::to_string(lanes));
+    launch.details = launch_details(reinterpret_cast<const void*>(job.kernels.rows), geometry);
+    const bool by_block = rows.threads > kWarp;
+    launch.details.emplace_back(by_block ? "parts" : "lanes",
+                                std::to_string(by_block ? rows.parts : rows.threads));
+    launch.workspace_bytes = static_cast<std::uint64_t>(bytes);
     return launch;
 }
 
-template <class R, class T>
-Launch launch_rows(const Problem& problem, const RowProblem& matrix, const T* in, const Target<R>& target,
-                   const Device& device) {
-    if (matrix.cols * static_cast<std::int64_t>(sizeof(T)) >= kLongRowBytes || matrix.rows == 1)
-        return launch_long_rows(problem, matrix, in, target, device);
-    return launch_short_rows(matrix, in, target);
-}
-
-template <class R>
-void run_combine(const Words<typename R::Total>* totals, std::int64_t parts, std::int64_t cols,
-                 const Target<R>& target, Stream stream) {
-    combine_kernel<R><<<grid_of(pieces(cols, kWarp)), kWarp * kCombiningRows, 0, cuda_stream(stream)>>>(
-        totals, parts, cols, target);
+void run_combine(const Kernels& kernels, const void* totals, std::int64_t parts, std::int64_t cols,
+                 const Results& results, Stream stream) {
+    kernels.combine<<<grid_of(pieces(cols, kWarp)), kWarp * kCombiningRows, 0, cuda_stream(stream)>>>(
+        totals, parts, cols, results);
     GPUMAT_CUDA(cudaGetLastError());
 }
 
 /// All elements of a matrix with gaps: its rows, then their totals.
-template <class R, class T>
-Launch launch_gapped(const Problem& problem, const Operands& operands, const Target<R>& target,
-                     const Device& device) {
-    using Packed = Words<typename R::Total>;
-    const auto bytes = problem.m * static_cast<std::int64_t>(sizeof(Packed));
-    const auto memory = workspace(device, bytes);
-    auto* totals = static_cast<Packed*>(memory->data());
-    const RowProblem matrix = {problem.m, problem.n, operands.a.pitch};
-    Launch rows =
-        launch_rows<R>(problem, matrix, operands.a.as<T>(), Target<R>{totals, nullptr, 0, 0}, device);
-    rows.run = [=, first = rows.run, count = problem.m](Stream stream) {
+Launch launch_gapped(const Job& job) {
+    const std::int64_t count = job.problem.m;
+    const std::int64_t bytes = count * job.kernels.total;
+    const auto memory = job.workspace(bytes);
+    Results totals = job.results;
+    totals.out = memory->data();
+    totals.unfinished = true;
+    Launch rows = launch_rows(job, {count, job.problem.n, job.a.pitch}, totals);
+    rows.run = [=, first = rows.run, kernels = job.kernels, results = job.results](Stream stream) {
         first(stream);
-        (void)memory;
-        run_combine(totals, count, 1, target, stream);
+        run_combine(kernels, memory->data(), count, 1, results, stream);
     };
     rows.workspace_bytes += static_cast<std::uint64_t>(bytes);
     return rows;
 }
 
-template <class R, class T>
-Launch launch_columns(const Problem& problem, const Operands& operands, const Target<R>& target,
-                      const Device& device) {
-    constexpr int V = columns_of<R, T>();
-    using Packed = Words<typename R::Total>;
-    const auto* kernel = reinterpret_cast<const void*>(columns_kernel<R, T, V>);
-    const std::int64_t pitch = operands.a.pitch;
+Launch launch_columns(const Job& job) {
+    const Problem& problem = job.problem;
+    const std::int64_t strip = kWarp * job.kernels.columns_a_thread;
+    const std::int64_t pitch = job.a.pitch;
     // As many rows side by side as it takes to give every lane columns.
-    const bool folds = pitch == problem.n && problem.n < kWarp * V;
+    const bool folds = pitch == problem.n && problem.n < strip;
     const std::int64_t fold =
-        folds ? std::clamp<std::int64_t>(kWarp * V / problem.n, 1, std::max<std::int64_t>(1, problem.m)) : 1;
+        folds ? std::clamp<std::int64_t>(strip / problem.n, 1, std::max<std::int64_t>(1, problem.m)) : 1;
     Columns matrix = {.rows = pieces(problem.m, fold),
                       .cols = problem.n * fold,
                       .pitch = pitch * fold,
                       .limit = problem.m == 0 ? 0 : (problem.m - 1) * pitch + problem.n,
                       .parts = 1,
                       .chunk = 1,
-                      .strips = pieces(problem.n * fold, kWarp * V)};
+                      .strips = pieces(problem.n * fold, strip)};
     const std::int64_t least_rows = kRowsOfThreads * kRowsInFlight;
     const std::int64_t wanted =
-        std::max<std::int64_t>(1, wanted_blocks(kernel, problem, device) / matrix.strips);
+        std::max<std::int64_t>(1, job.wanted_blocks(job.kernels.columns) / matrix.strips);
     matrix.chunk = std::max(least_rows, pieces(matrix.rows, wanted));
     matrix.parts = std::max<std::int64_t>(1, pieces(matrix.rows, matrix.chunk));
-    const auto address = reinterpret_cast<std::uintptr_t>(operands.a.data);
-    constexpr std::int64_t kBytes = V * static_cast<std::int64_t>(sizeof(T));
-    const bool aligned = address % kBytes == 0 && matrix.pitch % V == 0;
-    const auto bytes = matrix.parts * matrix.cols * static_cast<std::int64_t>(sizeof(Packed));
-    const auto memory = workspace(device, bytes);
-    auto* totals = static_cast<Packed*>(memory->data());
+    const auto address = reinterpret_cast<std::uintptr_t>(job.a.data);
+    const auto word = static_cast<std::uintptr_t>(job.kernels.columns_a_thread * job.kernels.element);
+    const bool aligned = address % word == 0 && matrix.pitch % job.kernels.columns_a_thread == 0;
+    const std::int64_t bytes = matrix.parts * matrix.cols * job.kernels.total;
+    const auto memory = job.workspace(bytes);
     const Geometry geometry = {.grid = dim3(grid_of(matrix.strips * matrix.parts)), .block = dim3(kThreads)};
-    Launch launch = {
-        .level = "shuffle", .run = [=, in = operands.a.as<T>(), cols = problem.n](Stream stream) {
-            (void)memory;  // lives as long as the launch
-            columns_kernel<R, T, V>
-                <<<geometry.grid, geometry.block, 0, cuda_stream(stream)>>>(in, matrix, aligned, totals);
-            GPUMAT_CUDA(cudaGetLastError());
-            // Columns of rows that were side by side follow each other like those of parts.
-            run_combine(totals, matrix.parts * fold, cols, target, stream);
-        }};
-    launch.details = launch_details(kernel, geometry);
+    Launch launch = {.level = "shuffle",
+                     .run = [=, in = job.a.data, kernels = job.kernels, results = job.results,
+                             cols = problem.n](Stream stream) {
+                         kernels.columns<<<geometry.grid, geometry.block, 0, cuda_stream(stream)>>>(
+                             in, matrix, aligned, memory->data(), results.ending.mirror);
+                         GPUMAT_CUDA(cudaGetLastError());
+                         // Columns of rows that were side by side follow each other like those of parts.
+                         run_combine(kernels, memory->data(), matrix.parts * fold, cols, results, stream);
+                     }};
+    launch.details = launch_details(reinterpret_cast<const void*>(job.kernels.columns), geometry);
     launch.details.emplace_back("parts", std::to_string(matrix.parts * fold));
     launch.workspace_bytes = static_cast<std::uint64_t>(bytes);
     return launch;
 }
 
-template <class R, class T>
-Launch launch(const Problem& problem, const Operands& operands, const Device& device) {
-    using Packed = Words<typename R::Total>;
-    static_assert(sizeof(Packed) == sizeof(typename R::Total));
+}  // namespace
+
+Launch prepare_shuffle(const Problem& problem, const Operands& operands, const Device& device) {
+    const Kernels kernels = visit_accumulator(problem, []<class A>(A) -> Kernels {
+        using Total = typename A::Total;
+        static_assert(sizeof(Words<Total>) == sizeof(Total));
+        return {rows_kernel<A>, columns_kernel<A>, combine_kernel<Total>, sizeof(typename A::Element),
+                sizeof(Total),  columns_of<A>()};
+    });
+    const Job job = {kernels, problem, operands.a, device, results_of(problem, operands.c)};
     const Axis axis = axis_of(problem);
-    const Target<R> target = {.totals = problem.unfinished ? operands.c.as<Packed>() : nullptr,
-                              .out = operands.c.as<typename R::Result>(),
-                              .out_step = result_step(problem, operands.c),
-                              .elements = elements_of(problem)};
     if (axis == Axis::columns) {
         if (problem.n == 0) return {.level = "shuffle", .run = [](Stream) {}};
-        return launch_columns<R, T>(problem, operands, target, device);
+        return launch_columns(job);
     }
     RowProblem matrix = {problem.m, problem.n, operands.a.pitch};
     if (axis == Axis::all && (is_contiguous(operands.a) || problem.n == 0)) {  // one row
         matrix = {1, problem.m * problem.n, 0};
     } else if (axis == Axis::all) {
-        return launch_gapped<R, T>(problem, operands, target, device);
+        return launch_gapped(job);
     }
-    return launch_rows<R>(problem, matrix, operands.a.as<T>(), target, device);
-}
-
-}  // namespace
-
-Launch prepare_shuffle(const Problem& problem, const Operands& operands, const Device& device) {
-    return visit_reducer(
-        problem, [&]<class R, class T>(R, TypeTag<T>) { return launch<R, T>(problem, operands, device); });
+    return launch_rows(job, matrix, job.results);
 }
 
 }  // namespace gpumat::reduce::gpu

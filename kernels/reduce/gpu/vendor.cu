@@ -12,14 +12,21 @@
 namespace gpumat::reduce::gpu {
 namespace {
 
-/// The better of two, as the reduction has it; NaN is.
-template <class T, bool kLargest>
+/// The one of two that is the least in the mirror; NaN is.
+template <class T>
 struct Better {
+    Mirror mirror;
+
     __host__ __device__ T operator()(T a, T b) const {
-        RunExtreme<T, T, kLargest> run;
-        run.add(a);
-        run.add(b);
-        return run.best;
+        using A = Accumulator<Carried::least, T>;
+        ScalarRun<A> run;
+        run.add(element_at<A>(&a, mirror));
+        run.add(element_at<A>(&b, mirror));
+        if constexpr (std::is_integral_v<T>) {
+            return mirror.of(run.best);
+        } else {
+            return mirror.of(run.value());
+        }
     }
 };
 
@@ -89,29 +96,36 @@ Launch launch_twofold_sum(const Operands& operands, std::int64_t count, const De
     return both;
 }
 
-template <class T, bool kLargest>
-Launch launch_extreme(const Operands& operands, std::int64_t count, const Device& device) {
+template <class T>
+Launch launch_extreme(const Problem& problem, const Operands& operands, std::int64_t count,
+                      const Device& device) {
+    const Mirror mirror = ending_of(problem).mirror;
+    const T start = mirror.of(ScalarRun<Accumulator<Carried::least, T>>{}.best);
     return launch(device, [=](void* memory, std::size_t& bytes, cudaStream_t stream) {
         return cub::DeviceReduce::Reduce(memory, bytes, operands.a.as<T>(), operands.c.as<T>(), count,
-                                         Better<T, kLargest>{}, RunExtreme<T, T, kLargest>::start(), stream);
+                                         Better<T>{mirror}, start, stream);
     });
 }
 
 template <class T>
 Launch launch_for(const Problem& problem, const Operands& operands, const Device& device) {
     const std::int64_t count = problem.m * problem.n;
-    switch (reduction_of(problem)) {
-        case Reduction::min:
-            return launch_extreme<T, false>(operands, count, device);
-        case Reduction::max:
-            return launch_extreme<T, true>(operands, count, device);
-        default:
-            break;
+    if (reduction_of(problem) != Reduction::sum) {
+        if constexpr (std::is_integral_v<T>) {
+            return launch_extreme<std::make_signed_t<T>>(problem, operands, count, device);
+        } else {
+            return launch_extreme<T>(problem, operands, count, device);
+        }
     }
     if constexpr (std::is_same_v<T, double>) {
         return launch_twofold_sum(operands, count, device);
+    } else if constexpr (std::is_same_v<T, float>) {
+        return launch_sum<T, double>(operands, count, device);
+    } else if constexpr (sizeof(T) == sizeof(std::int64_t)) {  // modulo 2^64
+        return launch_sum<std::uint64_t, std::uint64_t>(operands, count, device);
     } else {
-        return launch_sum<T, typename Reducer<Reduction::sum, T>::Result>(operands, count, device);
+        return launch_sum<T, std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>(
+            operands, count, device);
     }
 }
 

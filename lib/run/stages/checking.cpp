@@ -67,16 +67,26 @@ void Checking::take(const ResultPanel& panel) {
         context_.progress.timeline.verify([&] { part.check->take(panel.first, operand_of(panel.rows)); });
     }
     if (panel.first + block.rows >= of.rows) finish(part);
-    if (plan.result == Shape{1, 1}) {
-        result_.only_element = Matrix(plan.result, plan.result_type);
-        std::copy_n(panel.rows.data, result_.only_element.bytes(), result_.only_element.data());
-    }
+    if (plan.problem.operation->answers && plan.result.elements() <= kMostAnswered)
+        keep_answer(block, panel.rows);
     context_.progress.bytes_checked +=
         static_cast<std::uint64_t>(block.rows * block.cols) * size_of(plan.result_type);
     if (!writes()) return;
     if (!plan.output->format().keeps_nans) make_nans_plain(panel.rows, context_.options.threads);
     hashing_.later(Unhashed{*output_hash_, block, panel.rows, panel.memory});
     queues_.verified.push({block, panel.rows, panel.memory});
+}
+
+void Checking::keep_answer(const Block& block, const MatrixView& elements) {
+    const Plan& plan = context_.plan;
+    if (result_.few_elements.bytes() == 0) result_.few_elements = Matrix(plan.result, plan.result_type);
+    const std::size_t element = size_of(plan.result_type);
+    for (std::int64_t row = 0; row < block.rows; ++row) {
+        const auto from = static_cast<std::size_t>(row * elements.ld) * element;
+        const auto to = static_cast<std::size_t>((block.row + row) * plan.result.cols + block.col) * element;
+        std::copy_n(static_cast<const std::byte*>(elements.data) + from,
+                    static_cast<std::size_t>(block.cols) * element, result_.few_elements.data() + to);
+    }
 }
 
 void Checking::begin(PartInWork& part) {

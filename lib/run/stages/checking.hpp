@@ -31,6 +31,7 @@ class Checking {
     void begin_block(const ProblemPart& part, const Operands& inputs);
     void finish(PartInWork& part);
     void finish_all();
+    void keep_answer(const Block& block, const MatrixView& elements);
     /// Nothing more is written of a wrong result, unless it is asked for.
     [[nodiscard]] bool writes() const;
 

@@ -42,7 +42,8 @@ FlowContext::FlowContext(Plan& planned, const RunOptions& asked, const Outlet& w
       say(tells),
       parts(*plan.parts),
       how{mode_of_parts(plan, options), options.tolerance, options.threads, options.seed, parts.count()},
-      in_turn(!plan.gpu && is_single() && bytes_of_inputs() + bytes_of_whole_result() <= kWorthThreads),
+      in_turn(!plan.lane().gpu && is_single() &&
+              bytes_of_inputs() + bytes_of_whole_result() <= kWorthThreads),
       panel_rows(rows_of_panels()),
       piece_bytes(bytes_of_pieces()) {}
 
@@ -71,7 +72,7 @@ std::int64_t FlowContext::rows_of_panels() const {
     const std::size_t row_bytes = bytes_of_result(part) / static_cast<std::size_t>(all);
     if (row_bytes == 0) return all;  // of no elements
     const std::int64_t wanted = std::min<std::int64_t>(
-        kPanelRows, static_cast<std::int64_t>((plan.gpu ? kPanelBytes : kHostPanelBytes) / row_bytes));
+        kPanelRows, static_cast<std::int64_t>((plan.lane().gpu ? kPanelBytes : kHostPanelBytes) / row_bytes));
     const std::int64_t step = outlet.open ? std::max<std::int64_t>(1, outlet.chunk_rows) : 1;
     return std::min(all, std::max<std::int64_t>(1, wanted / step) * step);
 }
@@ -94,11 +95,12 @@ Buffers::Buffers(const FlowContext& context)
     : results(context.parts.buffers().results,
               [bytes = bytes_of_result(context.parts.at(0))] { return Buffer(bytes); }),
       device_results(context.parts.buffers().results,
-                     [&gpu = context.plan.gpu, bytes = bytes_of_result(context.parts.at(0))] {
+                     [&gpu = context.plan.lane().gpu, bytes = bytes_of_result(context.parts.at(0))] {
                          return gpu->allocate(bytes);
                      }),
-      pinned(kPinnedBuffers,
-             [&gpu = context.plan.gpu, bytes = context.piece_bytes] { return gpu->allocate_pinned(bytes); }) {
+      pinned(kPinnedBuffers, [&gpu = context.plan.lane().gpu, bytes = context.piece_bytes] {
+          return gpu->allocate_pinned(bytes);
+      }) {
     const ProblemPart first = context.parts.at(0);
     const BufferCounts& counts = context.parts.buffers();
     inputs.resize(first.inputs.size());
@@ -109,10 +111,10 @@ Buffers::Buffers(const FlowContext& context)
             dense_bytes(first.inputs[role]->shape(), context.plan.problem.type, "an input");
         inputs[role] = std::make_unique<Pool<Buffer>>(std::max<std::size_t>(1, counts.inputs[role]),
                                                       [bytes] { return Buffer(bytes); });
-        if (context.plan.gpu) {
+        if (context.plan.lane().gpu) {
             device_inputs[role] = std::make_unique<Pool<DeviceMemory>>(
                 std::max<std::size_t>(1, counts.device_inputs[role]),
-                [&gpu = context.plan.gpu, bytes] { return gpu->allocate(bytes); });
+                [&gpu = context.plan.lane().gpu, bytes] { return gpu->allocate(bytes); });
         }
     }
 }

@@ -43,7 +43,7 @@ struct FlowContext {
 
     [[nodiscard]] bool is_single() const { return parts.count() == 1; }
     /// In place on a CPU: the level overwrites what was read.
-    [[nodiscard]] bool overwrites() const { return plan.problem.in_place && !plan.gpu; }
+    [[nodiscard]] bool overwrites() const { return plan.problem.in_place && !plan.lane().gpu; }
     [[nodiscard]] bool verifies() const { return options.verify != VerifyMode::none; }
     [[nodiscard]] std::unique_ptr<ResultCheck> check_of(const ProblemPart& part,
                                                         const Operands& operands) const;

@@ -36,8 +36,8 @@ class CpuLane final : public Lane {
     void fill_unwritten(Buffer& result, const ProblemPart& part) const {
         constexpr std::int64_t kGrain = std::int64_t{4} << 20;
         const std::shared_lock no_fork(forking);
-        parallel_for(static_cast<std::int64_t>(bytes_of_result(part)), kGrain, context_.plan.device.threads,
-                     [&](std::int64_t begin, std::int64_t end) {
+        parallel_for(static_cast<std::int64_t>(bytes_of_result(part)), kGrain,
+                     context_.plan.lane().device.threads, [&](std::int64_t begin, std::int64_t end) {
                          std::memset(result.data() + begin, kUnwritten,
                                      static_cast<std::size_t>(end - begin));
                      });

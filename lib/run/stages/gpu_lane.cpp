@@ -22,7 +22,7 @@ class GpuLane final : public Lane {
     GpuLane(const FlowContext& context, Buffers& buffers, Queues& queues, FlowResult& result,
             ConditionsWatch* watch)
         : context_(context),
-          gpu_(*context.plan.gpu),
+          gpu_(*context.plan.lane().gpu),
           buffers_(buffers),
           queues_(queues),
           result_(result),

@@ -32,7 +32,7 @@ std::unique_ptr<Lane> gpu_lane(const FlowContext& context, Buffers& buffers, Que
 class LevelRuns {
   public:
     LevelRuns(const FlowContext& context, FlowResult& result)
-        : context_(context), executor_(context.plan.device, context.how), result_(result) {}
+        : context_(context), executor_(context.plan.lane().device, context.how), result_(result) {}
 
     void run(const Problem& problem, const Operands& operands);
 

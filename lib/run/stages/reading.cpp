@@ -5,6 +5,8 @@
 
 #include "core/forking.hpp"
 #include "core/stopwatch.hpp"
+#include "kernels/operation.hpp"
+#include "lib/stored/conjugate.hpp"
 
 namespace gpumat::stages {
 namespace {
@@ -36,7 +38,7 @@ void Reading::run() {
         queues_.settled.pop();
     for (std::int64_t i = 0; i < context_.parts.count(); ++i) {
         PartPointer part = read_part(i);
-        if (context_.plan.gpu) {
+        if (context_.plan.lane().gpu) {
             queues_.to_check.push(InputsComplete{part});
         } else {
             hashing_.later(HashedSoFar{});
@@ -75,6 +77,7 @@ void Reading::read_block(const PartPointer& part, std::size_t at, const std::sha
     const PlannedInput& planned = context_.plan.inputs[at];
     const formats::Header& header = planned.header();
     const Stopwatch watch;
+    const bool conjugates = is_conjugated(context_.plan.problem, planned.role);
     const bool is_new = seen_[at].insert({all.row, all.col}).second;
     const std::size_t row_bytes = static_cast<std::size_t>(all.cols) * size_of(held->type);
     const std::int64_t step = rows_at_a_time(header, *held, row_bytes);
@@ -86,7 +89,8 @@ void Reading::read_block(const PartPointer& part, std::size_t at, const std::sha
         const MutableMatrixView view{held->type, panel.shape(), all.cols, held->memory->data() + first};
         planned.reader->read(panel, view);
         if (is_new) hash(at, panel, view, held);
-        if (context_.plan.gpu) queues_.read.push(InputPiece{part, planned.role, held, first, bytes});
+        if (conjugates) conjugate(view, context_.options.threads);
+        if (context_.plan.lane().gpu) queues_.read.push(InputPiece{part, planned.role, held, first, bytes});
         if (is_new) context_.progress.bytes_read += bytes;
     }
     if (!context_.is_single()) return;
@@ -96,10 +100,12 @@ void Reading::read_block(const PartPointer& part, std::size_t at, const std::sha
              ") in " + std::to_string(static_cast<int>(watch.elapsed_ms())) + " ms");
 }
 
-/// At once where the level overwrites what was read.
+/// At once where what was read does not stay as it is.
 void Reading::hash(std::size_t at, const Block& block, const MatrixView& elements,
                    const std::shared_ptr<HeldBlock>& held) {
-    if (context_.overwrites()) return hashes_[at].add(block, elements);
+    const bool stays =
+        !context_.overwrites() && !is_conjugated(context_.plan.problem, context_.plan.inputs[at].role);
+    if (!stays) return hashes_[at].add(block, elements);
     hashing_.later(Unhashed{hashes_[at], block, elements, held});
 }
 

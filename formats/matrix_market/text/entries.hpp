@@ -1,0 +1,92 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/memory.hpp"
+#include "formats/matrix_market/text/body.hpp"
+#include "formats/matrix_market/text/chunks.hpp"
+
+namespace gpumat::formats::matrix_market {
+
+/// Entries of one type in the order in which they came, in memory that is kept for the next chunk.
+class EntryList {
+  public:
+    void clear() { count_ = 0; }
+    template <class T>
+    [[gnu::always_inline]] void push(const Entry<T>& entry) {
+        if (count_ == room_) grow(sizeof entry);
+        std::memcpy(memory_.data() + count_++ * sizeof entry, &entry, sizeof entry);
+    }
+    [[nodiscard]] std::size_t count() const { return count_; }
+    [[nodiscard]] const std::byte* data() const { return memory_.data(); }
+
+  private:
+    [[gnu::noinline]] void grow(std::size_t entry_bytes) {
+        room_ = std::max<std::size_t>(64, 2 * room_);
+        Buffer larger(room_ * entry_bytes);
+        if (count_ != 0) std::memcpy(larger.data(), memory_.data(), count_ * entry_bytes);
+        memory_ = std::move(larger);
+    }
+
+    Buffer memory_;
+    std::size_t count_ = 0;
+    std::size_t room_ = 0;
+};
+
+/// The rows and columns that entries lie in.
+struct Bounds {
+    std::int64_t top = std::numeric_limits<std::int64_t>::max();
+    std::int64_t bottom = -1;
+    std::int64_t left = std::numeric_limits<std::int64_t>::max();
+    std::int64_t right = -1;
+
+    void add(std::int64_t row, std::int64_t col) {
+        top = std::min(top, row);
+        bottom = std::max(bottom, row);
+        left = std::min(left, col);
+        right = std::max(right, col);
+    }
+    /// Whether entries with these bounds may lie in the block.
+    [[nodiscard]] bool meet(const Block& block) const {
+        return top < block.row + block.rows && bottom >= block.row && left < block.col + block.cols &&
+               right >= block.col;
+    }
+};
+
+struct CoordinateChunk : Chunk {
+    Bounds bounds;  ///< of all entries of the chunk
+    /// The elements that each owner of rows has to add, relative to the block.
+    std::vector<EntryList> owned;
+};
+
+/// Splits the rows of a block among owners, each of which adds its elements in the order of the file.
+class Owners {
+  public:
+    Owners(std::int64_t rows, int threads);
+
+    [[nodiscard]] std::size_t count() const { return count_; }
+    [[nodiscard]] std::size_t of(std::int64_t row) const { return static_cast<std::size_t>(row >> shift_); }
+
+  private:
+    int shift_ = 63;
+    std::size_t count_ = 1;
+};
+
+/// Parses the entries of a chunk, and keeps those that lie in the block.
+using ParseEntries = std::function<void(CoordinateChunk&)>;
+
+/// Delivers entries of the context's type. It refers to all that it is made of.
+ParseEntries entry_parser(const BodyContext& context, const Block& block, const Owners& owners);
+
+/// Where entry `n` of the text is, from 0. Blank lines aside, it is line n of a well-formed text.
+const char* locate_entry(std::string_view text, std::int64_t n);
+
+}  // namespace gpumat::formats::matrix_market
