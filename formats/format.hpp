@@ -40,7 +40,7 @@ enum class BlockOrder {
 
 /// What a file's header says of one matrix. Nothing of it has been allocated.
 struct Header {
-    std::string format;  ///< "hdf5" or "matrix-market"
+    std::string format;  ///< "hdf5", "matrix-market" or "npy"
     Reference source;
     Shape shape;
     Type type = Type::f64;

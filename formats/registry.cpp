@@ -14,6 +14,7 @@
 #include "core/error.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/matrix_market/matrix_market.hpp"
+#include "formats/npy/npy.hpp"
 
 namespace gpumat::formats {
 namespace {
@@ -63,12 +64,15 @@ std::span<const Format> all_formats() {
     static constexpr std::array<std::string_view, 2> kHdf5Extensions = {".h5", ".hdf5"};
     static constexpr std::array<std::string_view, 4> kMatrixMarketExtensions = {".mtx", ".mm", ".mtx.gz",
                                                                                 ".mm.gz"};
+    static constexpr std::array<std::string_view, 1> kNpyExtensions = {".npy"};
     static const std::array kFormats = {
-        Format{"hdf5", kHdf5Extensions, true, hdf5::recognises, hdf5::list, hdf5::open, hdf5::create,
+        Format{"hdf5", kHdf5Extensions, true, true, hdf5::recognises, hdf5::list, hdf5::open, hdf5::create,
                hdf5::require_writable, BlockOrder::any, hdf5::writing_grain, hdf5::writing_bytes, true},
-        Format{"matrix-market", kMatrixMarketExtensions, false, matrix_market::recognises,
+        Format{"matrix-market", kMatrixMarketExtensions, false, false, matrix_market::recognises,
                matrix_market::list, matrix_market::open, matrix_market::create, nullptr,
                BlockOrder::column_panels, nullptr, matrix_market::writing_bytes, false},
+        Format{"npy", kNpyExtensions, false, true, npy::recognises, npy::list, npy::open, npy::create,
+               npy::require_writable, BlockOrder::row_panels, nullptr, nullptr, true},
     };
     return kFormats;
 }
@@ -126,7 +130,7 @@ void check_ahead(std::span<const AheadCheck> checks) {
 }
 
 bool is_kept_stream(const Reference& reference, const ReadOptions& options) {
-    return !options.from.empty() && format_named(options.from).has_datasets && is_stream(reference.path);
+    return !options.from.empty() && format_named(options.from).needs_file && is_stream(reference.path);
 }
 
 std::unique_ptr<Reader> open_reader(const Reference& reference, const ReadOptions& options) {

@@ -12,9 +12,10 @@ namespace gpumat::formats {
 
 /// One file format: how its content is recognised and how it is read and written.
 struct Format {
-    std::string_view name;                         ///< "hdf5", "matrix-market"
+    std::string_view name;                         ///< "hdf5", "matrix-market", "npy"
     std::span<const std::string_view> extensions;  ///< ".h5" …, for choosing on writing
     bool has_datasets;                             ///< whether a file holds several named matrices
+    bool needs_file;  ///< readers go here and there in it, so that a stream is kept as a file first
     /// Whether a file that starts with `head` (up to 4096 bytes of it) is of this format. `path` serves
     /// formats that may start later in the file.
     bool (*recognises)(std::string_view head, const std::string& path);
@@ -55,7 +56,7 @@ const Format& recognise(const Reference& reference);
 /// cannot be read.
 bool exists_as(const std::string& path, const Format& format);
 
-/// The format that the name asks for, or `to` where it is given ("hdf5", "matrix-market").
+/// The format that the name asks for, or `to` where it is given ("hdf5", "matrix-market", "npy").
 /// Throws Error{usage} listing the known extensions.
 const Format& format_for_writing(const std::string& path, std::string_view to = {});
 

@@ -5,6 +5,7 @@
 
 #include "core/memory.hpp"
 #include "core/parallel.hpp"
+#include "formats/byte_order.hpp"
 #include "formats/hdf5/read/filters.hpp"
 #include "formats/hdf5/read/raw.hpp"
 #include "formats/hdf5/read/stored_chunk.hpp"

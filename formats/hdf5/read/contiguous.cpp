@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/parallel.hpp"
+#include "formats/byte_order.hpp"
 #include "formats/hdf5/read/raw.hpp"
 
 namespace gpumat::formats::hdf5 {

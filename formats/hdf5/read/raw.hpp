@@ -8,9 +8,6 @@ namespace gpumat::formats::hdf5 {
 
 // Storages that read the file's bytes themselves, in parallel. HDF5 runs one thread at a time.
 
-/// Reverses the bytes of each number of `number_bytes`; nothing for 1.
-void swap_bytes(std::byte* data, std::size_t bytes, std::size_t number_bytes);
-
 /// The descriptor of the file that holds the dataset, or -1 where HDF5 does not read it as a plain file.
 int descriptor_of(const Dense& dense, const std::string& what);
 

@@ -175,23 +175,6 @@ void require_filled(const Source& source, const Dense& dense) {
 
 }  // namespace
 
-void swap_bytes(std::byte* data, std::size_t bytes, std::size_t number_bytes) {
-    const auto swap = [&]<class T>(T /*number*/, auto reverse) {
-        for (std::size_t i = 0; i + sizeof(T) <= bytes; i += sizeof(T)) {
-            T value{};
-            std::memcpy(&value, data + i, sizeof value);
-            value = reverse(value);
-            std::memcpy(data + i, &value, sizeof value);
-        }
-    };
-    if (number_bytes == 2)
-        swap(std::uint16_t{}, [](std::uint16_t value) { return __builtin_bswap16(value); });
-    if (number_bytes == 4)
-        swap(std::uint32_t{}, [](std::uint32_t value) { return __builtin_bswap32(value); });
-    if (number_bytes == 8)
-        swap(std::uint64_t{}, [](std::uint64_t value) { return __builtin_bswap64(value); });
-}
-
 bool is_filled(hid_t creation, const std::string& what) {
     H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
     require(H5Pfill_value_defined(creation, &defined), ErrorCode::input, what);

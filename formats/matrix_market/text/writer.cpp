@@ -1,19 +1,12 @@
-#include <pthread.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <complex>
-#include <csignal>
-#include <cstring>
-#include <ctime>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
-#include "core/descriptor.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "formats/deflate.hpp"
@@ -21,6 +14,7 @@
 #include "formats/matrix_market/numbers/shortest.hpp"
 #include "formats/matrix_market/text/header.hpp"
 #include "formats/matrix_market/text/value.hpp"
+#include "formats/output_file.hpp"
 
 namespace gpumat::formats::matrix_market {
 namespace {
@@ -34,60 +28,6 @@ constexpr std::int64_t kLeastValues = 128;
 
 /// "-2.2250738585072014e-308" and a blank or line feed.
 constexpr std::size_t kLongestNumber = 25;
-
-/// Turns the signals of a closed pipe and of a passed file-size limit into errno while it lives: they are
-/// held back for this thread, and one that came is taken away.
-class HeldSignals {
-  public:
-    HeldSignals() {
-        sigemptyset(&held_);
-        sigaddset(&held_, SIGPIPE);
-        sigaddset(&held_, SIGXFSZ);
-        sigset_t pending;
-        sigpending(&pending);
-        for (const int signal : {SIGPIPE, SIGXFSZ}) {
-            if (sigismember(&pending, signal) == 1) sigdelset(&held_, signal);  // one of the caller's own
-        }
-        pthread_sigmask(SIG_BLOCK, &held_, &before_);
-    }
-    ~HeldSignals() {
-        const timespec at_once{};
-        while (sigtimedwait(&held_, nullptr, &at_once) > 0) {
-        }
-        pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    }
-    HeldSignals(const HeldSignals&) = delete;
-    HeldSignals& operator=(const HeldSignals&) = delete;
-
-  private:
-    sigset_t held_{};
-    sigset_t before_{};
-};
-
-/// The file, pipe or device that is written.
-class OutputFile {
-  public:
-    explicit OutputFile(const WriteTarget& target) : shown_(target.shown), fd_(target.descriptor) {}
-
-    void write(std::span<const std::byte> bytes) const {
-        const HeldSignals held;
-        const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        if (const int reason = write_all(fd_, text); reason != 0) fail(reason);
-    }
-
-    [[noreturn]] void refuse(const std::string& what) const {
-        throw Error(ErrorCode::output, shown_ + ": " + what);
-    }
-
-  private:
-    [[noreturn]] void fail(int reason) const {
-        throw Error(reason == EPIPE ? ErrorCode::closed_pipe : ErrorCode::output,
-                    shown_ + ": cannot be written: " + std::strerror(reason));
-    }
-
-    std::string shown_;
-    int fd_;
-};
 
 template <class T>
 char* format_number(char* to, T value) {
