@@ -57,6 +57,11 @@ class MatrixMarket(Case):
         self.assert_says(self.run_tool("batch", "-", stdin=jobs, code=3), "in.mtx:1:1")
         np.testing.assert_array_equal(read_h5(self.path("a.h5")), [[1.5, -2]])
 
+    def test_what_cannot_be_seen_is_shown_in_batch_files(self):
+        for jobs, words in ((b"\xef\xbb\xbftranspose in.mtx", "\\u{feff}transpose' is no command"),
+                            (b"transpose in.mtx\rtranspose in.mtx", "the control character \\x0d at byte 17")):
+            self.assert_says(self.run_tool("batch", "-", stdin=jobs, code=2), words)
+
     def test_through_a_pipe(self):
         for text in (self.TEXT, self.TEXT.replace("\n", "\r"), "\ufeff\n" + self.TEXT):
             result = self.run_tool("transpose", "-", "-o", "out.h5", "--force", stdin=text.encode())
