@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/messages.hpp"
 #include "core/numbers/matrix.hpp"
 
 namespace gpumat::formats {
@@ -90,7 +91,9 @@ struct ReadOptions {
     bool as_column = false;       ///< take a one-dimensional dataset as a matrix of one column
     bool unpack = false;          ///< deliver what the numbers stand for, where attributes of netCDF say that
     Layout layout = Layout::by_content;
-    std::string from{};  ///< the format of what comes through a pipe; "" is Matrix Market
+    std::string from{};   ///< the format of what comes through a pipe; "" is Matrix Market
+    bool strict = false;  ///< refuse what the format does not allow, also where it has one meaning only
+    Tell tell{};          ///< hears what was read although the format does not allow it
 };
 
 /// One value of a sparse matrix. Rows and columns count from 0.

@@ -12,6 +12,7 @@
 
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
+#include "formats/foreign.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/matrix_market/matrix_market.hpp"
 #include "formats/npy/npy.hpp"
@@ -97,7 +98,9 @@ const Format& recognise(const Reference& reference) {
     for (const Format& format : all_formats()) {
         if (format.recognises(head, reference.path)) return format;
     }
-    throw Error(ErrorCode::input, reference.path + ": is of no known format (" + known_formats() + ")");
+    const std::string foreign = foreign_format(head, matrix_market::text_of_gzip(head), reference.path);
+    throw Error(ErrorCode::input, reference.path + ": is of no known format (" + known_formats() + ")" +
+                                      (foreign.empty() ? "" : ": it is " + foreign));
 }
 
 bool exists_as(const std::string& path, const Format& format) {

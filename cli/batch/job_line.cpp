@@ -47,6 +47,7 @@ void note_option(const Option& option, std::vector<std::string> texts, Job& job)
     if (name == "as-column") job.read.as_column = true;
     if (name == "unpack") job.read.unpack = true;
     if (name == "allow-external") job.read.allow_external = true;
+    if (name == "strict") job.read.strict = true;
     if (name == "from") job.read.from = texts.front();
     if (name == "type") job.read.type = type_from_name(texts.front());
     if (option.value_name != kReference) return;

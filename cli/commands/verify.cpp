@@ -65,6 +65,7 @@ void verify_asked(VerifyRequest& request, Context& context) {
     asked.result = formats::parse_reference(request.result);
     asked.how.mode = *verify_mode_from_name(request.mode);
     asked.how.any_order = !request.strict;
+    asked.read.strict |= request.strict;
     asked.read.threads = asked.how.threads;
     require_json_log(request.log);
     require_one_on_stdout("", request.log, context);
@@ -144,7 +145,8 @@ void add_verify_operation(Command& verify_command, Context& context, const Opera
     if (operation.check->side_by_side == nullptr) add_mode_options(command, *request);
     if (operation.check->narrows) {
         command.flag("--strict", &request->strict,
-                     "within the bound of gpumat's own levels, not that of sums in any order");
+                     "within the bound of gpumat's own levels, not that of sums in any order; refuse Matrix "
+                     "Market files that deviate from the format");
     }
     suggest_types(
         command.option("-t,--type", &request->type, "convert all matrices to this type while reading them"));

@@ -205,6 +205,10 @@ void add_reading_options(Command& command, formats::ReadOptions& read) {
                  "the values of packed numbers (scale_factor, add_offset, _FillValue), NaN if missing");
     command.flag("--allow-external", &read.allow_external,
                  "follow HDF5 external links, external storage and virtual datasets");
+    if (command.find("--strict") == nullptr)  // to verify has one that means more
+        command.flag("--strict", &read.strict,
+                     "refuse Matrix Market files that deviate from the format (-v tells how)");
+    read.tell = say;
 }
 
 void warn_of_packing(std::span<const RecordedMatrix> read, bool unpack) {

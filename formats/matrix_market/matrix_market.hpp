@@ -16,6 +16,9 @@ namespace gpumat::formats::matrix_market {
 /// HDF5 file, so that it gets the reason why it is refused.
 bool recognises(std::string_view head, const std::string& path);
 
+/// The text at the start of a gzip file whose first bytes are `head`. Empty where it is damaged.
+std::string text_of_gzip(std::string_view head);
+
 /// The one matrix of the file.
 Listing list(const Reference& reference, const ReadOptions& options);
 

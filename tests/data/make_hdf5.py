@@ -359,15 +359,15 @@ def names_and_shapes(cases):
         out.create_dataset("strings", (2, 2), h5py.string_dtype())
         out.create_dataset("pairs", (2, 2), [("x", "f4"), ("y", "i4"), ("z", "f4")])
         out.create_dataset("refs", (2, 2), h5py.ref_dtype)
-        out.create_dataset("enum", (2, 2), h5py.enum_dtype({"RED": 0, "BLUE": 1}, "u1"))
         out.create_dataset("opaque", (2, 2), "V5")
         out.create_dataset("null", dtype="f4", shape=None, data=h5py.Empty("f4"))
         out.create_dataset("scalar", data=1.0)
-        out.create_dataset("integers", (2, 2), [("r", "i4"), ("i", "i4")])
+        out.create_dataset("swapped", (2, 2), [("q", "f4"), ("i", "f4")])
+        out.create_dataset("others", (2, 2), [("x", "i4"), ("y", "i4")])
         out.create_dataset("vlen", (2, 2), h5py.vlen_dtype(np.int32))
     for name, words in (("strings", "holds text"), ("pairs", "a compound of x, y, z"), ("refs", "references"),
-                        ("enum", "an enumeration"), ("opaque", "opaque"), ("null", "null dataspace"),
-                        ("scalar", "0 dimensions"), ("integers", "a compound of r, i"), ("vlen", "varying length")):
+                        ("opaque", "opaque"), ("null", "null dataspace"), ("scalar", "0 dimensions"),
+                        ("swapped", "a compound of q, i"), ("others", "a compound of x, y"), ("vlen", "varying length")):
         cases.fails(f"not_numeric_{name}", "not_numeric.h5", 3, words, f"/{name}")
     cases.fails("numbers_that_count", "not_numeric.h5", 3, "holds 2 matrices")
     with h5py.File(cases.path("links.h5"), "w") as out:

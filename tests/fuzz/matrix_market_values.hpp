@@ -120,8 +120,9 @@ class SlowReader {
 /// does not read, and compressed files are left out.
 inline void check_values(std::string_view text, const std::string& path, const Matrix& matrix) {
     if (text.starts_with('\x1f') || matrix.bytes() == 0) return;
+    formats::matrix_market::Leniency strict(path, {.strict = true});
     const auto source = formats::matrix_market::open_text(path, 1);
-    const auto header = formats::matrix_market::parse_header(*source, path);
+    const auto header = formats::matrix_market::parse_header(*source, path, strict);
     visit_type(matrix.type(), [&]<class T>(TypeTag<T>) {
         if constexpr (!std::is_same_v<T, Half> && !std::is_same_v<T, BFloat16>)
             SlowReader<T>(header,

@@ -1,8 +1,11 @@
-// Every file of tests/data/valid and tests/data/invalid with the ending .mtx is a test. NAME.mtx.expect says
-// what comes of it:
-//   valid:   ["ask TYPE"] "TYPE SHAPE", then the rows of the matrix (two numbers for a complex value)
-//   invalid: ["type TYPE"] the message behind the file's name; the code is Error{input}
+// Every file of tests/data/valid, tests/data/lenient and tests/data/invalid with the ending .mtx is a test.
+// NAME.mtx.expect says what comes of it:
+//   valid, lenient: ["ask TYPE"] "TYPE SHAPE", then the rows of the matrix (two numbers for a complex value)
+//   invalid:        ["type TYPE"] the message behind the file's name; the code is Error{input}
+// Of a file that deviates from the format and is read nevertheless, NAME.mtx.strict is the message with which
+// it is refused where that is asked for.
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -26,13 +29,14 @@ std::vector<fs::path> files_in(const std::string& folder) {
         if (entry.path().extension() == ".mtx") files.push_back(entry.path());
     }
     std::ranges::sort(files);
-    REQUIRE(files.size() >= 50);
+    REQUIRE(files.size() >= 20);
     return files;
 }
 
-/// The sidecar. Where its first line is `keyword TYPE`, the type goes to the options.
-std::istringstream expectation_of(const fs::path& file, const std::string& keyword, ReadOptions& options) {
-    std::ifstream sidecar(file.string() + ".expect");
+/// The sidecar NAME.mtx.ENDING. Where its first line is `keyword TYPE`, the type goes to the options.
+std::istringstream expectation_of(const fs::path& file, const std::string& keyword, ReadOptions& options,
+                                  const std::string& ending = ".expect") {
+    std::ifstream sidecar(file.string() + ending);
     REQUIRE(sidecar);
     std::ostringstream text;
     text << sidecar.rdbuf();
@@ -74,14 +78,17 @@ bool matches(std::istringstream& expectation, const T& found) {
     }
 }
 
-}  // namespace
-
-TEST_CASE("matrix market corpus: every valid file gives its matrix") {
-    for (const fs::path& file : files_in("valid")) {
+/// Each file gives its matrix. The number of things told about it is that of a file that deviates, or of one
+/// that does not.
+void check_matrices(const std::string& folder, bool strict, bool told) {
+    for (const fs::path& file : files_in(folder)) {
         for (const int threads : {1, 2}) {
             INFO(file.filename().string() << ", threads " << threads);
             ReadOptions options;
             options.threads = threads;
+            options.strict = strict;
+            std::atomic<int> messages = 0;
+            options.tell = [&](Severity, const std::string&) { ++messages; };
             std::istringstream expectation = expectation_of(file, "ask", options);
             std::string type;
             std::string shape;
@@ -100,6 +107,8 @@ TEST_CASE("matrix market corpus: every valid file gives its matrix") {
             std::string rest;
             CHECK_FALSE(expectation >> rest);
 
+            CHECK((messages > 0) == told);
+
             // Back to the front, column by column.
             const Shape shape_of_columns{matrix.shape().rows, 1};
             for (std::int64_t j = matrix.shape().cols; j-- > 0;) {
@@ -116,13 +125,14 @@ TEST_CASE("matrix market corpus: every valid file gives its matrix") {
     }
 }
 
-TEST_CASE("matrix market corpus: every invalid file is refused for its reason") {
-    for (const fs::path& file : files_in("invalid")) {
+void check_refusals(const std::string& folder, bool strict, const std::string& ending) {
+    for (const fs::path& file : files_in(folder)) {
         for (const int threads : {1, 2}) {
             INFO(file.filename().string() << ", threads " << threads);
             ReadOptions options;
             options.threads = threads;
-            std::istringstream expectation = expectation_of(file, "type", options);
+            options.strict = strict;
+            std::istringstream expectation = expectation_of(file, "type", options, ending);
             std::string message;
             std::getline(expectation, message);
             try {
@@ -134,6 +144,25 @@ TEST_CASE("matrix market corpus: every invalid file is refused for its reason") 
             }
         }
     }
+}
+
+}  // namespace
+
+TEST_CASE("matrix market corpus: every valid file gives its matrix, also where deviations are refused") {
+    check_matrices("valid", false, false);
+    check_matrices("valid", true, false);
+}
+
+TEST_CASE("matrix market corpus: every file with a deviation gives its matrix, and that is told") {
+    check_matrices("lenient", false, true);
+}
+
+TEST_CASE("matrix market corpus: every file with a deviation is refused where that is asked for") {
+    check_refusals("lenient", true, ".strict");
+}
+
+TEST_CASE("matrix market corpus: every invalid file is refused for its reason") {
+    check_refusals("invalid", false, ".expect");
 }
 
 }  // namespace gpumat::formats

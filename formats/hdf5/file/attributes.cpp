@@ -81,11 +81,11 @@ herr_t keep_name(hid_t /*object*/, const char* name, const H5A_info_t* /*info*/,
     }
 }
 
-/// The names of the attributes that may be copied, in order.
-std::vector<std::string> attribute_names(hid_t object, const std::string& what) {
+/// The names of the attributes that may be copied, in order; nothing where HDF5 cannot tell them, as one is
+/// of a type that it does not know.
+std::optional<std::vector<std::string>> attribute_names(hid_t object) {
     std::vector<std::string> names;
-    require(H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, keep_name, &names), ErrorCode::input,
-            what);
+    if (H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, keep_name, &names) < 0) return {};
     std::erase_if(names, is_bookkeeping);
     std::ranges::sort(names);
     return names;
@@ -93,15 +93,18 @@ std::vector<std::string> attribute_names(hid_t object, const std::string& what) 
 
 }  // namespace
 
-void read_attributes(hid_t object, const std::string& what) {
-    for (const std::string& name : attribute_names(object, what)) const Attribute attribute(object, name);
+void read_attributes(hid_t object) {
+    for (const std::string& name : attribute_names(object).value_or(std::vector<std::string>()))
+        const Attribute attribute(object, name);
 }
 
 std::vector<std::string> copy_attributes(hid_t from, hid_t to,
                                          const std::function<bool(const std::string& name)>& skip,
                                          const std::string& what) {
     std::vector<std::string> left_out;
-    for (const std::string& name : attribute_names(from, what)) {
+    const auto names = attribute_names(from);
+    if (!names) return {"list, which cannot be read: " + reason()};
+    for (const std::string& name : *names) {
         if (skip(name)) continue;
         const Attribute attribute(from, name);
         if (attribute.why_not().empty()) {

@@ -28,9 +28,8 @@ class AttributeSource {
     [[nodiscard]] virtual hid_t kept_type() const = 0;
 };
 
-/// Reads every attribute of `object` that would be copied, for a try. Throws Error{input} naming `what` where
-/// they cannot even be listed.
-void read_attributes(hid_t object, const std::string& what);
+/// Reads every attribute of `object` that would be copied, for a try.
+void read_attributes(hid_t object);
 
 /// Copies the attributes of `from` to `to`, but for those that `skip` and those that describe how the matrix
 /// lies in its file (MATLAB's, Octave's, dimension scales), which are not true of another matrix. Returns the

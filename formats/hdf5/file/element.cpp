@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/parallel.hpp"
@@ -112,6 +114,15 @@ std::optional<Element> boolean_element(hid_t type) {
     return element;
 }
 
+/// An enumeration other than a boolean: its integers.
+std::optional<Element> enumeration_element(hid_t type) {
+    const Handle stored(H5Tget_super(type));
+    if (!stored.valid() || H5Tget_class(stored.id()) != H5T_INTEGER) return {};
+    auto element = integer_element(stored.id());
+    if (element) element->name = "enumeration of " + element->name;
+    return element;
+}
+
 std::optional<FloatFields> fields_of(hid_t type) {
     const H5T_order_t order = H5Tget_order(type);
     if (order != H5T_ORDER_LE && order != H5T_ORDER_BE) return {};
@@ -210,52 +221,100 @@ std::string member_name(hid_t type, unsigned index) {
     return name;
 }
 
-/// Complex numbers as h5py (r, i), MATLAB and Octave (real, imag) and Julia (re, im) write them.
-std::optional<Element> complex_element(hid_t type) {
-    if (H5Tget_nmembers(type) != 2) return {};
-    for (const auto& [real_name, imaginary_name] :
-         {std::pair{"r", "i"}, std::pair{"real", "imag"}, std::pair{"re", "im"}}) {
-        const int real = H5Tget_member_index(type, real_name);
-        const int imaginary = H5Tget_member_index(type, imaginary_name);
-        if (real < 0 || imaginary < 0) continue;
-        const Handle part(H5Tget_member_type(type, static_cast<unsigned>(real)));
-        const Handle other(H5Tget_member_type(type, static_cast<unsigned>(imaginary)));
-        if (H5Tget_class(part.id()) != H5T_FLOAT || H5Tequal(part.id(), other.id()) <= 0) return {};
-        const auto fields = fields_of(part.id());
-        const auto part_element = float_element(part.id());
-        if (!fields || !part_element) return {};
-        const std::size_t bytes = fields->bytes;
-        const auto inside = [&](int member) {  // which HDF5 takes for granted
-            const std::size_t offset = H5Tget_member_offset(type, static_cast<unsigned>(member));
-            return offset <= H5Tget_size(type) && bytes <= H5Tget_size(type) - offset;
-        };
-        if (!inside(real) || !inside(imaginary)) return {};
-        const bool adjacent = H5Tget_size(type) == 2 * bytes &&
-                              H5Tget_member_offset(type, static_cast<unsigned>(real)) == 0 &&
-                              H5Tget_member_offset(type, static_cast<unsigned>(imaginary)) == bytes;
-        const auto exact = type_with(*fields);
-        const bool has_type = exact == Type::f32 || exact == Type::f64;
-        if (!has_type && !adjacent) return {};
+/// The parts of a complex number, by the numbers of their members.
+struct ComplexParts {
+    unsigned real;
+    unsigned imaginary;
+};
 
-        Element element;
-        element.type = part_element->type == Type::f64 ? Type::c128 : Type::c64;
-        element.exact = part_element->exact;
-        element.stored_bytes = H5Tget_size(type);
-        element.same_bits = has_type && adjacent;
-        if (has_type) element.swap_bytes = part_element->swap_bytes;
-        if (!has_type) element.wide = fields;
-        if (has_type) {  // HDF5 matches the members of compounds by their names
-            element.memory = Handle(H5Tcreate(H5T_COMPOUND, 2 * bytes));
-            H5Tinsert(element.memory.id(), real_name, 0, part_element->memory.id());
-            H5Tinsert(element.memory.id(), imaginary_name, bytes, part_element->memory.id());
-            element.name = order_prefix(part.id()) + std::string(name_of(element.type));
-        } else {
-            element.memory = Handle(H5Tcopy(type));
-            element.name = "complex of " + part_element->name;
-        }
-        return element;
+/// Whatever the case of their names. In-phase and quadrature parts are told by their order too: beside
+/// others, an i is the imaginary part.
+std::optional<ComplexParts> complex_parts(hid_t type) {
+    if (H5Tget_nmembers(type) != 2) return {};
+    const auto lowered = [&](unsigned index) {
+        std::string name = member_name(type, index);
+        for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+        return name;
+    };
+    const std::pair names(lowered(0), lowered(1));
+    // h5py; MATLAB and Octave; Julia; NumPy and GNU Radio
+    for (const auto& [real, imaginary] :
+         {std::pair{"r", "i"}, std::pair{"real", "imag"}, std::pair{"re", "im"},
+          std::pair{"real", "imaginary"}, std::pair{"i", "q"}}) {
+        if (names == std::pair<std::string, std::string>(real, imaginary)) return ComplexParts{0, 1};
+        const bool ordered = std::string_view(imaginary) == "q";
+        if (!ordered && names == std::pair<std::string, std::string>(imaginary, real))
+            return ComplexParts{1, 0};
     }
     return {};
+}
+
+/// A complex number in memory whose parts bear the stored names, by which HDF5 matches them.
+Handle complex_memory(hid_t type, const ComplexParts& parts, const Handle& part) {
+    const std::size_t bytes = H5Tget_size(part.id());
+    Handle memory(H5Tcreate(H5T_COMPOUND, 2 * bytes));
+    H5Tinsert(memory.id(), member_name(type, parts.real).c_str(), 0, part.id());
+    H5Tinsert(memory.id(), member_name(type, parts.imaginary).c_str(), bytes, part.id());
+    return memory;
+}
+
+/// Complex numbers of integers, which become those of the narrowest floating-point numbers that hold them.
+std::optional<Element> complex_of_integers(hid_t type, const ComplexParts& parts, const Element& part) {
+    if (!part.same_bits) return {};
+    Element element;
+    element.type = part.stored_bytes <= 2 ? Type::c64 : Type::c128;
+    element.exact = part.stored_bytes <= 4;
+    element.stored_bytes = H5Tget_size(type);
+    element.memory =
+        complex_memory(type, parts, hdf5_type_of(element.type == Type::c64 ? Type::f32 : Type::f64));
+    element.name = "complex of " + part.name;
+    return element;
+}
+
+std::optional<Element> complex_of_floats(hid_t type, const ComplexParts& parts, hid_t part, bool adjacent) {
+    const auto fields = fields_of(part);
+    const auto part_element = float_element(part);
+    if (!fields || !part_element) return {};
+    const auto exact = type_with(*fields);
+    const bool has_type = exact == Type::f32 || exact == Type::f64;
+    if (!has_type && !adjacent) return {};
+    Element element;
+    element.type = part_element->type == Type::f64 ? Type::c128 : Type::c64;
+    element.exact = part_element->exact;
+    element.stored_bytes = H5Tget_size(type);
+    element.same_bits = has_type && adjacent;
+    if (has_type) {
+        element.swap_bytes = part_element->swap_bytes;
+        element.memory = complex_memory(type, parts, part_element->memory);
+        element.name = order_prefix(part) + std::string(name_of(element.type));
+    } else {
+        element.wide = fields;
+        element.memory = Handle(H5Tcopy(type));
+        element.name = "complex of " + part_element->name;
+    }
+    return element;
+}
+
+std::optional<Element> complex_element(hid_t type) {
+    const auto parts = complex_parts(type);
+    if (!parts) return {};
+    const Handle part(H5Tget_member_type(type, parts->real));
+    const Handle other(H5Tget_member_type(type, parts->imaginary));
+    if (H5Tequal(part.id(), other.id()) <= 0) return {};
+    const std::size_t bytes = H5Tget_size(part.id());
+    const std::size_t real_offset = H5Tget_member_offset(type, parts->real);
+    const std::size_t imaginary_offset = H5Tget_member_offset(type, parts->imaginary);
+    const auto inside = [&](std::size_t offset) {  // which HDF5 takes for granted
+        return offset <= H5Tget_size(type) && bytes <= H5Tget_size(type) - offset;
+    };
+    if (!inside(real_offset) || !inside(imaginary_offset)) return {};
+    if (H5Tget_class(part.id()) == H5T_INTEGER) {
+        const auto integer = integer_element(part.id());
+        return integer ? complex_of_integers(type, *parts, *integer) : std::nullopt;
+    }
+    if (H5Tget_class(part.id()) != H5T_FLOAT) return {};
+    const bool adjacent = H5Tget_size(type) == 2 * bytes && real_offset == 0 && imaginary_offset == bytes;
+    return complex_of_floats(type, *parts, part.id(), adjacent);
 }
 
 /// The matrix type that comes nearest to a number, whether it can be read or not.
@@ -382,7 +441,8 @@ std::optional<Element> classified(hid_t type) {
         case H5T_FLOAT:
             return float_element(type);
         case H5T_ENUM:
-            return boolean_element(type);
+            if (auto boolean = boolean_element(type)) return boolean;
+            return enumeration_element(type);
         case H5T_COMPOUND:
             return complex_element(type);
         default:
@@ -424,7 +484,7 @@ std::string words_for(hid_t type) {
         case H5T_REFERENCE:
             return "references to other objects";
         case H5T_ENUM:
-            return "an enumeration other than a bool";
+            return "an enumeration that is not of integers up to 64 bits";
         case H5T_VLEN:
             return "sequences of varying length";
         case H5T_ARRAY:

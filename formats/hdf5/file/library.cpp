@@ -30,6 +30,14 @@ herr_t keep_first(unsigned /*position*/, const H5E_error2_t* error, void* data) 
     return 0;
 }
 
+constexpr const char* kMarkedAsOpen = "(may use <h5clear";
+
+std::string innermost_message() {
+    std::string text;
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &text);
+    return text;
+}
+
 /// HDF5 crashes where the system refuses it a little memory, as under `ulimit -v`.
 void require_room_for_library() {
     constexpr std::size_t kLeast = std::size_t{32} << 20;
@@ -78,10 +86,16 @@ std::string path_of_file(hid_t object) {
     return text_of([&](char* to, std::size_t size) { return H5Fget_name(object, to, size); });
 }
 
+bool is_marked_as_open() {
+    return innermost_message().find(kMarkedAsOpen) != std::string::npos;
+}
+
 std::string reason() {
-    std::string text;
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &text);
+    std::string text = innermost_message();
     if (text.empty()) return "HDF5 gives no reason";
+    // HDF5 advises to clear the mark, also while another program writes.
+    if (const auto advice = text.find(kMarkedAsOpen); advice != std::string::npos)
+        text = text.substr(0, advice) + "(a program that writes it has it open, or ended without closing it)";
     // "unable to open file: name = …, errno = 2, error message = 'No such file or directory', flags = …"
     constexpr const char* kMarker = "error message = '";
     if (const auto begin = text.find(kMarker); begin != std::string::npos) {

@@ -81,6 +81,9 @@ std::string path_of_file(hid_t object);
 /// The most helpful message on HDF5's error stack: the innermost one, where the failure was noticed.
 std::string reason();
 
+/// Whether the last failure was that a file is marked as one that a program has open for writing.
+bool is_marked_as_open();
+
 /// Throws Error{code} with `what` and HDF5's reason.
 [[noreturn]] void fail(ErrorCode code, const std::string& what);
 

@@ -18,6 +18,7 @@
 #include "formats/hdf5/file/element.hpp"
 #include "formats/hdf5/file/link_access.hpp"
 #include "formats/hdf5/file/other_files.hpp"
+#include "formats/hdf5/read/locate.hpp"
 #include "formats/hdf5/read/storage.hpp"
 #include "formats/hdf5/sandbox/probe.hpp"
 
@@ -200,8 +201,7 @@ PieceName name_of_piece(hid_t creation, std::size_t index, const std::string& wh
 /// once.
 class PieceWalk {
   public:
-    PieceWalk(const Source& source, const ReadOptions& options)
-        : what_(source.name), limit_(options.memory_limit) {}
+    PieceWalk(const Source& source, const ReadOptions& options) : what_(source.name), options_(options) {}
 
     /// The data that the dataset takes from elsewhere are there, also those that its pieces take.
     PieceNeeds look_at(const Dense& dense) {
@@ -221,6 +221,7 @@ class PieceWalk {
                         what_ + ": virtual datasets lead round in circles, or lie too deep");
         if (H5Pget_layout(creation) == H5D_VIRTUAL) return require_pieces(dataset, creation, depth);
         if (H5Pget_external_count(creation) > 0) {
+            require_allowed("in external files");
             const Handle space = take(H5Dget_space(dataset), ErrorCode::input, what_);
             const Handle type = take(H5Dget_type(dataset), ErrorCode::input, what_);
             const auto elements = static_cast<std::uint64_t>(H5Sget_simple_extent_npoints(space.id()));
@@ -244,6 +245,7 @@ class PieceWalk {
         for (std::size_t i = 0; i < count; ++i) {
             const PieceName place = name_of_piece(creation, i, what_);
             const std::string name = to_string(place);
+            if (place.file != ".") require_allowed("a virtual dataset of other files");
             const Handle selection = take(H5Pget_virtual_srcspace(creation, i), ErrorCode::input, what_);
             const Handle target = take(H5Pget_virtual_vspace(creation, i), ErrorCode::input, what_);
             Handle& extent = extents[key_of(place)];
@@ -264,8 +266,18 @@ class PieceWalk {
         }
     }
 
+    /// `where`: what its data are, if other files than its own are read for them.
+    void require_allowed(const char* where) const {
+        if (options_.allow_external) return;
+        throw Error(ErrorCode::input,
+                    what_ + ": its data are " + where +
+                        ", which is refused unless external files are allowed (--allow-external)");
+    }
+
     [[nodiscard]] Handle open_piece(hid_t file, const PieceName& name) const {
         now_reading(what_ + ": its piece " + to_string(name));
+        if (!options_.allow_external)  // refuses external links
+            resolve(file, name.dataset, what_ + ": its piece " + to_string(name), options_);
         return take(H5Dopen2(file, name.dataset.c_str(), link_access()), ErrorCode::input,
                     what_ + ": its piece " + to_string(name) + " is missing");
     }
@@ -315,10 +327,12 @@ class PieceWalk {
                counted(files(), " file", " files", kOpenFileBytes);
     }
 
-    void require_room() const { require_memory(open_bytes(), limit_, what_ + ": reading with " + words()); }
+    void require_room() const {
+        require_memory(open_bytes(), options_.memory_limit, what_ + ": reading with " + words());
+    }
 
     const std::string& what_;
-    std::optional<std::uint64_t> limit_;
+    const ReadOptions& options_;
     std::uint64_t mappings_ = 0;                          ///< of the dataset, and of its pieces
     std::set<std::pair<unsigned long, haddr_t>> pieces_;  ///< that have been looked at: file and address
     PieceNeeds needs_;
@@ -362,12 +376,6 @@ void require_stored(hid_t dataset, const std::string& what) {
 PieceNeeds require_external_pieces(const Source& source, const Dense& dense, const ReadOptions& options) {
     const bool is_virtual = dense.layout == H5D_VIRTUAL;
     if (!is_virtual && H5Pget_external_count(dense.creation.id()) <= 0) return {};
-    if (!options.allow_external) {
-        throw Error(ErrorCode::input,
-                    source.name + ": its data are " +
-                        (is_virtual ? "a virtual dataset" : "in external files") +
-                        ", which is refused unless external files are allowed (--allow-external)");
-    }
     if (is_virtual && std::getenv("HDF5_VDS_PREFIX") != nullptr) {
         throw Error(
             ErrorCode::input,

@@ -1,9 +1,12 @@
 #include "formats/hdf5/read/locate.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <string_view>
 
 #include "core/spool.hpp"
 #include "formats/hdf5/file/descriptor_driver.hpp"
@@ -136,6 +139,25 @@ std::string scalar_text(const Handle& type, const Handle& space, const std::stri
     return copy;
 }
 
+/// Whether the text `name` does not stand in the object's header, where attributes lie with their names.
+bool header_lacks(hid_t object, std::string_view name) {
+    H5O_info_t info{};
+    const Handle file(H5Iget_file_id(object));
+    const Handle creation(H5Fget_create_plist(file.id()));
+    void* descriptor = nullptr;
+    hsize_t user_block = 0;
+    unsigned shared = 0;
+    if (H5Oget_info2(object, &info, H5O_INFO_BASIC | H5O_INFO_HDR) < 0 || info.hdr.nchunks != 1 ||
+        info.hdr.space.total > kMostText || H5Pget_userblock(creation.id(), &user_block) < 0 ||
+        H5Pget_shared_mesg_nindexes(creation.id(), &shared) < 0 || shared != 0 ||
+        H5Fget_vfd_handle(file.id(), H5P_DEFAULT, &descriptor) < 0)
+        return false;
+    std::string header(info.hdr.space.total, '\0');
+    const ssize_t got = pread(*static_cast<const int*>(descriptor), header.data(), header.size(),
+                              static_cast<off_t>(user_block + info.addr));
+    return got == std::ssize(header) && header.find(name) == std::string::npos;
+}
+
 std::string attribute_of(const std::string& what, const char* name) {
     return what + ": its attribute '" + name + "'";
 }
@@ -146,8 +168,20 @@ Handle open_for_reading(const std::string& path) {
     // HDF5 looks for the name of a file that has none.
     const auto descriptor = descriptor_of_path(path);
     const Handle access = descriptor ? access_through(*descriptor) : Handle();
-    return take(H5Fopen(path.c_str(), H5F_ACC_RDONLY, descriptor ? access.id() : H5P_DEFAULT),
-                ErrorCode::input, path + ": cannot be opened as HDF5");
+    const auto open = [&](unsigned flags) {
+        return H5Fopen(path.c_str(), flags, descriptor ? access.id() : H5P_DEFAULT);
+    };
+    const hid_t file = open(H5F_ACC_RDONLY);
+    if (file >= 0) return Handle(file);
+    const std::string why = reason();
+    const hid_t growing = is_marked_as_open() ? open(H5F_ACC_RDONLY | H5F_ACC_SWMR_READ) : H5I_INVALID_HID;
+    if (growing >= 0) return Handle(growing);
+    throw Error(ErrorCode::input, path + ": cannot be opened as HDF5: " + why);
+}
+
+bool is_growing(hid_t file) {
+    unsigned intent = 0;
+    return H5Fget_intent(file, &intent) >= 0 && (intent & H5F_ACC_SWMR_READ) != 0;
 }
 
 Handle open_object(hid_t place, const std::string& name, const std::string& what) {
@@ -227,8 +261,11 @@ void walk(hid_t file, const std::string& path,
 
 bool has_attribute(hid_t object, const char* name, const std::string& what) {
     const htri_t exists = H5Aexists(object, name);
-    require(exists, ErrorCode::input, attribute_of(what, name));
-    return exists > 0;
+    if (exists >= 0) return exists > 0;
+    const std::string why = reason();
+    // Where one attribute is of a type that this HDF5 does not know, it tells of none.
+    if (header_lacks(object, name)) return false;
+    throw Error(ErrorCode::input, attribute_of(what, name) + ": " + why);
 }
 
 bool has_member(hid_t group, const char* name, const std::string& what) {

@@ -15,8 +15,12 @@ namespace gpumat::formats::hdf5 {
 /// The decoded chunks that HDF5 keeps for each dataset and each piece of a virtual one while it reads them.
 constexpr std::size_t kChunkCacheBytes = std::size_t{64} << 20;
 
-/// Opens `path` for reading. Throws Error{input} with the reason.
+/// Opens `path` for reading, also while a program appends to it in HDF5's mode for that (SWMR). Throws
+/// Error{input} with the reason.
 Handle open_for_reading(const std::string& path);
+
+/// Whether a program was appending to the file as it was opened: it changes while it is read.
+bool is_growing(hid_t file);
 
 /// Opens the object that `name` is in the group `place`, or, where it starts with '/', in the file. Follows
 /// hard and soft links, and external links, anywhere in the path, where `options` allow it. Throws

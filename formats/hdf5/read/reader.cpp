@@ -236,7 +236,7 @@ void try_matrix(const Reference& reference, const ReadOptions& options) {
     const Source source = find_matrix(file.id(), reference, options);
     if (const auto* dense = std::get_if<Dense>(&source.where)) {
         walk_chunks(dense->dataset.id(), source.name);
-        read_attributes(dense->dataset.id(), source.name);
+        read_attributes(dense->dataset.id());
         open_storage(source, *dense, options);
     }
 }
@@ -329,7 +329,7 @@ class Hdf5Reader final : public Reader, public AttributeSource {
         file_ = open_for_reading(path);
         void* descriptor = nullptr;
         require(H5Fget_vfd_handle(file_.id(), H5P_DEFAULT, &descriptor), ErrorCode::input, path);
-        versions_.add(*static_cast<const int*>(descriptor), path, before);
+        if (!is_growing(file_.id())) versions_.add(*static_cast<const int*>(descriptor), path, before);
     }
 
     ReadOptions options_;

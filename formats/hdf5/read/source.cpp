@@ -75,6 +75,18 @@ std::optional<std::vector<hsize_t>> extents_of(hid_t dataset) {
     return dims;
 }
 
+/// Of a dataset of one dimension whose elements are arrays of one: how many elements these have. Else 0.
+std::int64_t width_of_arrays(hid_t dataset, hid_t type) {
+    if (H5Tget_class(type) != H5T_ARRAY || H5Tget_array_ndims(type) != 1) return 0;
+    const Handle creation(H5Dget_create_plist(dataset));
+    if (H5Pget_layout(creation.id()) == H5D_VIRTUAL)
+        return 0;  // HDF5 may open its pieces to tell its extents
+    const Handle space(H5Dget_space(dataset));
+    hsize_t width = 0;
+    if (H5Sget_simple_extent_ndims(space.id()) != 1 || H5Tget_array_dims2(type, &width) < 0) return 0;
+    return static_cast<std::int64_t>(width);
+}
+
 /// Fills in how the dataset is laid out. False where that cannot be found out.
 bool describe_layout(Dense& dense) {
     dense.layout = H5Pget_layout(dense.creation.id());
@@ -115,10 +127,14 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
                        std::string_view convention) {
     Dense dense;
     dense.dataset = std::move(dataset);
-    const Handle type(H5Dget_type(dense.dataset.id()));
+    Handle type(H5Dget_type(dense.dataset.id()));
     if (!type.valid()) fail(ErrorCode::input, source.name + ": is of a type that cannot be read");
+    const std::int64_t width = width_of_arrays(dense.dataset.id(), type.id());
+    dense.of_arrays = width > 0;
+    if (dense.of_arrays) type = Handle(H5Tget_super(type.id()));
     auto element = element_of(type.id());
     const bool readable = element.has_value();
+    if (!readable && dense.of_arrays) return std::string("holds arrays, expected numbers");
     if (!readable) element = unread_element_of(type.id());
     if (!element) return "holds " + words_for(type.id()) + ", expected numbers";
     source.element = std::move(*element);
@@ -142,6 +158,8 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
         source.stored = {extent(0), extent(1)};
         source.reversed =
             options.layout == Layout::matlab || (options.layout == Layout::by_content && convention_reverses);
+    } else if (dense.of_arrays) {
+        source.stored = {extent(0), width};
     } else if (dense.rank == 1 && options.as_column) {
         source.stored = {extent(0), 1};
     } else if (dense.rank == 0 && scalar_is_matrix) {
@@ -154,6 +172,7 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
                                  : "");
     }
     if (!describe_layout(dense)) fail(ErrorCode::input, source.name + ": has a layout that cannot be read");
+    if (dense.of_arrays) dense.chunk.cols = width;
     if (dense.layout == H5D_CHUNKED && !chunks_fit(dense.chunk, H5Tget_size(type.id())))
         malformed(source,
                   "has chunks of " + to_string(dense.chunk) + " elements, expected less than 4 GiB each");
@@ -163,6 +182,7 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
     source.storage =
         layout_words(dense) +
         (source.element.name == name_of(source.element.type) ? "" : ", " + source.element.name) +
+        (dense.of_arrays ? ", arrays as rows" : "") +
         (source.packed_by.empty() ? ""
                                   : (source.packing ? ", unpacked by " : ", packed by ") + source.packed_by) +
         (source.reversed ? ", dimensions reversed" + std::string(convention) : "");

@@ -21,11 +21,13 @@ struct Filter {
     std::vector<unsigned> values;  ///< its parameters
 };
 
-/// A dense matrix in a dataset of two dimensions, or of one or none that is taken as a column.
+/// A dense matrix in a dataset of two dimensions, of one whose elements are arrays, each a row, or of one or
+/// none that is taken as a column.
 struct Dense {
     Handle dataset;
     Handle creation;  ///< the dataset's creation properties
     int rank = 2;
+    bool of_arrays = false;
     H5D_layout_t layout = H5D_CONTIGUOUS;
     Shape chunk;  ///< as stored; of a chunked dataset
     std::vector<Filter> filters;

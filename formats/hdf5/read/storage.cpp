@@ -38,6 +38,7 @@ class LibraryStorage final : public Storage {
     void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
         if (rect.rows == 0 || rect.cols == 0) return;
         const Session session;
+        if (dense_.of_arrays) return read_arrays(rect, to, row_bytes);
         const std::array<hsize_t, 2> extents = {static_cast<hsize_t>(rect.rows),
                                                 static_cast<hsize_t>(row_bytes / element_bytes_)};
         const Handle memory =
@@ -51,6 +52,30 @@ class LibraryStorage final : public Storage {
     }
 
   private:
+    /// HDF5 reads whole arrays, some rows of the matrix at a time.
+    void read_arrays(const Block& rect, std::byte* to, std::int64_t row_bytes) const {
+        const auto width = static_cast<hsize_t>(source_.stored.cols);
+        const Handle type =
+            take(H5Tarray_create2(source_.element.memory.id(), 1, &width), ErrorCode::input, source_.name);
+        const std::int64_t stored_bytes = source_.stored.cols * element_bytes_;
+        const std::int64_t most = std::clamp<std::int64_t>(
+            static_cast<std::int64_t>(kConversionBytes) / stored_bytes, 1, rect.rows);
+        std::vector<std::byte> rows(static_cast<std::size_t>(most * stored_bytes));
+        const Handle file = take(H5Dget_space(dense_.dataset.id()), ErrorCode::input, source_.name);
+        for (std::int64_t row = 0; row < rect.rows; row += most) {
+            const std::int64_t count = std::min(most, rect.rows - row);
+            const auto arrays = static_cast<hsize_t>(count);
+            const Handle memory = take(H5Screate_simple(1, &arrays, nullptr), ErrorCode::input, source_.name);
+            select(file.id(), 1, {rect.row + row, 0, count, 1}, source_.name);
+            require(H5Dread(dense_.dataset.id(), type.id(), memory.id(), file.id(), H5P_DEFAULT, rows.data()),
+                    ErrorCode::input, source_.name + ": cannot be read");
+            for (std::int64_t i = 0; i < count; ++i)
+                std::memcpy(to + (row + i) * row_bytes,
+                            rows.data() + i * stored_bytes + rect.col * element_bytes_,
+                            static_cast<std::size_t>(rect.cols * element_bytes_));
+        }
+    }
+
     const Source& source_;
     const Dense& dense_;
     std::int64_t element_bytes_;
@@ -197,7 +222,7 @@ std::vector<std::byte> fill_value(const Source& source, const Dense& dense) {
     H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
     require(H5Pfill_value_defined(creation, &defined), ErrorCode::input, source.name);
     std::vector<std::byte> value(source.element.memory_bytes);
-    if (defined == H5D_FILL_VALUE_USER_DEFINED) {
+    if (defined == H5D_FILL_VALUE_USER_DEFINED && !dense.of_arrays) {  // those, HDF5 fills itself
         require(H5Pget_fill_value(creation, source.element.memory.id(), value.data()), ErrorCode::input,
                 source.name + ": its fill value cannot be read");
     }
@@ -279,7 +304,7 @@ std::unique_ptr<Storage> open_storage(const Source& source, const Dense& dense, 
     std::unique_ptr<Storage> storage;
     if (reads_bits(source) && dense.layout == H5D_CONTIGUOUS && !external)
         storage = open_contiguous_storage(source, dense, options);
-    if (reads_bits(source) && dense.layout == H5D_CHUNKED)
+    if (reads_bits(source) && dense.layout == H5D_CHUNKED && !dense.of_arrays)
         storage = open_chunked_storage(source, dense, options);
     return storage ? std::move(storage) : open_library_storage(source, dense, std::move(pieces), options);
 }

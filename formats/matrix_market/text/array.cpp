@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "core/error.hpp"
@@ -59,10 +60,11 @@ const char* locate_value(std::string_view text, std::int64_t n, Field field) {
 struct Columns {
     Symmetry symmetry;
     std::int64_t rows;
+    bool zeros = false;  ///< of a skew-symmetric matrix, the diagonal is stored too
 
     [[nodiscard]] std::int64_t first_row(std::int64_t column) const {
         if (symmetry == Symmetry::general) return 0;
-        return symmetry == Symmetry::skew_symmetric ? column + 1 : column;
+        return symmetry == Symmetry::skew_symmetric && !zeros ? column + 1 : column;
     }
     [[nodiscard]] std::int64_t start(std::int64_t column) const {
         if (symmetry == Symmetry::general) return column * rows;
@@ -87,8 +89,8 @@ struct Columns {
 /// Puts values into a block of the matrix.
 class Placement {
   public:
-    Placement(const FileHeader& header, const Block& block, const MutableMatrixView& out)
-        : columns_{header.symmetry, header.shape.rows}, block_(block), out_(out) {}
+    Placement(const FileHeader& header, bool zeros, const Block& block, const MutableMatrixView& out)
+        : columns_{header.symmetry, header.shape.rows, zeros}, block_(block), out_(out) {}
     virtual ~Placement() = default;
     Placement(const Placement&) = delete;
     Placement& operator=(const Placement&) = delete;
@@ -192,6 +194,7 @@ class TypedPlacement final : public Placement {
             T mirrored = values[done];
             fault = i == j ? check_diagonal(columns_.symmetry, values[done])
                            : mirror(columns_.symmetry, values[done], mirrored);
+            if (fault == MirrorFault::zero_diagonal) fault = MirrorFault::none;
             if (fault != MirrorFault::none) return done;
             put_one(i, j, values[done]);
             put_one(j, i, mirrored);
@@ -200,10 +203,10 @@ class TypedPlacement final : public Placement {
     }
 };
 
-std::unique_ptr<Placement> placement_of(const BodyContext& context, const Block& block,
+std::unique_ptr<Placement> placement_of(const BodyContext& context, bool zeros, const Block& block,
                                         const MutableMatrixView& out) {
     return visit_type(context.type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<Placement> {
-        return std::make_unique<TypedPlacement<T>>(context.header, block, out);
+        return std::make_unique<TypedPlacement<T>>(context.header, zeros, block, out);
     });
 }
 
@@ -230,7 +233,8 @@ class ArrayBody final : public Body {
           index_{{context_.header.body_offset, context_.header.body_line, 0}} {}
 
     void read(const Block& block, const MutableMatrixView& out) override {
-        const auto placement = placement_of(context_, block, out);
+        if (!std::exchange(seen_, true)) find_diagonal();
+        const auto placement = placement_of(context_, zeros_, block, out);
         const auto [first, last] = placement->needed();
         if (context_.header.symmetry == Symmetry::skew_symmetric) placement->zero_diagonal();
         if (first < last && rereads_text(block)) keep_values();
@@ -260,6 +264,45 @@ class ArrayBody final : public Body {
         return locate_value(text, n, context_.header.field);
     }
 
+    /// A skew-symmetric file whose first value is zero may have all of its diagonal: the number of its values
+    /// tells. A pipe is taken as the format says.
+    void find_diagonal() {
+        if (context_.header.symmetry != Symmetry::skew_symmetric || context_.leniency.strict() ||
+            !context_.source.rereadable() || !begins_with_zero())
+            return;
+        BodyContext with_diagonal = context_;
+        with_diagonal.header.entries += context_.header.shape.rows;
+        try {
+            Batches<ArrayChunk> batches(with_diagonal, cost_of_text());
+            const ParseChunk parse = parser_of(context_.header.field, context_.type);
+            const auto locate = [this](std::string_view text, std::int64_t at) {
+                return locate_in(text, at);
+            };
+            Cursor cursor = index_.front();
+            while (batches.next(cursor, batches.most_bytes(), parse, locate)) {
+            }
+            zeros_ = cursor.count == with_diagonal.header.entries;
+        } catch (const Error&) {  // of what is wrong, reading tells
+        }
+        if (!zeros_) return;
+        context_.header.entries = with_diagonal.header.entries;
+        context_.leniency.note(Deviation::zero_diagonal);
+    }
+
+    [[nodiscard]] bool begins_with_zero() const {
+        Buffer scratch;
+        for (std::uint64_t at = context_.header.body_offset;;) {
+            const std::uint64_t end = context_.source.window(at, kLeastChunkBytes);
+            const std::string_view text = context_.source.lines(at, end, scratch);
+            const std::size_t first = text.find_first_not_of(" \t\r\n");
+            if (first != std::string_view::npos) {  // of a comment or a zero
+                return std::string_view("%0.+-").find(text[first]) != std::string_view::npos;
+            }
+            if (end == at) return false;
+            at = end;
+        }
+    }
+
     /// Whether the block needs values that lie between those of others.
     [[nodiscard]] bool rereads_text(const Block& block) const {
         const Shape& whole = context_.header.shape;
@@ -274,7 +317,7 @@ class ArrayBody final : public Body {
         cannot_keep_ = !store;
         const Block nothing{0, 0, 0, 0};
         const MutableMatrixView nowhere{context_.type, {0, 0}, 0, nullptr};
-        const auto placement = placement_of(context_, nothing, nowhere);
+        const auto placement = placement_of(context_, zeros_, nothing, nowhere);
         Batches<ArrayChunk> batches(context_, cost_of_text());
         const ParseChunk parse = parser_of(context_.header.field, context_.type);
         const auto locate = [this](std::string_view text, std::int64_t n) { return locate_in(text, n); };
@@ -369,7 +412,9 @@ class ArrayBody final : public Body {
     }
 
     BodyContext context_;
-    std::size_t element_;              // its bytes
+    std::size_t element_;  // its bytes
+    bool seen_ = false;
+    bool zeros_ = false;               // the diagonal of a skew-symmetric matrix is stored
     std::optional<ValueStore> store_;  // of all values, in the order of the file
     bool cannot_keep_ = false;
     std::vector<Cursor> index_;  // in the order of the file; the first is the start of the body

@@ -18,6 +18,7 @@ struct BodyContext {
     std::string name;  ///< of the file, for messages
     Type type;         ///< to deliver
     int threads;
+    Leniency& leniency;
     const std::uint64_t& memory;  ///< bytes for text and what is made of it, as far as they go
 };
 

@@ -10,6 +10,7 @@
 #include "core/parallel.hpp"
 #include "formats/matrix_market/text/body.hpp"
 #include "formats/matrix_market/text/header.hpp"
+#include "formats/matrix_market/text/relaxed.hpp"
 #include "formats/matrix_market/text/text.hpp"
 #include "formats/matrix_market/text/value.hpp"
 
@@ -31,7 +32,8 @@ struct Cursor {
 /// A piece of the body and what was found in it. Readers add their values.
 struct Chunk {
     Buffer scratch;
-    std::string_view text;
+    Buffer relaxed;
+    std::string_view text;  ///< of the file; in `relaxed` where a deviation was read
     Cursor start;
     std::int64_t lines = 0;
     std::int64_t count = 0;
@@ -59,7 +61,8 @@ class Batches {
         : source_(context.source),
           header_(context.header),
           name_(context.name),
-          threads_(std::max(1, context.threads)) {
+          threads_(std::max(1, context.threads)),
+          leniency_(context.leniency) {
         const std::uint64_t text = context.memory / cost;
         const auto threads = static_cast<std::uint64_t>(threads_);
         chunk_bytes_ = std::clamp(text / threads, kLeastChunkBytes, kChunkBytes);
@@ -89,7 +92,7 @@ class Batches {
             try {
                 parse(chunk);
             } catch (Malformed& problem) {
-                chunk.problem = std::move(problem);
+                parse_relaxed(chunk, std::move(problem), parse);
             }
         });
         for (MyChunk& chunk : chunks()) {
@@ -120,6 +123,26 @@ class Batches {
     }
 
   private:
+    /// Parses a chunk again without what the format does not allow, if that is what the problem was.
+    template <class Parse>
+    void parse_relaxed(MyChunk& chunk, Malformed problem, const Parse& parse) {
+        const std::string_view text = chunk.text;
+        if (!leniency_.strict()) chunk.text = relax(text, chunk.relaxed, leniency_);
+        chunk.problem = std::move(problem);
+        if (chunk.text.data() == text.data()) return;
+        chunk.problem.reset();
+        chunk.lines = 0;
+        chunk.count = 0;
+        try {
+            parse(chunk);
+        } catch (Malformed& left) {
+            // What was found is shown as it stands in the file.
+            const auto offset = static_cast<std::size_t>(left.at - chunk.text.data());
+            if (left.found.starts_with('\'')) left.found = quote_token(text.substr(offset));
+            chunk.problem = std::move(left);
+        }
+    }
+
     [[nodiscard]] std::string promised() const {
         return std::to_string(header_.entries) + (header_.storage == Storage::array ? " values" : " entries");
     }
@@ -128,6 +151,7 @@ class Batches {
     const FileHeader& header_;
     const std::string& name_;
     int threads_;
+    Leniency& leniency_;
     std::uint64_t chunk_bytes_ = 0;  ///< of text that a thread parses at a time
     std::uint64_t most_bytes_ = 0;   ///< between two meetings of the threads
     std::vector<MyChunk> chunks_;

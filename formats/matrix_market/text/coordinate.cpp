@@ -10,6 +10,7 @@
 #include "formats/matrix_market/numbers/exact_sum.hpp"
 #include "formats/matrix_market/text/body.hpp"
 #include "formats/matrix_market/text/entries.hpp"
+#include "formats/matrix_market/text/sides.hpp"
 
 namespace gpumat::formats::matrix_market {
 namespace {
@@ -154,13 +155,19 @@ class CoordinateText : public CoordinateBody {
         Batches<CoordinateChunk> batches(context, cost_of_text());
         if (!pieces_.empty()) return parse_some(batches, parse, block, take);
         std::vector<Piece> pieces;
+        bool above = false;
+        bool below = false;
         Cursor cursor{context.header.body_offset, context.header.body_line, 0};
         while (batches.next(cursor, batches.most_bytes(), parse, locate_entry)) {
-            for (const CoordinateChunk& chunk : batches.chunks())
+            for (const CoordinateChunk& chunk : batches.chunks()) {
                 pieces.push_back({chunk.start, chunk.bounds});
+                above |= chunk.above;
+                below |= chunk.below;
+            }
             take(batches.chunks());
         }
         batches.require_all(cursor);
+        if (above && below && !std::exchange(one_side_, true)) require_one_side(context_);
         if (context.source.text_bytes() == 0) return;
         pieces_ = std::move(pieces);
         end_ = cursor.offset;
@@ -239,6 +246,7 @@ class CoordinateText : public CoordinateBody {
     BodyContext wide_;
     std::size_t entry_bytes_;    ///< of a wide entry
     std::vector<Piece> pieces_;  ///< of a plain file, once all of it was seen
+    bool one_side_ = false;      ///< no pair of elements has entries on both sides of the diagonal
     std::uint64_t end_ = 0;      ///< of the last one
 };
 

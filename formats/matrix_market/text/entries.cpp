@@ -1,68 +1,10 @@
 #include "formats/matrix_market/text/entries.hpp"
 
-#include <bit>
-#include <cstring>
-
 #include "core/numbers/type.hpp"
+#include "formats/matrix_market/text/place.hpp"
 
 namespace gpumat::formats::matrix_market {
 namespace {
-
-/// The long way, for an index of eight digits or more and for what is no index.
-std::int64_t parse_long_index(const char*& p, std::int64_t most, const char* what) {
-    const char* const token = p;
-    while (*p == '0') ++p;
-    std::uint64_t index = 0;
-    const char* const digits = p;
-    p = take_digits(p, index);
-    const bool ended = p != token && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r');
-    if (!ended || p - digits > 19 || index == 0 || index > static_cast<std::uint64_t>(most)) {
-        const char* end = token;
-        while (*end != '\n') ++end;
-        throw Malformed{token, quote_token({token, static_cast<std::size_t>(end - token) + 1}),
-                        std::string(what) + " from 1 to " + std::to_string(most)};
-    }
-    return static_cast<std::int64_t>(index) - 1;
-}
-
-/// An index from 1 to `most`, delivered from 0.
-[[gnu::noinline]] inline std::int64_t parse_index(const char*& p, std::int64_t most, const char* what) {
-    std::uint64_t bytes = 0;
-    std::memcpy(&bytes, p, sizeof bytes);
-    const std::uint64_t marks = mark_non_digits(bytes);
-    if (marks != 0) {
-        const auto count = static_cast<unsigned>(std::countr_zero(marks)) / 8;
-        const std::uint64_t digits = bytes - 0x3030'3030'3030'3030ULL;
-        const auto index = static_cast<std::int64_t>(join_digits((digits << (8 * (7 - count))) << 8));
-        if ((p[count] == ' ' || p[count] == '\t') && index >= 1 && index <= most) {
-            p += count;
-            return index - 1;
-        }
-    }
-    return parse_long_index(p, most, what);
-}
-
-/// Row and column, from 0.
-struct Place {
-    std::int64_t row;
-    std::int64_t col;
-};
-
-/// Two indices, and the blanks between them. Stops after the second.
-[[gnu::always_inline]] inline Place parse_place(const char*& p, const Shape& shape) {
-    IndexPair pair;
-    if (const char* const end = parse_short_indices(p, pair); end != nullptr) {
-        const std::uint64_t row = pair.first - 1;
-        const std::uint64_t col = pair.second - 1;
-        if (row < static_cast<std::uint64_t>(shape.rows) && col < static_cast<std::uint64_t>(shape.cols)) {
-            p = end;
-            return {static_cast<std::int64_t>(row), static_cast<std::int64_t>(col)};
-        }
-    }
-    const std::int64_t row = parse_index(p, shape.rows, "a row index");
-    p = skip_blanks(p);
-    return {row, parse_index(p, shape.cols, "a column index")};
-}
 
 template <Field F, class T>
 class EntryParser {
@@ -73,6 +15,7 @@ class EntryParser {
     void operator()(CoordinateChunk& chunk) const {
         chunk.owned.resize(owners_.count());
         chunk.bounds = {};
+        chunk.above = chunk.below = false;
         for (auto& entries : chunk.owned) entries.clear();
         const char* p = chunk.text.data();
         const char* const end = p + chunk.text.size();
@@ -89,10 +32,9 @@ class EntryParser {
 
   private:
     void parse_entry(const char*& p, CoordinateChunk& chunk) const {
-        const Shape& shape = context_.header.shape;
         const Symmetry symmetry = context_.header.symmetry;
         const char* const start = p;
-        const auto [i, j] = parse_place(p, shape);
+        const auto [i, j] = parse_place(p, context_.header);
         p = skip_blanks(p);
         const char* const token = p;
         T value(1);
@@ -104,10 +46,14 @@ class EntryParser {
         chunk.bounds.add(i, j);
         add(i, j, value, chunk);
         if (symmetry == Symmetry::general) return;
-        if (j > i) refuse_upper(start, i, j);
+        if (j > i) read_above(start, i, j, chunk);
+        if (j < i) chunk.below = true;
         T mirrored = value;
-        const MirrorFault fault =
-            i == j ? check_diagonal(symmetry, value) : mirror(symmetry, value, mirrored);
+        MirrorFault fault = i == j ? check_diagonal(symmetry, value) : mirror(symmetry, value, mirrored);
+        if (fault == MirrorFault::zero_diagonal && !context_.leniency.strict()) {
+            context_.leniency.note(Deviation::zero_diagonal);
+            fault = MirrorFault::none;
+        }
         if (fault != MirrorFault::none) throw mirror_problem(token, fault, symmetry, context_.type);
         if (i != j) add(j, i, mirrored, chunk);
     }
@@ -125,9 +71,13 @@ class EntryParser {
         throw Malformed{p, quote_token({p, static_cast<std::size_t>(end - p) + 1}), "the end of the line"};
     }
 
-    [[noreturn]] static void refuse_upper(const char* at, std::int64_t i, std::int64_t j) {
-        throw Malformed{at, "row " + std::to_string(i + 1) + ", column " + std::to_string(j + 1),
-                        "entries on or below the diagonal only, as the symmetry gives the others"};
+    [[gnu::noinline]] void read_above(const char* at, std::int64_t i, std::int64_t j,
+                                      CoordinateChunk& chunk) const {
+        if (context_.leniency.strict())
+            throw Malformed{at, "row " + std::to_string(i + 1) + ", column " + std::to_string(j + 1),
+                            "entries on or below the diagonal only, as the symmetry gives the others"};
+        context_.leniency.note(Deviation::upper_triangle);
+        chunk.above = true;
     }
 
     const BodyContext& context_;

@@ -62,7 +62,9 @@ struct Bounds {
 };
 
 struct CoordinateChunk : Chunk {
-    Bounds bounds;  ///< of all entries of the chunk
+    Bounds bounds;       ///< of all entries of the chunk
+    bool above = false;  ///< some are above the diagonal of a matrix with symmetry
+    bool below = false;
     /// The elements that each owner of rows has to add, relative to the block.
     std::vector<EntryList> owned;
 };

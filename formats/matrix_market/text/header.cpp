@@ -52,8 +52,9 @@ std::string lowered(std::string_view text) {
 /// One line of the header, taken apart token by token.
 class Line {
   public:
-    Line(std::string_view text, const std::string& name, std::int64_t number)
-        : text_(text), name_(name), number_(number) {
+    /// `before` bytes stand before the text.
+    Line(std::string_view text, const std::string& name, std::int64_t number, std::size_t before)
+        : text_(text), name_(name), number_(number), before_(before) {
         if (text_.ends_with('\n')) text_.remove_suffix(1);
         if (text_.ends_with('\r')) text_.remove_suffix(1);
     }
@@ -71,8 +72,8 @@ class Line {
 
     /// Refuses the token that next() returned.
     [[noreturn]] void refuse_token(const std::string& expected) const {
-        refuse(name_, number_, static_cast<std::int64_t>(token_) + 1, quote_token(text_.substr(token_)),
-               expected);
+        refuse(name_, number_, static_cast<std::int64_t>(before_ + token_) + 1,
+               quote_token(text_.substr(token_)), expected);
     }
 
     void expect_end() {
@@ -106,12 +107,14 @@ class Line {
     std::string_view text_;
     const std::string& name_;
     std::int64_t number_;
+    std::size_t before_;
     std::size_t at_ = 0;
     std::size_t token_ = 0;
 };
 
-void parse_banner(Line& line, std::string_view text, FileHeader& header) {
-    const std::string_view banner = line.next();
+/// The first word, with what may stand before it.
+void parse_banner_word(Line& line, std::string_view text, Leniency& leniency) {
+    const std::string banner = lowered(line.next());
     if (text.starts_with(kByteOrderMark)) {
         line.refuse_token("'%%MatrixMarket' without a byte-order mark before it");
     }
@@ -119,18 +122,32 @@ void parse_banner(Line& line, std::string_view text, FileHeader& header) {
         line.refuse_token(
             "'%%MatrixMarket': HDF5 comes through a pipe with --from hdf5, and is not read compressed");
     }
-    if (lowered(banner) != lowered(kBanner) || !text.starts_with("%%")) {
+    const bool blanks = !text.starts_with('%');
+    const bool one_percent = banner == lowered(kBanner.substr(1));
+    const bool deviates = blanks || one_percent;
+    if ((banner != lowered(kBanner) && !one_percent) || (deviates && leniency.strict())) {
         line.refuse_token("'%%MatrixMarket' at the start of the file");
     }
-    if (lowered(line.next()) != "matrix") line.refuse_token("'matrix', the only object that is read");
-    header.storage = line.choose(kStorages, "a format");
-    header.field = line.choose(kFields, "a field");
-    if (header.field == Field::pattern && header.storage == Storage::array) {
-        line.refuse_token("a field with values, as an array file has no pattern");
-    }
+    if (blanks) leniency.note(Deviation::space_before_banner);
+    if (one_percent) leniency.note(Deviation::one_percent);
+}
+
+void parse_object(Line& line, Leniency& leniency, FileHeader& header) {
+    const std::string object = lowered(line.next());
+    header.vector = object == "vector" && !leniency.strict();
+    if (header.vector) leniency.note(Deviation::vector_object);
+    if (!header.vector && object != "matrix") line.refuse_token("'matrix', the only object that is read");
+}
+
+void parse_symmetry(Line& line, Leniency& leniency, FileHeader& header) {
     header.symmetry = line.choose(kSymmetries, "a symmetry");
+    if (header.vector && header.symmetry != Symmetry::general)
+        line.refuse_token("general, as a vector has no symmetry");
     if (header.symmetry == Symmetry::hermitian && header.field != Field::complex) {
-        line.refuse_token("a symmetry other than hermitian, as the field is not complex");
+        if (leniency.strict())
+            line.refuse_token("a symmetry other than hermitian, as the field is not complex");
+        leniency.note(Deviation::real_hermitian);
+        header.symmetry = Symmetry::symmetric;
     }
     if (header.symmetry == Symmetry::skew_symmetric && header.field == Field::pattern) {
         line.refuse_token("general or symmetric, as a pattern has no signs");
@@ -138,6 +155,17 @@ void parse_banner(Line& line, std::string_view text, FileHeader& header) {
     if (header.symmetry == Symmetry::skew_symmetric && header.field == Field::unsigned_integer) {
         line.refuse_token("general or symmetric, as unsigned integers have no signs");
     }
+}
+
+void parse_banner(Line& line, std::string_view text, Leniency& leniency, FileHeader& header) {
+    parse_banner_word(line, text, leniency);
+    parse_object(line, leniency, header);
+    header.storage = line.choose(kStorages, "a format");
+    header.field = line.choose(kFields, "a field");
+    if (header.field == Field::pattern && header.storage == Storage::array) {
+        line.refuse_token("a field with values, as an array file has no pattern");
+    }
+    parse_symmetry(line, leniency, header);
     line.expect_end();
 }
 
@@ -159,7 +187,7 @@ std::int64_t array_entries(const FileHeader& header, const std::string& name) {
 
 void parse_sizes(Line& line, const std::string& name, FileHeader& header) {
     header.shape.rows = line.size("the number of rows");
-    header.shape.cols = line.size("the number of columns");
+    header.shape.cols = header.vector ? 1 : line.size("the number of columns");
     if (header.symmetry != Symmetry::general && header.shape.rows != header.shape.cols) {
         line.refuse_token(std::to_string(header.shape.rows) +
                           " columns, as a matrix with symmetry must be square");
@@ -184,7 +212,7 @@ void parse_comment(std::string_view text, FileHeader& header) {
 
 }  // namespace
 
-FileHeader parse_header(TextSource& source, const std::string& name) {
+FileHeader parse_header(TextSource& source, const std::string& name, Leniency& leniency) {
     FileHeader header;
     Buffer scratch;
     std::uint64_t offset = 0;
@@ -193,14 +221,21 @@ FileHeader parse_header(TextSource& source, const std::string& name) {
     for (;;) {
         const std::uint64_t end = source.window(offset, kHeaderWindowBytes);
         std::string_view text = source.lines(offset, end, scratch);
+        if (source.has_lone_returns()) leniency.note(Deviation::lone_returns);
         if (text.empty()) break;
         while (!text.empty()) {
-            const std::string_view line_text = text.substr(0, text.find('\n') + 1);
+            std::string_view line_text = text.substr(0, text.find('\n') + 1);
             text.remove_prefix(line_text.size());
             offset += line_text.size();
-            Line line(line_text, name, ++number);
-            if (!banner_seen) {
-                parse_banner(line, line_text, header);
+            const bool marked = ++number == 1 && !leniency.strict() && line_text.starts_with(kByteOrderMark);
+            const std::size_t before = marked ? kByteOrderMark.size() : 0;
+            line_text.remove_prefix(before);
+            if (marked) leniency.note(Deviation::byte_order_mark);
+            Line line(line_text, name, number, before);
+            if (!banner_seen && line.is_empty() && !leniency.strict()) {
+                leniency.note(Deviation::space_before_banner);
+            } else if (!banner_seen) {
+                parse_banner(line, line_text, leniency, header);
                 banner_seen = true;
             } else if (line.is_comment()) {
                 parse_comment(line_text, header);

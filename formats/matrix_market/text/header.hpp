@@ -8,6 +8,7 @@
 
 #include "core/numbers/shape.hpp"
 #include "core/numbers/type.hpp"
+#include "formats/matrix_market/text/leniency.hpp"
 #include "formats/matrix_market/text/text.hpp"
 
 namespace gpumat::formats::matrix_market {
@@ -42,6 +43,7 @@ struct FileHeader {
     Storage storage = Storage::array;
     Field field = Field::real;
     Symmetry symmetry = Symmetry::general;
+    bool vector = false;         ///< a vector object: one column, and entries have one index
     std::optional<Type> type{};  ///< of whom wrote it, where a comment says so
     Shape shape;
     std::int64_t entries = 0;       ///< values that the file holds: of a triangle only where it is symmetric
@@ -54,7 +56,7 @@ struct FileHeader {
 constexpr std::string_view kTypeComment = "% gpumat_type: ";
 
 /// Reads the header and size lines. Throws Error{input} naming `name`, line and column.
-FileHeader parse_header(TextSource& source, const std::string& name);
+FileHeader parse_header(TextSource& source, const std::string& name, Leniency& leniency);
 
 /// Whether a file that starts with `text` claims to be a Matrix Market file, well-formed or not.
 bool looks_like_matrix_market(std::string_view text);

@@ -49,13 +49,15 @@ class MatrixMarketReader final : public Reader {
           limited_(options.memory_limit.has_value()),
           memory_(limited_ ? *options.memory_limit / kParsingShare
                            : std::numeric_limits<std::uint64_t>::max()),
+          leniency_(name_, options),
           source_(open_text(reference.path, options.threads,
-                            limited_ ? *options.memory_limit / kAheadShare : kMostAheadBytes)) {
+                            limited_ ? *options.memory_limit / kAheadShare : kMostAheadBytes,
+                            !options.strict)) {
         require_no_dataset(reference);
-        file_ = parse_header(*source_, name_);
+        file_ = parse_header(*source_, name_, leniency_);
         header_ = header_of(reference, file_, *source_);
         header_.type = options.type.value_or(header_.type);
-        const BodyContext context{*source_, file_, name_, header_.type, options.threads, memory_};
+        const BodyContext context{*source_, file_, name_, header_.type, options.threads, leniency_, memory_};
         if (file_.storage == Storage::array) {
             body_ = open_array(context);
         } else {
@@ -100,7 +102,7 @@ class MatrixMarketReader final : public Reader {
     /// Refuses a count that the file is too short for before any work is done.
     void require_room_for_entries() const {
         if (source_->text_bytes() == 0) return;
-        const int indices = file_.storage == Storage::coordinate ? 2 : 0;
+        const int indices = file_.storage == Storage::array ? 0 : file_.vector ? 1 : 2;
         const int numbers = file_.field == Field::pattern ? 0 : file_.field == Field::complex ? 2 : 1;
         // A digit and a blank or line feed for each; the last line feed may be missing.
         const auto least =
@@ -115,6 +117,7 @@ class MatrixMarketReader final : public Reader {
     std::string name_;
     bool limited_;
     std::uint64_t memory_;  ///< for text and what is made of it
+    Leniency leniency_;
     std::unique_ptr<TextSource> source_;
     FileHeader file_;
     Header header_;
@@ -131,10 +134,16 @@ bool recognises(std::string_view head, const std::string& path) {
     return (path.ends_with(".mtx") || path.ends_with(".mtx.gz")) && !head.starts_with(kHdf5Signature);
 }
 
-Listing list(const Reference& reference, const ReadOptions& /*options*/) {
+std::string text_of_gzip(std::string_view head) {
+    return text_of_head(head);
+}
+
+Listing list(const Reference& reference, const ReadOptions& options) {
     require_no_dataset(reference);
-    const auto source = open_text(reference.path, 1);
-    return {{header_of(reference, parse_header(*source, shown_name(reference.path)), *source)}};
+    const std::string name = shown_name(reference.path);
+    const auto source = open_text(reference.path, 1, kMostAheadBytes, !options.strict);
+    Leniency leniency(name, options);
+    return {{header_of(reference, parse_header(*source, name, leniency), *source)}};
 }
 
 std::unique_ptr<Reader> open(const Reference& reference, const ReadOptions& options) {

@@ -126,6 +126,18 @@ class File {
     FileVersions versions_;
 };
 
+/// Whether the first line of a text ends with a carriage return and no line feed.
+bool ends_first_line_with_return(std::string_view head) {
+    const std::size_t end = head.find_first_of("\r\n");
+    return end != std::string_view::npos && end + 1 < head.size() && head[end] == '\r' &&
+           head[end + 1] != '\n';
+}
+
+/// Carriage returns become line feeds. A line feed that follows one stays, as an empty line.
+void replace_returns(char* text, std::size_t size) {
+    std::replace(text, text + size, '\r', '\n');
+}
+
 bool is_gzip(std::string_view head) {
     return head.size() >= 2 && head[0] == '\x1f' && head[1] == '\x8b';
 }
@@ -133,7 +145,11 @@ bool is_gzip(std::string_view head) {
 /// A plain file: every thread reads its own piece.
 class PlainText final : public TextSource {
   public:
-    explicit PlainText(std::unique_ptr<File> file) : file_(std::move(file)) {}
+    PlainText(std::unique_ptr<File> file, bool lone_returns) : file_(std::move(file)) {
+        if (!lone_returns) return;
+        std::array<char, kSlackBytes> head{};
+        lone_returns_ = ends_first_line_with_return({head.data(), read_at(0, head.data(), head.size())});
+    }
 
     std::uint64_t window(std::uint64_t offset, std::uint64_t want) override {
         return offset + std::min(want, file_->bytes() - std::min(offset, file_->bytes()));
@@ -144,7 +160,7 @@ class PlainText final : public TextSource {
         const std::uint64_t from = begin == 0 ? 0 : begin - 1;
         std::size_t asked = static_cast<std::size_t>(end - from) + kSlackBytes;
         char* text = reserve(scratch, asked, 0);
-        std::size_t size = file_->read_at(from, text, asked);
+        std::size_t size = read_at(from, text, asked);
         const std::size_t first = begin == 0 ? 0 : past_line_feed(text, 0, size);
         if (from + first >= end || first >= size) return {};
 
@@ -159,17 +175,24 @@ class PlainText final : public TextSource {
             search = size;
             asked = 2 * size;
             text = reserve(scratch, asked, size);
-            size += file_->read_at(from + size, text + size, asked - size);
+            size += read_at(from + size, text + size, asked - size);
         }
         text[size] = '\n';
         return {text + first, size + 1 - first};
     }
 
+    [[nodiscard]] bool has_lone_returns() const override { return lone_returns_; }
     [[nodiscard]] std::uint64_t text_bytes() const override { return file_->bytes(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return file_->bytes(); }
     void require_unchanged() const override { file_->require_unchanged(); }
 
   private:
+    std::size_t read_at(std::uint64_t offset, char* to, std::size_t count) const {
+        const std::size_t got = file_->read_at(offset, to, count);
+        if (lone_returns_) replace_returns(to, got);
+        return got;
+    }
+
     /// Room for `count` bytes and padding, with the first `keep` bytes kept.
     static char* reserve(Buffer& scratch, std::size_t count, std::size_t keep) {
         if (scratch.size() < count + kPaddingBytes) {
@@ -188,6 +211,7 @@ class PlainText final : public TextSource {
     }
 
     std::unique_ptr<File> file_;
+    bool lone_returns_ = false;
 };
 
 /// The bytes of a file from front to back.
@@ -452,8 +476,11 @@ class AheadStream final : public ByteStream {
 /// A window of text that moves along a stream.
 class StreamText final : public TextSource {
   public:
-    StreamText(std::unique_ptr<ByteStream> stream, std::uint64_t working_bytes)
-        : stream_(std::move(stream)), working_bytes_(working_bytes), text_(kReadBytes + 1 + kPaddingBytes) {}
+    StreamText(std::unique_ptr<ByteStream> stream, std::uint64_t working_bytes, bool lone_returns)
+        : stream_(std::move(stream)),
+          working_bytes_(working_bytes),
+          may_have_lone_returns_(lone_returns),
+          text_(kReadBytes + 1 + kPaddingBytes) {}
 
     std::uint64_t window(std::uint64_t offset, std::uint64_t want) override {
         // One byte more at the front shows lines() whether a line starts at the offset.
@@ -482,6 +509,7 @@ class StreamText final : public TextSource {
     [[nodiscard]] bool rereadable() const override { return stream_->rereadable(); }
     [[nodiscard]] std::uint64_t file_bytes() const override { return stream_->file_bytes(); }
     [[nodiscard]] std::uint64_t working_bytes() const override { return working_bytes_; }
+    [[nodiscard]] bool has_lone_returns() const override { return lone_returns_; }
     void require_unchanged() const override { stream_->require_unchanged(); }
 
   private:
@@ -526,7 +554,12 @@ class StreamText final : public TextSource {
     void fill(std::size_t want) {
         if (text_.size() < want + 1 + kPaddingBytes) text_.resize(want + 1 + kPaddingBytes);
         const std::size_t got = stream_->read(text_.data() + size_, want - size_);
+        if (lone_returns_) replace_returns(text_.data() + size_, got);
         size_ += got;
+        if (may_have_lone_returns_ && !lone_returns_ && base_ == 0) {
+            lone_returns_ = ends_first_line_with_return({text_.data(), size_});
+            if (lone_returns_) replace_returns(text_.data(), size_);
+        }
         if (got != 0) {
             last_ = text_[size_ - 1];
             return;
@@ -537,6 +570,8 @@ class StreamText final : public TextSource {
 
     std::unique_ptr<ByteStream> stream_;
     std::uint64_t working_bytes_;
+    bool may_have_lone_returns_;
+    bool lone_returns_ = false;
     std::vector<char> text_;
     std::uint64_t base_ = 0;  // offset of text_[0]
     std::size_t size_ = 0;
@@ -546,10 +581,11 @@ class StreamText final : public TextSource {
 
 }  // namespace
 
-std::unique_ptr<TextSource> open_text(const std::string& path, int threads, std::uint64_t ahead_bytes) {
+std::unique_ptr<TextSource> open_text(const std::string& path, int threads, std::uint64_t ahead_bytes,
+                                      bool lone_returns) {
     auto raw = std::make_unique<RawStream>(std::make_unique<File>(path));
     const bool compressed = is_gzip(raw->peek());
-    if (!compressed && raw->rereadable()) return std::make_unique<PlainText>(raw->take_file());
+    if (!compressed && raw->rereadable()) return std::make_unique<PlainText>(raw->take_file(), lone_returns);
     std::unique_ptr<ByteStream> stream = std::move(raw);
     std::uint64_t working_bytes = kReadBytes;  // in the window, before those that are asked for
     if (compressed) {
@@ -561,7 +597,7 @@ std::unique_ptr<TextSource> open_text(const std::string& path, int threads, std:
         stream = std::make_unique<AheadStream>(std::move(stream), blocks);
         working_bytes += blocks * kReadBytes;
     }
-    return std::make_unique<StreamText>(std::move(stream), working_bytes);
+    return std::make_unique<StreamText>(std::move(stream), working_bytes, lone_returns);
 }
 
 std::string text_of_head(std::string_view head) {

@@ -51,6 +51,9 @@ class TextSource {
     /// Whether the text can be read again from its start, which that of a pipe cannot.
     [[nodiscard]] virtual bool rereadable() const { return true; }
 
+    /// Whether its lines end with a carriage return alone, which it gives as a line feed.
+    [[nodiscard]] virtual bool has_lone_returns() const { return false; }
+
     /// Bytes of the text, or 0 where they are not known beforehand.
     [[nodiscard]] virtual std::uint64_t text_bytes() const { return 0; }
 
@@ -65,9 +68,10 @@ class TextSource {
 };
 
 /// Opens a file, plain or gzip-compressed by its content; "-" is standard input. With more than one thread,
-/// one of them reads and inflates a stream ahead, as far as `ahead_bytes` go.
+/// one of them reads and inflates a stream ahead, as far as `ahead_bytes` go. Where `lone_returns` are read
+/// and the first line ends with one, all do.
 std::unique_ptr<TextSource> open_text(const std::string& path, int threads,
-                                      std::uint64_t ahead_bytes = kMostAheadBytes);
+                                      std::uint64_t ahead_bytes = kMostAheadBytes, bool lone_returns = true);
 
 /// The text at the start of a file whose first bytes are `head`, decompressed where it is compressed.
 /// Empty where the compressed data are damaged.

@@ -21,13 +21,22 @@ std::string number_of(Field field) {
     }
 }
 
+bool u64_holds(const char* token) {
+    Decimal decimal;
+    std::uint64_t value = 0;
+    return scan(token, decimal) != nullptr && to_value(decimal, value) == Fault::none;
+}
+
 }  // namespace
 
 void refuse_value(const char* token, Fault fault, Field field, Type type) {
     const std::string name(name_of(type));
     std::string expected = number_of(field);
     if (fault == Fault::fraction) expected = "an integer, as the type is " + name;
-    if (fault == Fault::range) expected = "a value that " + name + " can hold";
+    if (fault == Fault::range) {
+        expected = "a value that " + name + " can hold";
+        if (type == Type::i64 && u64_holds(token)) expected += " (u64 can: -t u64)";
+    }
     throw Malformed{token, quote_at(token), expected};
 }
 
@@ -44,9 +53,11 @@ Malformed mirror_problem(const char* at, MirrorFault fault, Symmetry symmetry, T
     if (fault == MirrorFault::range) {
         return {at, quote_at(at), "a value whose negative " + std::string(name_of(type)) + " can hold"};
     }
+    if (symmetry == Symmetry::hermitian)
+        return {at, quote_at(at), "a diagonal value with an imaginary part of 0"};
     return {at, quote_at(at),
-            symmetry == Symmetry::hermitian ? "a diagonal value with an imaginary part of 0"
-                                            : "no entry on the diagonal of a skew-symmetric matrix"};
+            fault == MirrorFault::zero_diagonal ? "no entry on the diagonal of a skew-symmetric matrix"
+                                                : "0 on the diagonal of a skew-symmetric matrix"};
 }
 
 }  // namespace gpumat::formats::matrix_market

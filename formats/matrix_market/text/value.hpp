@@ -19,12 +19,21 @@ struct Malformed {
 };
 
 /// The value that follows from a stored one across the diagonal does not fit into the type, or a value on
-/// the diagonal contradicts the symmetry.
-enum class MirrorFault { none, range, diagonal };
+/// the diagonal contradicts the symmetry, or stands there although it follows from it.
+enum class MirrorFault { none, range, diagonal, zero_diagonal };
 
 template <class T>
 constexpr bool kIsComplexType =
     std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
+
+template <class T>
+bool is_zero(const T& value) {
+    if constexpr (kIsComplexType<T> || std::integral<T>) {
+        return value == T(0);
+    } else {
+        return static_cast<double>(value) == 0;
+    }
+}
 
 /// Most characters that are asked about are none of these.
 inline bool above_blank(char c) {
@@ -125,7 +134,8 @@ MirrorFault mirror(Symmetry symmetry, const T& value, T& mirrored) {
 /// Whether `value` may stand on the diagonal of a matrix with that symmetry.
 template <class T>
 MirrorFault check_diagonal(Symmetry symmetry, const T& value) {
-    if (symmetry == Symmetry::skew_symmetric) return MirrorFault::diagonal;
+    if (symmetry == Symmetry::skew_symmetric)
+        return is_zero(value) ? MirrorFault::zero_diagonal : MirrorFault::diagonal;
     if constexpr (kIsComplexType<T>) {
         // Written so that NaN fails.
         if (symmetry == Symmetry::hermitian && !(value.imag() == 0)) return MirrorFault::diagonal;
