@@ -91,8 +91,8 @@ class Batches {
             chunk.problem.reset();
             try {
                 parse(chunk);
-            } catch (Malformed& problem) {
-                parse_relaxed(chunk, std::move(problem), parse);
+            } catch (const Malformed& problem) {
+                parse_relaxed(chunk, problem, parse);
             }
         });
         for (MyChunk& chunk : chunks()) {
@@ -125,10 +125,10 @@ class Batches {
   private:
     /// Parses a chunk again without what the format does not allow, if that is what the problem was.
     template <class Parse>
-    void parse_relaxed(MyChunk& chunk, Malformed problem, const Parse& parse) {
+    void parse_relaxed(MyChunk& chunk, const Malformed& problem, const Parse& parse) {
         const std::string_view text = chunk.text;
         if (!leniency_.strict()) chunk.text = relax(text, chunk.relaxed, leniency_);
-        chunk.problem = std::move(problem);
+        chunk.problem = problem;
         if (chunk.text.data() == text.data()) return;
         chunk.problem.reset();
         chunk.lines = 0;
