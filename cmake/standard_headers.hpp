@@ -1,5 +1,5 @@
-// What most sources include, parsed once where headers are precompiled. Sources include what they use all the same: the
-// linter and those who build with a compiler cache see them without.
+// What most sources include, parsed once where headers are precompiled. Sources include what they use all the
+// same: the linter and those who build with a compiler cache see them without.
 #pragma once
 
 #include <algorithm>
