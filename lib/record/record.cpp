@@ -63,7 +63,10 @@ RecordedMatrix named_matrix(const formats::Reference& reference) {
 
 std::string shell_line(const std::vector<std::string>& words) {
     std::string line;
-    for (const std::string& word : words) line += (line.empty() ? "" : " ") + quote_for_shell(word);
+    for (const std::string& word : words) {
+        if (!line.empty()) line += ' ';
+        line += quote_for_shell(word);
+    }
     return line;
 }
 

@@ -1,0 +1,1 @@
+#include "cmake/standard_headers.hpp"
