@@ -39,8 +39,8 @@ bool is_control(char32_t code) {
 
 /// Ends a line, or changes the direction in which what follows is read.
 bool is_steering(char32_t code) {
-    return code == 0xfeff || code == 0x61c || code == 0x200e || code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
-           (code >= 0x2066 && code <= 0x2069);
+    return code == 0xfeff || code == 0x61c || code == 0x200e || code == 0x200f ||
+           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
 }
 
 }  // namespace
