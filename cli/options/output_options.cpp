@@ -43,7 +43,7 @@ bool is_on_stdout(const std::string& log) {
 std::vector<Option*> add_storage_options(Command& command, StorageOptions& storage) {
     return {
         &command
-             .option("--to", &storage.format, "output format: hdf5 or matrix-market (default: by extension)")
+             .option("--to", &storage.format, "output format: hdf5, matrix-market or npy (default: by extension)")
              .suggests(format_names()),
         &command.flag("--force", &storage.force, "replace an existing output"),
         &command.option("--chunk", &storage.chunk, "HDF5 chunk, ROWSxCOLS, at most the matrix"),
