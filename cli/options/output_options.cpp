@@ -41,14 +41,14 @@ bool is_on_stdout(const std::string& log) {
 }  // namespace
 
 std::vector<Option*> add_storage_options(Command& command, StorageOptions& storage) {
-    return {
-        &command
-             .option("--to", &storage.format, "output format: hdf5, matrix-market or npy (default: by extension)")
-             .suggests(format_names()),
-        &command.flag("--force", &storage.force, "replace an existing output"),
-        &command.option("--chunk", &storage.chunk, "HDF5 chunk, ROWSxCOLS, at most the matrix"),
-        &command.option("--deflate", &storage.write.deflate, "HDF5 compression, 0 to 9").within(0, 9),
-        &command.flag("--shuffle", &storage.write.shuffle, "HDF5 byte shuffle before compression")};
+    return {&command
+                 .option("--to", &storage.format,
+                         "output format: hdf5, matrix-market or npy (default: by extension)")
+                 .suggests(format_names()),
+            &command.flag("--force", &storage.force, "replace an existing output"),
+            &command.option("--chunk", &storage.chunk, "HDF5 chunk, ROWSxCOLS, at most the matrix"),
+            &command.option("--deflate", &storage.write.deflate, "HDF5 compression, 0 to 9").within(0, 9),
+            &command.flag("--shuffle", &storage.write.shuffle, "HDF5 byte shuffle before compression")};
 }
 
 Shape parse_shape(const std::string& text, const std::string& option, std::int64_t least) {
