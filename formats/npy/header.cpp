@@ -85,7 +85,7 @@ class Dictionary {
         if (quote == '\0') refuse("found '" + next() + "', expected " + what + " in quotes");
         const std::size_t end = text_.find(quote, at_);
         if (end == std::string_view::npos) refuse("a quote has no end");
-        const std::string inside(text_.substr(at_, end - at_));
+        std::string inside(text_.substr(at_, end - at_));
         at_ = end + 1;
         return inside;
     }

@@ -45,7 +45,7 @@ Json to_json(const BenchHead& head) {
     return json;
 }
 
-std::string or_dash(const std::optional<double>& value, const char* format) {
+std::string number_or_dash(const std::optional<double>& value, const char* format) {
     return value ? fmt::format(fmt::runtime(format), *value) : "-";
 }
 
@@ -101,7 +101,7 @@ Json csv_members(const BenchHead& head, const BenchRow& row) {
 
 /// "~" marks a gain that is not known well.
 std::string gain_text(const std::optional<double>& gain, const std::optional<bool>& settled) {
-    return (gain && !settled.value_or(false) ? "~" : "") + or_dash(gain, "{:.2f}x");
+    return (gain && !settled.value_or(false) ? "~" : "") + number_or_dash(gain, "{:.2f}x");
 }
 
 std::string markdown_line(const std::vector<std::string>& cells) {
@@ -219,7 +219,7 @@ std::vector<std::string> table_cells(const BenchRow& row) {
             row.median_ms ? four_digits(*row.median_ms) : "-",
             spread_of(row),
             speed ? four_digits(*speed) : "-",
-            or_dash(row.share, "{:.3f}"),
+            number_or_dash(row.share, "{:.3f}"),
             gain_text(row.gain_over_previous, row.gain_over_previous_settled),
             gain_text(row.gain_over_first, row.gain_over_first_settled),
             verified(row)};
