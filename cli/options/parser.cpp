@@ -170,7 +170,7 @@ std::vector<std::string> names_of_commands(const Command& command) {
 /// What CLI11 found, in words of ours: it names the option first, and knows neither what it takes nor how
 /// often.
 std::string what_was_found(const Command& command, const CLI::ParseError& error) {
-    const std::string text = error.what();
+    std::string text = error.what();
     const std::string name = text.substr(0, text.find(':'));
     const Option* option = command.find(name);
     if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && command.requires_command)
