@@ -12,6 +12,7 @@
 #include "core/numbers/convert.hpp"
 #include "core/numbers/transpose.hpp"
 #include "core/parallel.hpp"
+#include "core/text/printable.hpp"
 #include "formats/byte_order.hpp"
 #include "formats/file_versions.hpp"
 #include "formats/npy/header.hpp"
@@ -69,20 +70,17 @@ std::string extents_text(const std::vector<std::int64_t>& extents) {
     return text;
 }
 
-/// Why the array is no matrix; empty where it is one.
+/// Why the array is no matrix of ours; empty where it is one.
 std::string why_no_matrix(const ArrayHeader& array, const ReadOptions& options) {
     const std::size_t rank = array.shape.size();
-    if (rank == 2 || (rank == 1 && options.as_column)) return {};
-    return "is an array of " + std::to_string(rank) + " dimensions" +
-           (rank == 0 ? "" : " (" + extents_text(array.shape) + ")") + ", expected 2" +
-           (rank == 1 ? " (--as-column takes it as a matrix of one column)" : "");
-}
-
-std::string unread_element(const ArrayHeader& array) {
+    if (rank != 2 && !(rank == 1 && options.as_column)) {
+        return "is an array of " + std::to_string(rank) + " dimensions" +
+               (rank == 0 ? "" : " (" + extents_text(array.shape) + ")") + ", expected 2" +
+               (rank == 1 ? " (--as-column takes it as a matrix of one column)" : "");
+    }
     if (array.type) return {};
-    return "has elements of NumPy's type " +
-           (array.element == "a structure" ? "of structures" : "'" + array.element + "'") +
-           ", expected booleans, integers, or real or complex numbers of at most 64 bits a part";
+    return "has elements of NumPy's type '" + printable(array.element) +
+           "', expected booleans, integers, or real or complex numbers of at most 64 bits a part";
 }
 
 Header describe(const ArrayFile& file) {
@@ -91,11 +89,10 @@ Header describe(const ArrayFile& file) {
     header.format = "npy";
     header.source = {file.name, ""};
     header.shape = {array.shape[0], array.shape.size() == 2 ? array.shape[1] : 1};
-    header.type = array.type.value_or(Type::f64);
+    header.type = *array.type;
     header.storage = std::string(array.fortran ? "Fortran order" : "C order") +
                      (array.swapped ? ", big-endian" : "") +
                      (array.element.ends_with("b1") ? ", booleans" : "");
-    header.unread = unread_element(array);
     header.file_bytes = file.bytes;
     header.stored_entries = addressable_bytes(header.shape, header.type) ? header.shape.elements() : 0;
     return header;
@@ -122,8 +119,7 @@ class NpyReader final : public Reader {
     NpyReader(const Reference& reference, const ReadOptions& options)
         : file_(reference), threads_(options.threads) {
         const ArrayHeader& array = file_.header;
-        std::string why = why_no_matrix(array, options);
-        if (why.empty()) why = unread_element(array);
+        const std::string why = why_no_matrix(array, options);
         if (!why.empty()) throw Error(ErrorCode::input, file_.name + ": " + why);
         header_ = describe(file_);
         require_size(file_, header_.shape);
@@ -234,8 +230,7 @@ Listing list(const Reference& reference, const ReadOptions& options) {
     const std::string why = why_no_matrix(file.header, options);
     if (why.empty()) {
         listing.matrices.push_back(describe(file));
-        const Header& header = listing.matrices.back();
-        if (header.unread.empty()) require_size(file, header.shape);
+        require_size(file, listing.matrices.back().shape);
     } else {
         listing.others.push_back({{reference.path, ""}, why});
     }

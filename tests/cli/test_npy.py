@@ -100,7 +100,7 @@ class Npy(Case):
         np.save(self.path("objects.npy"), np.array([[None, 1]], dtype=object), allow_pickle=True)
         np.save(self.path("long.npy"), np.zeros((2, 2), dtype=np.longdouble))
         for name, words in [("cube", ["3 dimensions (2x3x4)"]), ("single", ["0 dimensions"]), ("text", ["'<U1'"]),
-                            ("fields", ["structures"]), ("dates", ["M8"]), ("objects", ["'|O'"]), ("long", ["f16"])]:
+                            ("fields", ["a structure"]), ("dates", ["M8"]), ("objects", ["'|O'"]), ("long", ["f16"])]:
             with self.subTest(name):
                 self.assert_says(self.run_tool("transpose", f"{name}.npy", "-o", "x.npy", code=3), f"{name}.npy", *words)
                 self.assertIn(words[0].strip("'"), self.run_tool("info", f"{name}.npy").out)
