@@ -244,7 +244,7 @@ class SameBits(GenerateCase):
     ("fraction_in_band", 2, ["--band", "'0.5'"], "toeplitz -t i8 --band 0.5 --shape 2x2 -o a.h5"),
     ("beyond_memory", 6, ["address space"], "uniform --shape 4000000000x4000000000 -o a.h5"),
     ("limit", 6, ["smallest blocks"], "uniform --shape 1000x10 -o a.mtx --memory-limit 1KiB"),
-    ("chunk", 2, ["chunk"], "uniform --shape 10x10 --chunk 100x100 -o a.h5"),
+    ("chunk", 2, ["chunk"], "uniform --shape 10x10 --chunk 0x5 -o a.h5"),
     ("chunk_of_text", 2, ["Matrix Market"], "uniform --shape 10x10 --chunk 2x2 -o a.mtx"),
     ("extension", 2, ["a.txt"], "uniform --shape 10x10 -o a.txt"),
     ("folder", 4, ["nowhere"], "uniform --shape 10x10 -o nowhere/a.h5"),
