@@ -14,7 +14,8 @@ std::string content_hash(const MatrixView& matrix, int threads);
 /// The content hash that the matrix's transpose has, without making it.
 std::string transposed_content_hash(const MatrixView& matrix, int threads);
 
-/// The content hash of a matrix that comes in blocks, of any shape and in any order.
+/// The content hash of a matrix that comes in blocks, of any shape and in any order, each element once: what
+/// came twice would cancel itself.
 class ContentHash {
   public:
     ContentHash(const Shape& whole, Type type, int threads)
