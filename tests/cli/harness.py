@@ -361,6 +361,13 @@ class Case(unittest.TestCase):
         self.assertEqual(int(first.split()[0]), code, done.stdout + done.stderr)
         return int(first.split()[1]), said
 
+    def beside_matrices(self):
+        """What libraries and threads take beside matrices. A sanitizer adds what it keeps of the whole tool, which a run
+        that does nothing has too, and the thread sanitizer a copy of all that is touched."""
+        if "ASAN_OPTIONS" not in os.environ and "TSAN_OPTIONS" not in os.environ:
+            return 40 << 20
+        return (40 << 20) + self.peak_bytes("--version")[0] + (2048 << 20 if "TSAN_OPTIONS" in os.environ else 0)
+
     def record(self, *arguments, **options):
         """Runs an operation with --json and returns its run record; `code` is what it must exit with."""
         return self.run_tool(*arguments, "--json", **options).json()

@@ -12,8 +12,6 @@ import numpy as np
 from harness import Case, random_values, read_h5, read_mtx, write_h5, write_mtx
 
 MIB = 1 << 20
-# What libraries and threads take, and the address or thread sanitizer.
-BESIDE = 40 * MIB + (128 * MIB if "ASAN_OPTIONS" in os.environ else 2048 * MIB if "TSAN_OPTIONS" in os.environ else 0)
 
 
 def hash_of(array):
@@ -23,7 +21,7 @@ def hash_of(array):
 class Limits(Case):
     def assert_kept(self, limit, *words):
         taken, said = self.peak_bytes(*words, "--memory-limit", f"{limit}MiB")
-        self.assertLess(taken, limit * MIB + BESIDE, said)
+        self.assertLess(taken, limit * MIB + self.beside_matrices(), said)
 
     def test_chunks_across_the_blocks_of_the_input(self):
         """Of a chunk that came in pieces the writer kept those that it had: in the end the whole matrix."""
