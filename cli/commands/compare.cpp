@@ -1,27 +1,27 @@
 #include "lib/matrices/compare.hpp"
 
-#include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
-#include <variant>
+#include <string_view>
 #include <vector>
 
+#include "cli/commands/comparison.hpp"
 #include "cli/options/common_options.hpp"
 #include "cli/options/output_options.hpp"
 #include "cli/options/run_options.hpp"
 #include "cli/terminal/context.hpp"
 #include "cli/terminal/last_words.hpp"
 #include "cli/terminal/progress.hpp"
-#include "core/text/printable.hpp"
 #include "formats/registry.hpp"
 #include "lib/output/atomic_output.hpp"
 #include "lib/record/record.hpp"
@@ -31,195 +31,7 @@
 namespace gpumat::cli {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
 constexpr std::size_t kMostListed = 1'000'000;
-
-/// A comparison as it was asked for.
-struct CompareRequest {
-    std::string x;
-    std::string y;
-    CompareOptions how;
-    std::string nan = "equal";
-    std::optional<std::string> type;
-    formats::ReadOptions read;
-    std::optional<std::string> mismatch;  ///< FILE of --save-mismatch
-    bool force = false;
-    std::string log;
-};
-
-/// What is known of a comparison that has ended, well or not.
-struct ComparisonRecord {
-    Origin origin;
-    std::string command_line;
-    std::optional<RecordedMatrix> x;
-    std::optional<RecordedMatrix> y;
-    std::optional<Comparison> comparison;
-    std::string error;
-    int exit_code = 0;
-};
-
-// ---- JSON -----------------------------------------------------------------------------------------------
-
-/// JSON has no infinities and no NaN: they are the strings that Python's float() reads.
-OrderedJson json_of(double value) {
-    if (std::isnan(value)) return "nan";
-    if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-    return value;
-}
-OrderedJson json_of(std::complex<double> value) {
-    return OrderedJson::array({json_of(value.real()), json_of(value.imag())});
-}
-template <std::integral T>
-OrderedJson json_of(T value) {
-    return value;
-}
-
-OrderedJson json_of(const Difference& difference) {
-    const auto exact = [](const ExactValue& value) {
-        return std::visit([](auto number) { return json_of(number); }, value);
-    };
-    return {{"row", difference.row},
-            {"col", difference.col},
-            {"x", exact(difference.x)},
-            {"y", exact(difference.y)},
-            {"absolute", json_of(difference.absolute)},
-            {"relative", json_of(difference.relative)},
-            {"ulp", difference.ulps ? json_of(*difference.ulps) : OrderedJson()}};
-}
-OrderedJson json_of(const std::optional<Difference>& difference) {
-    return difference ? json_of(*difference) : OrderedJson();
-}
-
-OrderedJson json_of(const Norms& norms) {
-    return {{"max", json_of(norms.largest)}, {"frobenius", json_of(norms.frobenius())}};
-}
-
-/// ‖X − Y‖ over the larger of ‖X‖ and ‖Y‖; 0 where there is no difference.
-double relative_norm(double difference, double x, double y) {
-    return difference == 0 ? 0 : difference / std::max(x, y);
-}
-
-OrderedJson norms_json(const ElementFindings& found) {
-    OrderedJson difference = json_of(found.difference);
-    difference["relative_max"] =
-        json_of(relative_norm(found.difference.largest, found.x.largest, found.y.largest));
-    difference["relative_frobenius"] =
-        json_of(relative_norm(found.difference.frobenius(), found.x.frobenius(), found.y.frobenius()));
-    return {{"x", json_of(found.x)}, {"y", json_of(found.y)}, {"difference", difference}};
-}
-
-void add_findings(const ComparisonRecord& record, OrderedJson& json) {
-    const ElementFindings& found = record.comparison->found;
-    const std::int64_t elements = record.comparison->shape.elements();
-    json["elements"] = elements;
-    json["equal"] = elements - found.unequal;
-    json["within_tolerance"] = found.unequal - found.differing;
-    json["differing"] = found.differing;
-    json["nan"] = {{"x", found.nans_x}, {"y", found.nans_y}, {"both", found.nans_both}};
-    json["infinite"] = {{"x", found.infinities_x}, {"y", found.infinities_y}};
-    json["largest"] = {{"absolute", json_of(found.largest_absolute)},
-                       {"relative", json_of(found.largest_relative)},
-                       {"ulp", json_of(found.largest_ulps)}};
-    json["norms"] = norms_json(found);
-    json["differences"] = OrderedJson::array();
-    for (const Difference& difference : found.first) json["differences"].push_back(json_of(difference));
-}
-
-std::string verdict_of(const ComparisonRecord& record) {
-    if (!record.comparison) return record.exit_code == 8 ? "not comparable" : "error";
-    if (record.comparison->differs()) return "differ";
-    return record.comparison->found.unequal > 0 ? "within tolerance" : "equal";
-}
-
-OrderedJson json_of(const CompareRequest& request, const ComparisonRecord& record) {
-    const Tolerance& tolerance = request.how.tolerance;
-    OrderedJson json = {{"schema", "gpumat.compare/1"}};
-    add_origin(record.origin, json);
-    json.update(OrderedJson{{"command_line", record.command_line},
-                            {"verdict", verdict_of(record)},
-                            {"x", record.x ? to_json(*record.x) : OrderedJson()},
-                            {"y", record.y ? to_json(*record.y) : OrderedJson()},
-                            {"transposed", request.how.transposed},
-                            {"same_type", request.how.same_type},
-                            {"tolerance",
-                             {{"rtol", tolerance.relative},
-                              {"atol", tolerance.absolute},
-                              {"ulp", tolerance.ulps ? OrderedJson(*tolerance.ulps) : OrderedJson()},
-                              {"nan", request.nan}}}});
-    if (record.comparison) add_findings(record, json);
-    json["mismatch"] = record.comparison && request.mismatch ? OrderedJson(*request.mismatch) : OrderedJson();
-    json["error"] = record.error.empty() ? OrderedJson() : OrderedJson(record.error);
-    json["exit_code"] = record.exit_code;
-    return json;
-}
-
-// ---- For people: indices count from 1 -------------------------------------------------------------------
-
-std::string text_of_part(double value) {
-    return fmt::format("{}", value);
-}
-std::string text_of_exact(const ExactValue& value) {
-    return std::visit(
-        [](auto number) {
-            if constexpr (std::is_same_v<decltype(number), std::complex<double>>) {
-                return "(" + text_of_part(number.real()) + ", " + text_of_part(number.imag()) + ")";
-            } else {
-                return fmt::format("{}", number);
-            }
-        },
-        value);
-}
-
-std::string text_of_difference(const Difference& difference, const Shape& shape) {
-    const std::string ulps = difference.ulps ? fmt::format(", {:.6g} ULP", *difference.ulps) : "";
-    return fmt::format("row {} of {}, column {} of {}: {} and {} (absolute {:.6g}, relative {:.6g}{})",
-                       difference.row + 1, shape.rows, difference.col + 1, shape.cols,
-                       text_of_exact(difference.x), text_of_exact(difference.y), difference.absolute,
-                       difference.relative, ulps);
-}
-
-void print_differences(const Comparison& comparison) {
-    const ElementFindings& found = comparison.found;
-    const auto print_largest = [&](const char* name, const std::optional<Difference>& largest) {
-        if (largest)
-            fmt::print("largest {} difference: {}\n", name, text_of_difference(*largest, comparison.shape));
-    };
-    print_largest("absolute", found.largest_absolute);
-    print_largest("relative", found.largest_relative);
-    print_largest("ULP", found.largest_ulps);
-    fmt::print("norms of the difference: max {:.6g}, Frobenius {:.6g}, relative {:.3g} and {:.3g}\n",
-               found.difference.largest, found.difference.frobenius(),
-               relative_norm(found.difference.largest, found.x.largest, found.y.largest),
-               relative_norm(found.difference.frobenius(), found.x.frobenius(), found.y.frobenius()));
-    if (found.nans_x + found.nans_y > 0)
-        fmt::print("NaN: {} and {}, {} in both\n", found.nans_x, found.nans_y, found.nans_both);
-    if (found.first.empty()) return;
-    fmt::print("the first of {} that differ:\n", found.differing);
-    for (const Difference& difference : found.first)
-        fmt::print("  {}\n", text_of_difference(difference, comparison.shape));
-}
-
-void print_comparison(const ComparisonRecord& record) {
-    const ElementFindings& found = record.comparison->found;
-    const std::int64_t elements = record.comparison->shape.elements();
-    const auto name = [](const RecordedMatrix& matrix) {
-        return printable(formats::to_string({matrix.path, matrix.dataset})) + " (" + matrix.type + ")";
-    };
-    const std::string which = name(*record.x) + " and " + name(*record.y);
-    const std::string size = to_string(record.comparison->shape);
-    if (record.comparison->differs()) {
-        fmt::print("{} differ: {} of {} elements ({})\n", which, found.differing, elements, size);
-    } else if (found.unequal > 0) {
-        fmt::print("{} agree: {} of {} elements are not equal, all within the tolerance ({})\n", which,
-                   found.unequal, elements, size);
-    } else {
-        fmt::print("{} are equal: {}\n", which, size);
-    }
-    if (found.unequal > 0) print_differences(*record.comparison);
-}
-
-// ---- The command ----------------------------------------------------------------------------------------
 
 /// Compares, and writes the mask of what differs: to a temporary file first, as every output.
 Comparison compare_and_save(formats::Reader& x, formats::Reader& y, const CompareRequest& request) {
@@ -243,6 +55,149 @@ Comparison compare_and_save(formats::Reader& x, formats::Reader& y, const Compar
     return comparison;
 }
 
+// ---- Two matrices ---------------------------------------------------------------------------------------
+
+void compare_readers(formats::Reader& x, formats::Reader& y, const CompareRequest& request,
+                     PairRecord& record) {
+    record.x = recorded_matrix(x.header());
+    record.y = recorded_matrix(y.header());
+    require_comparable(x.header(), y.header(), request.how);
+    record.comparison = request.mismatch ? compare_and_save(x, y, request) : compare(x, y, request.how);
+    record.exit_code = record.comparison->differs() ? 1 : 0;
+}
+
+// ---- All matrices of two files --------------------------------------------------------------------------
+
+/// A file whose matrices are found by their names.
+class NamedMatrices {
+  public:
+    explicit NamedMatrices(const formats::Container& file) : file_(file), listing_(file.list()) {
+        for (const formats::Header& header : listing_.matrices) names_.insert(header.source.dataset);
+    }
+
+    [[nodiscard]] const formats::Listing& listing() const { return listing_; }
+    /// More than one, or what may be one and cannot be opened.
+    [[nodiscard]] bool several() const { return names_.size() + listing_.failures.size() > 1; }
+    [[nodiscard]] bool has(const std::string& name) const { return names_.contains(name); }
+    [[nodiscard]] std::unique_ptr<formats::Reader> open(const std::string& name) const {
+        return file_.open(name);
+    }
+
+    /// Why there is no matrix of that name, as far as that is known.
+    [[nodiscard]] std::string why_missing(const formats::Reference& wanted) const {
+        const std::string name = to_string(wanted);
+        for (const formats::OtherContent& other : listing_.others) {
+            if (other.source.dataset == wanted.dataset) return name + " " + other.what;
+        }
+        for (const Error& failure : listing_.failures) {
+            if (std::string_view(failure.what()).starts_with(name + ":")) return failure.what();
+        }
+        return wanted.path + " has no matrix of this name";
+    }
+
+  private:
+    const formats::Container& file_;
+    formats::Listing listing_;
+    std::set<std::string> names_;
+};
+
+/// Whether more than one matrix may be meant.
+bool may_hold_several(const formats::Reference& reference, const formats::ReadOptions& read) {
+    if (!reference.dataset.empty()) return false;
+    if (formats::is_kept_stream(reference, read)) return formats::format_named(read.from).has_datasets;
+    return !formats::is_stream(reference.path) && formats::recognise(reference).has_datasets;
+}
+
+/// Compares two files matrix by matrix. What goes wrong with one is told, and the others go on.
+class FileComparison {
+  public:
+    FileComparison(const NamedMatrices& x, const NamedMatrices& y, const CompareRequest& request,
+                   ComparisonRecord& record)
+        : x_(x), y_(y), request_(request), record_(record) {
+        record_.pairs.emplace();
+    }
+
+    void run() {
+        for (const NamedMatrices* file : {&x_, &y_}) {
+            for (const Error& failure : file->listing().failures) note_failure(failure);
+        }
+        for (const formats::Header& header : x_.listing().matrices) names_.push_back(header.source.dataset);
+        for (const formats::Header& header : y_.listing().matrices) {
+            if (!x_.has(header.source.dataset)) names_.push_back(header.source.dataset);
+        }
+        for (std::size_t i = 0; i < names_.size(); ++i) {
+            if (i % kTriedAhead == 0) try_ahead(i);
+            record_.pairs->push_back(compared(names_[i]));
+        }
+        if (record_.exit_code == 0 && unequal_pairs(record_) > 0) record_.exit_code = 1;
+    }
+
+  private:
+    /// Trying a matrix before it is opened costs a process, unless many are tried at a time.
+    static constexpr std::size_t kTriedAhead = 64;
+
+    void try_ahead(std::size_t begin) const {
+        std::vector<formats::AheadCheck> checks;
+        for (std::size_t i = begin; i < std::min(begin + kTriedAhead, names_.size()); ++i) {
+            for (const auto& file : {record_.x, record_.y})
+                checks.push_back({{file->path, names_[i]}, request_.read});
+        }
+        formats::check_ahead(checks);
+    }
+
+    PairRecord compared(const std::string& name) {
+        PairRecord pair;
+        if (x_.has(name)) pair.x = named_matrix({record_.x->path, name});
+        if (y_.has(name)) pair.y = named_matrix({record_.y->path, name});
+        if (!pair.x || !pair.y) {
+            pair.only_in = pair.x ? "x" : "y";
+            pair.error = pair.x
+                             ? "only in " + record_.x->path + ": " + y_.why_missing({record_.y->path, name})
+                             : "only in " + record_.y->path + ": " + x_.why_missing({record_.x->path, name});
+            pair.exit_code = 1;
+            return pair;
+        }
+        try {
+            request_.how.progress->bytes_checked = 0;
+            compare_readers(*x_.open(name), *y_.open(name), request_, pair);
+        } catch (...) {
+            const Error error = failure_in_flight();
+            pair.error = error.what();
+            pair.exit_code = static_cast<int>(error.code());
+            if (error.code() != ErrorCode::not_comparable) note_failure(error);
+        }
+        return pair;
+    }
+
+    void note_failure(const Error& failure) {
+        spdlog::error("{}", failure.what());
+        if (!record_.error.empty()) return;
+        record_.error = failure.what();
+        record_.exit_code = static_cast<int>(failure.code());
+    }
+
+    const NamedMatrices& x_;
+    const NamedMatrices& y_;
+    const CompareRequest& request_;
+    ComparisonRecord& record_;
+    std::vector<std::string> names_;
+};
+
+/// Where each of the files holds several matrices of which none was named; false where not.
+bool compare_files(const formats::Container& x, const formats::Container& y, const CompareRequest& request,
+                   ComparisonRecord& record) {
+    const NamedMatrices in_x(x);
+    if (!in_x.several()) return false;
+    const NamedMatrices in_y(y);
+    if (!in_y.several()) return false;
+    if (request.mismatch)
+        throw Error(ErrorCode::usage, "--save-mismatch is of two matrices: name them as FILE:/DATASET");
+    FileComparison(in_x, in_y, request, record).run();
+    return true;
+}
+
+// ---- The command ----------------------------------------------------------------------------------------
+
 void compare_asked(CompareRequest& request, ComparisonRecord& record) {
     const formats::Reference named_x = formats::parse_reference(request.x);
     const formats::Reference named_y = formats::parse_reference(request.y);
@@ -255,13 +210,31 @@ void compare_asked(CompareRequest& request, ComparisonRecord& record) {
     request.read.threads = request.how.threads;
     request.read.memory_limit = request.how.memory_limit;
     if (request.type) request.read.type = parse_type(*request.type);
-    const auto x = formats::open_reader(named_x, request.read);
-    const auto y = formats::open_reader(named_y, request.read);
-    record.x = recorded_matrix(x->header());
-    record.y = recorded_matrix(y->header());
-    require_comparable(x->header(), y->header(), request.how);
-    record.comparison = request.mismatch ? compare_and_save(*x, *y, request) : compare(*x, *y, request.how);
-    record.exit_code = record.comparison->differs() ? 1 : 0;
+    const formats::Container in_x(named_x, request.read);
+    const formats::Container in_y(named_y, request.read);
+    std::unique_ptr<formats::Reader> x;
+    std::unique_ptr<formats::Reader> y;
+    try {
+        x = in_x.open(named_x.dataset);
+        y = in_y.open(named_y.dataset);
+    } catch (const Error&) {  // a file of several matrices has none without a name
+        const bool may_be =
+            may_hold_several(named_x, request.read) && may_hold_several(named_y, request.read);
+        if (may_be && compare_files(in_x, in_y, request, record)) return;
+        throw;
+    }
+    compare_readers(*x, *y, request, record);
+}
+
+/// The matrices that were opened.
+std::vector<RecordedMatrix> compared_matrices(const ComparisonRecord& record) {
+    if (!record.pairs) return {*record.x, *record.y};
+    std::vector<RecordedMatrix> matrices;
+    for (const PairRecord& pair : *record.pairs) {
+        if (pair.x) matrices.push_back(*pair.x);
+        if (pair.y) matrices.push_back(*pair.y);
+    }
+    return matrices;
 }
 
 int show_comparison(CompareRequest& request, const Context& context) {
@@ -275,7 +248,7 @@ int show_comparison(CompareRequest& request, const Context& context) {
     record.origin = origin_of_this_run();
     record.command_line = shell_line(context.command_line);
     const auto tell = [&](const ComparisonRecord& ended) {
-        const OrderedJson json = json_of(request, ended);
+        const nlohmann::ordered_json json = json_of(request, ended);
         if (style.json) std::puts(json_text(json, 2).c_str());
         log.append_line(json_line(json));
     };
@@ -300,7 +273,7 @@ int show_comparison(CompareRequest& request, const Context& context) {
         last_words.settle_failure([&] { tell(record); });
         throw;
     }
-    warn_of_packing(std::array{*record.x, *record.y}, request.read.unpack);
+    warn_of_packing(compared_matrices(record), request.read.unpack);
     last_words.settle([&] {
         tell(record);
         if (!style.json && !style.quiet && request.log != "-") print_comparison(record);
@@ -367,8 +340,10 @@ void add_compare(Command& tool, Context& context) {
         "  gpumat compare A.h5 B.h5\n"
         "  gpumat compare A.mtx B.h5:/B --rtol 1e-6 --json\n"
         "  gpumat compare A.h5 At.h5 --transposed --same-type --save-mismatch where.h5\n\n"
+        "Two files that hold several matrices each are compared matrix by matrix: those of\n"
+        "one name with each other, a line each.\n\n"
         "Exit codes: 0 equal or within the tolerance, 1 differ, 3 input, 8 other shapes\n"
-        "or types.";
+        "or types. Of two files: 1 where a pair is not equal or a matrix is in one alone.";
     command.run = [request, &context] { context.exit_code = show_comparison(*request, context); };
 }
 

@@ -170,12 +170,22 @@ std::string difference(const LoggedJson& record) {
                               fact_text(first.at("y")));
 }
 
+/// Where `compare` compared two files, matrix by matrix.
+std::string difference_of_files(const LoggedJson& record) {
+    const LoggedJson& pairs = record.at("pairs");
+    const auto unequal = [](const LoggedJson& pair) { return integer_at(pair, "exit_code") != 0; };
+    return fmt::format("{} and {} differ: {} of {} matrices", matrix_name(object_at(record, "x")),
+                       matrix_name(object_at(record, "y")), std::ranges::count_if(pairs, unequal),
+                       pairs.size());
+}
+
 /// Why a record's exit code is not 0.
 std::string failure_of(const LoggedJson& record) {
     if (text_at(object_at(record, "verification"), "verdict") == "failed" && record.contains("result"))
         return wrong_result(record);
     if (record.contains("differing")) return difference(record);
     const std::string error = text_at(record, "error");
+    if (error.empty() && record.contains("pairs")) return difference_of_files(record);
     return error.empty() ? text_at(record, "verdict") : error;
 }
 

@@ -6,6 +6,7 @@ floating-point numbers are counted on the order of their bits.
 
 import gzip
 import itertools
+import json
 import math
 import os
 import shutil
@@ -665,6 +666,108 @@ class Files(CompareCase):
             self.run_tool("compare", "x.h5", "x.h5", *options, code=2)
         self.run_tool("compare", "x.h5", code=2)
         self.compare("x.h5", "x.h5", "--ulp", str(2**53 - 1), code=0)
+
+
+class WholeFiles(CompareCase):
+    """Two files of several matrices, none of them named: pairs by name."""
+
+    def setUp(self):
+        super().setUp()
+        self.matrices = {name: random_values("f64", (20, 30), seed) for seed, name in enumerate("ABC")}
+        self.write("x.h5", self.matrices)
+
+    def write(self, file, matrices):
+        if os.path.exists(self.path(file)):
+            os.remove(self.path(file))
+        for name, matrix in matrices.items():
+            write_h5(self.path(file), matrix, dataset=name, mode="a")
+
+    def pairs(self, *options, code):
+        found = self.run_tool("compare", "x.h5", "y.h5", "--json", *options, code=code).json()
+        self.assertEqual(found["exit_code"], code)
+        return found, {(pair["x"] or pair["y"])["dataset"]: pair for pair in found["pairs"]}
+
+    def test_equal(self):
+        self.write("y.h5", dict(reversed(self.matrices.items())))
+        found, pairs = self.pairs(code=0)
+        self.assertEqual((found["verdict"], found["x"]["path"], found["x"]["dataset"]), ("equal", "x.h5", None))
+        self.assertEqual({name: pair["verdict"] for name, pair in pairs.items()}, dict.fromkeys(["/A", "/B", "/C"], "equal"))
+        text = self.run_tool("compare", "x.h5", "y.h5", code=0).out
+        self.assertEqual(text.splitlines(), [f"/{name}: equal (20x30 f64)" for name in "ABC"] + ["x.h5 and y.h5 agree: 3 matrices"])
+        with open(self.path("x.h5"), "rb") as file:
+            self.run_tool("compare", "-", "y.h5", "--from", "hdf5", stdin=file.read(), code=0)
+
+    def test_one_of_them_differs(self):
+        changed = self.matrices["B"].copy()
+        changed[4, 5] += 0.5
+        self.write("y.h5", {**self.matrices, "B": changed})
+        found, pairs = self.pairs("--log", "log.jsonl", code=1)
+        with open(self.path("log.jsonl"), encoding="utf-8") as file:
+            self.assertEqual([json.loads(line)["pairs"] for line in file], [found["pairs"]])
+        self.assertEqual((found["verdict"], [pair["exit_code"] for pair in found["pairs"]]), ("differ", [0, 1, 0]))
+        self.assertEqual([(entry["row"], entry["col"]) for entry in pairs["/B"]["differences"]], [(4, 5)])
+        text = self.run_tool("compare", "x.h5", "y.h5", code=1).out
+        self.assertIn("/B: differ: 1 of 600 elements (20x30 f64), at most 0.5 apart", text)
+        self.assertIn("x.h5 and y.h5 differ: 1 of 3 matrices", text)
+        found, pairs = self.pairs("--atol", "1", code=0)
+        self.assertEqual((found["verdict"], pairs["/B"]["verdict"]), ("within tolerance", "within tolerance"))
+        self.run_tool("report", "log.jsonl", "-o", "report.md")
+        with open(self.path("report.md"), encoding="utf-8") as file:
+            self.assertIn("x.h5 and y.h5 differ: 1 of 3 matrices", file.read())
+
+    def test_matrices_on_one_side(self):
+        self.write("y.h5", {"A": self.matrices["A"], "D": self.matrices["B"]})
+        with h5py.File(self.path("y.h5"), "a") as file:
+            file["C"] = np.zeros((2, 3, 4))
+        _, pairs = self.pairs(code=1)
+        self.assertEqual({name: pair["verdict"] for name, pair in pairs.items()},
+                         {"/A": "equal", "/B": "only in x", "/C": "only in x", "/D": "only in y"})
+        self.assertIn("3 dimensions", pairs["/C"]["error"])
+        self.assertIn("/D: only in y.h5: x.h5 has no matrix of this name", self.run_tool("compare", "x.h5", "y.h5", code=1).out)
+
+    def test_other_shapes_and_types(self):
+        self.write("y.h5", {**self.matrices, "B": self.matrices["B"].T.copy(), "C": self.matrices["C"].astype(np.float32)})
+        _, pairs = self.pairs("--same-type", code=1)
+        self.assertEqual([pairs[name]["exit_code"] for name in ("/A", "/B", "/C")], [0, 8, 8])
+        self.assertEqual(pairs["/B"]["verdict"], "not comparable")
+
+    def test_what_cannot_be_read(self):
+        self.write("y.h5", self.matrices)
+        with h5py.File(self.path("y.h5"), "a") as file:
+            place = file["B"].id.get_offset()
+            del file["C"]
+            file.create_dataset("C", data=self.matrices["C"], chunks=(20, 30), compression=4)
+            chunk = file["C"].id.get_chunk_info(0)
+        with open(self.path("y.h5"), "r+b") as file:
+            file.seek(chunk.byte_offset)
+            file.write(b"x" * 20)
+            file.seek(place)
+            file.write(b"x" * 8)
+        result = self.run_tool("compare", "x.h5", "y.h5", code=3)
+        self.assertIn("/A: equal", result.out)
+        self.assertIn("/B: differ: 1 of 600", result.out)
+        self.assertIn("/C: y.h5:/C", result.out)
+        self.assertIn("gpumat: y.h5:/C", result.err)
+        found, pairs = self.pairs(code=3)
+        self.assertEqual((found["verdict"], pairs["/C"]["verdict"], pairs["/C"]["exit_code"]), ("error", "error", 3))
+
+    def test_one_matrix_has_any_name(self):
+        self.write("y.h5", {"other": self.matrices["A"]})
+        self.compare("x.h5:/A", "y.h5", code=0)
+        self.assertIn("name one", self.compare("x.h5", "y.h5", code=3)["error"])
+        self.assertIn("name one", self.compare("y.h5", "x.h5", code=3)["error"])
+        self.assertIn("name one", self.compare("x.h5", "x.h5:/A", code=3)["error"])
+
+    def test_a_mask_is_of_one_pair(self):
+        self.assertIn("name them", self.run_tool("compare", "x.h5", "x.h5", "--save-mismatch", "mask.h5", code=2).err)
+        self.assertFalse(os.path.exists(self.path("mask.h5")))
+
+    def test_many(self):
+        many = {f"group/{i:03}": np.full((2, 3), i, "i4") for i in range(150)}
+        self.write("x.h5", many)
+        self.write("y.h5", {**many, "group/149": many["group/148"]})
+        found, _ = self.pairs(code=1)
+        self.assertEqual([pair["exit_code"] for pair in found["pairs"]], [0] * 149 + [1])
 
 
 @unittest.skipUnless(shutil.which("h5diff"), "h5diff (hdf5-tools) is not installed")

@@ -44,7 +44,7 @@ def without(document, path):
     (1, "multiply a.h5 b.h5 --tolerance 1e-30"), (0, "multiply i.h5 i.h5"), (0, "multiply c.h5 c.h5 --alpha 1,2"),
     (0, "reduce a.h5"), (0, "verify transpose a.h5 at.h5"), (1, "verify transpose a.h5 a.h5"), (3, "verify transpose a.h5 no.h5"),
     (8, "verify transpose a.h5 n.mtx"), (0, "compare a.h5 a.h5"), (1, "compare a.h5 b.h5"), (8, "compare a.h5 n.mtx"),
-    (0, "compare n.mtx n.mtx"), (1, "compare n.mtx n.mtx --nan differ --ulp 2"), (3, "compare a.h5 no.h5"),
+    (0, "compare n.mtx n.mtx"), (0, "compare two.h5 two.h5"), (1, "compare two.h5 more.h5"), (1, "compare n.mtx n.mtx --nan differ --ulp 2"), (3, "compare a.h5 no.h5"),
     (0, "generate normal --mean 2 --shape 3x3 -o out.h5"), (2, "generate hilbert -t i8 --shape 3x3 -o out.h5"),
     (0, "convert a.h5 -o out.mtx"), (3, "convert no.h5 -o out.mtx"), (0, "info a.h5 n.mtx"), (0, "info --stats a.h5 n.mtx c.h5"),
     (0, "levels"), (0, "levels transpose --size 64 --device cpu"), (0, "devices"), (0, "probe ilp -d cpu"),
@@ -57,6 +57,9 @@ class Outputs(Case):
         write_h5(self.path("a.h5"), random_values("f64", (20, 20), seed=1))
         write_h5(self.path("b.h5"), random_values("f64", (20, 20), seed=2))
         write_h5(self.path("at.h5"), random_values("f64", (20, 20), seed=1).T.copy())
+        for name in ("A", "B"):
+            write_h5(self.path("two.h5"), random_values("f64", (20, 20), seed=1), dataset=name, mode="a")
+            write_h5(self.path("more.h5"), random_values("f64", (20, 20), seed=2), dataset=name * 2, mode="a")
         write_h5(self.path("i.h5"), random_values("i32", (20, 20)))
         write_h5(self.path("c.h5"), random_values("c64", (20, 20)))
         with open(self.path("n.mtx"), "w", encoding="ascii") as file:
