@@ -340,8 +340,8 @@ void add_compare(Command& tool, Context& context) {
         "  gpumat compare A.h5 B.h5\n"
         "  gpumat compare A.mtx B.h5:/B --rtol 1e-6 --json\n"
         "  gpumat compare A.h5 At.h5 --transposed --same-type --save-mismatch where.h5\n\n"
-        "Two files that hold several matrices each are compared matrix by matrix: those of\n"
-        "one name with each other, a line each.\n\n"
+        "Two files that hold several matrices each are compared matrix by matrix: those\n"
+        "of one name with each other, a line each.\n\n"
         "Exit codes: 0 equal or within the tolerance, 1 differ, 3 input, 8 other shapes\n"
         "or types. Of two files: 1 where a pair is not equal or a matrix is in one alone.";
     command.run = [request, &context] { context.exit_code = show_comparison(*request, context); };

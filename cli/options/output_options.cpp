@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstdio>
 
+#include "cli/options/common_options.hpp"
 #include "cli/options/run_options.hpp"
 #include "cli/options/value_names.hpp"
 #include "cli/terminal/last_words.hpp"
@@ -19,6 +20,8 @@
 
 namespace gpumat::cli {
 namespace {
+
+constexpr double kLongestWait = 1e6;  // seconds
 
 void print_file_summary(const FileRecord& begun, const FileRecord& record) {
     const RecordedMatrix& output = *record.output;
@@ -46,6 +49,13 @@ std::vector<Option*> add_storage_options(Command& command, StorageOptions& stora
                          "output format: hdf5, matrix-market or npy (default: by extension)")
                  .suggests(format_names()),
             &command.flag("--force", &storage.force, "replace an existing output"),
+            &command
+                 .option("--wait", &storage.wait_s,
+                         "seconds to wait for a file to add to that another process has open")
+                 .value("SECONDS")
+                 .within(0.0, kLongestWait)
+                 .check(require_number)
+                 .shows_default(),
             &command.option("--chunk", &storage.chunk, "HDF5 chunk, ROWSxCOLS, at most the matrix"),
             &command.option("--deflate", &storage.write.deflate, "HDF5 compression, 0 to 9").within(0, 9),
             &command.flag("--shuffle", &storage.write.shuffle, "HDF5 byte shuffle before compression")};
@@ -63,7 +73,10 @@ Shape parse_shape(const std::string& text, const std::string& option, std::int64
 }
 
 DestinationRequest destination_of(const std::string& output, const StorageOptions& storage) {
-    return {.output = formats::parse_reference(output), .format = storage.format, .force = storage.force};
+    return {.output = formats::parse_reference(output),
+            .format = storage.format,
+            .force = storage.force,
+            .wait_s = storage.wait_s};
 }
 
 formats::WriteOptions write_options_of(const StorageOptions& storage, int threads) {

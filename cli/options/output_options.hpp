@@ -19,11 +19,12 @@ namespace gpumat::cli {
 struct StorageOptions {
     std::string format;  ///< of --to; "" chooses by extension
     bool force = false;
+    double wait_s = 0;
     std::optional<std::string> chunk;
     formats::WriteOptions write;
 };
 
-/// Adds --to, --force, --chunk, --deflate and --shuffle; returns them.
+/// Adds --to, --force, --wait, --chunk, --deflate and --shuffle; returns them.
 std::vector<Option*> add_storage_options(Command& command, StorageOptions& storage);
 
 /// What they say for that output. Throws Error{usage}.

@@ -115,6 +115,7 @@ void finish_options(SharedOptions& shared, const Context& context) {
     if (shared.type) run.read.type = parse_type(*shared.type);
     run.output_format = shared.storage.format;
     run.force = shared.storage.force;
+    run.wait_s = shared.storage.wait_s;
     run.write = write_options_of(shared.storage, run.threads);
     run.read.threads = run.threads;
     run.read.memory_limit = run.memory_limit;

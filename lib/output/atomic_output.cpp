@@ -220,9 +220,10 @@ void AtomicOutput::lock_target() {
     source_ = Descriptor(open(target_.c_str(), O_RDONLY | O_CLOEXEC));
     if (!source_.valid()) fail("it cannot be read to add to it: " + reason(errno));
     if (!locking_wanted() || flock(source_.number(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
-    fail(
-        "another process has the file open, and what that writes would be lost "
-        "(HDF5_USE_FILE_LOCKING=FALSE in the environment turns locking off)");
+    throw LockedOutput(ErrorCode::output,
+                       "cannot write " + target_ +
+                           ": another process has the file open, and what that writes would be lost "
+                           "(HDF5_USE_FILE_LOCKING=FALSE in the environment turns locking off)");
 }
 
 void AtomicOutput::copy_target() const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/descriptor.hpp"
+#include "core/error.hpp"
 #include "lib/output/temporary_file.hpp"
 
 namespace gpumat {
@@ -24,6 +25,12 @@ enum class OutputMode {
 enum class OutputPurpose {
     write,
     rehearse,  ///< to find what stands in the way; nothing of the target's content is copied
+};
+
+/// A target is locked by another process: it may be free later.
+class LockedOutput : public Error {
+  public:
+    using Error::Error;
 };
 
 /// While one lives, the folders of outputs that this thread commits are flushed to disk at its end, each
@@ -63,7 +70,8 @@ class AtomicOutput {
     ///  - the target is a directory, or the system will not let it be replaced: a mount point, append-only or
     ///    immutable, another user's in a sticky folder,
     ///  - the mode is `extend` and another process has locked the target, as HDF5 does with open files
-    ///    (unless HDF5_USE_FILE_LOCKING=FALSE, or the file system has no locks), or it cannot be read,
+    ///    (unless HDF5_USE_FILE_LOCKING=FALSE, or the file system has no locks): LockedOutput, or it cannot
+    ///    be read,
     ///  - the folder is missing, cannot be written to, or cannot rename files.
     /// Inputs that do not exist, such as "-", are passed over.
     AtomicOutput(const std::string& target, OutputMode mode, std::span<const std::string> inputs = {},

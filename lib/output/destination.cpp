@@ -4,17 +4,22 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
+#include <sstream>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "core/error.hpp"
 #include "core/same_file.hpp"
+#include "core/stopwatch.hpp"
 
 namespace gpumat {
 namespace {
 
 constexpr const char* kStandardOutput = "standard output";
+constexpr std::chrono::milliseconds kBetweenTries(20);
 
 /// A dataset named in a file of the format is added to what it holds; everything else makes a new file. Where
 /// a dataset is named and there is no file, none that appears meanwhile is replaced, whatever `force` says:
@@ -63,14 +68,33 @@ formats::WriteTarget Destination::target() const {
             .replace = request_.force};
 }
 
+/// Each try begins anew: who had locked the file may have put another one in its place.
+void Destination::open_file(std::span<const std::string> inputs, OutputPurpose purpose, const Tell& say) {
+    const std::string& path = request_.output.path;
+    const Stopwatch watch;
+    for (bool told = false;; std::this_thread::sleep_for(kBetweenTries)) {
+        try {
+            file_.emplace(path, output_mode(path, names_dataset_, *format_, request_.force), inputs, purpose);
+            return;
+        } catch (const LockedOutput& locked) {
+            if (request_.wait_s == 0) throw;
+            if (watch.elapsed_ms() >= request_.wait_s * 1e3) {
+                std::ostringstream text;
+                text << locked.what() << "; it was waited for for " << request_.wait_s << " s";
+                throw Error(locked.code(), text.str());
+            }
+        }
+        if (!std::exchange(told, true))
+            tell(say, Severity::info, path + ": another process has the file open; waiting for it");
+    }
+}
+
 void Destination::open(std::span<const std::string> inputs, const Shape& shape, Type type,
                        const formats::WriteOptions& how, OutputPurpose purpose, const Tell& say) {
     if (is_standard_output()) {
         require_no_input_behind_standard_output(inputs);
     } else {
-        file_.emplace(request_.output.path,
-                      output_mode(request_.output.path, names_dataset_, *format_, request_.force), inputs,
-                      purpose);
+        open_file(inputs, purpose, say);
         for (const std::string& what : file_->not_kept())
             tell(say, Severity::warning, request_.output.path + ": " + what);
     }

@@ -18,6 +18,7 @@ struct DestinationRequest {
     std::string format;                  ///< "" chooses by extension
     std::string default_dataset = "/A";  ///< where the format has datasets and none is named
     bool force = false;
+    double wait_s = 0;  ///< for a file that another process has locked
 };
 
 /// Where a matrix is written: a file that readers see whole or not at all, a dataset added to a file, a pipe
@@ -34,7 +35,8 @@ class Destination {
 
     /// Opens the output before anything is computed, so that one that cannot be written costs no time. Throws
     /// what AtomicOutput and the format's require_writable throw. `inputs` are files that must not be written
-    /// over. What is held back stays within the memory limit of `how`.
+    /// over. A file that another process has locked is tried again until `wait_s` have passed. What is held
+    /// back stays within the memory limit of `how`.
     void open(std::span<const std::string> inputs, const Shape& shape, Type type,
               const formats::WriteOptions& how, OutputPurpose purpose, const Tell& say);
 
@@ -57,6 +59,7 @@ class Destination {
 
   private:
     [[nodiscard]] bool is_standard_output() const { return request_.output.path == "-"; }
+    void open_file(std::span<const std::string> inputs, OutputPurpose purpose, const Tell& say);
     /// The descriptor of the file or of standard output.
     [[nodiscard]] int direct() const;
     [[nodiscard]] formats::WriteTarget target() const;

@@ -37,6 +37,7 @@ struct RunOptions {
     int repeat = 1;
     int warmup = 0;
     bool force = false;
+    double wait_s = 0;  ///< for an output that another process has locked
     bool keep_failed = false;
     bool dry_run = false;
     std::optional<std::uint64_t> memory_limit;         ///< of the host, and of the device

@@ -922,6 +922,40 @@ class Odds(OutputCase):
                 for dry in ([], ["--dry-run"]):
                     self.check_refused(4, ["more.h5", "another process"], "transpose", "a.h5", "-o", "more.h5:/new", *dry)
 
+    def test_a_lock_is_waited_for(self):
+        write_h5(self.path("more.h5"), self.matrix)
+        with open(self.path("more.h5"), "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            for line in ("transpose a.h5", "transpose a.h5 --dry-run", "convert a.h5", "generate uniform --shape 2x2"):
+                self.check_refused(4, ["more.h5", "another process", "waited for for 0.1 s"], *line.split(), "-o", "more.h5:/new",
+                                   "--wait", "0.1")
+            runs = [self.start(*line.split(), "-o", f"more.h5:/new{i}", "--wait", "60", stderr=subprocess.PIPE)
+                    for i, line in enumerate(("transpose a.h5", "convert a.h5"))]
+            for process in runs:
+                self.assertIn(b"more.h5: another process has the file open; waiting", process.stderr.readline())
+            # Meanwhile another file takes its name, as where a run of ours had it.
+            write_h5(self.path("next.h5"), self.matrix + 1)
+            os.replace(self.path("next.h5"), self.path("more.h5"))
+        for process in runs:
+            _, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0, err)
+        with h5py.File(self.path("more.h5")) as file:
+            self.assertEqual(sorted(file), ["A", "new0", "new1"])
+            np.testing.assert_array_equal(file["A"][()], self.matrix + 1)
+            np.testing.assert_array_equal(file["new0"][()], self.matrix.T)
+
+    def test_a_signal_ends_waiting(self):
+        write_h5(self.path("more.h5"), self.matrix)
+        before = snapshot(self.folder)
+        with open(self.path("more.h5"), "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            process = self.start("transpose", "a.h5", "-o", "more.h5:/new", "--wait", "60", stderr=subprocess.PIPE)
+            process.stderr.readline()
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+        self.assertEqual(process.returncode, -signal.SIGTERM)
+        self.assertEqual(snapshot(self.folder), before)
+
     def test_an_output_that_is_refused_is_not_computed(self):
         write_h5(self.path("more.h5"), self.matrix)
         record = self.record("transpose", "a.h5", "-o", "more.h5:/A", code=4)

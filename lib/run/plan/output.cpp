@@ -22,7 +22,8 @@ void plan_output(const RunOptions& options, Plan& plan) {
     plan.output.emplace(DestinationRequest{.output = *options.output,
                                            .format = options.output_format,
                                            .default_dataset = default_dataset(plan),
-                                           .force = options.force});
+                                           .force = options.force,
+                                           .wait_s = options.wait_s});
 }
 
 }  // namespace gpumat
