@@ -67,13 +67,15 @@ void add_convert(Command& tool, Context& context) {
     command.footer =
         "Without --type the elements keep their type and every value. The matrix may be\n"
         "larger than memory. The attributes of an HDF5 dataset are kept, and its name,\n"
-        "unless --output gives another; what has none becomes /A.\n" +
+        "unless --output gives another; what has none becomes /A.\n"
+        "FILE:/DATASET[k,:,a:b] is a slice of a dataset, as in NumPy; shells need quotes.\n" +
         std::string(kPlaceholders) +
         "\n"
         "Examples:\n"
         "  gpumat convert A.mtx -o A.h5 --chunk 256x256 --deflate 4 --shuffle\n"
         "  gpumat convert A.h5:/run1/A -o - -t f32\n"
-        "  gpumat convert matlab.mat:/A -o A.h5";
+        "  gpumat convert matlab.mat:/A -o A.h5\n"
+        "  gpumat convert 'A.h5:/frames[7,:,0:512]' -o A.npy  # a slice, counted from 0";
     command.run = [&command, request, several, &context] {
         if (run_several(command, *several, request->output, false, request->log, context)) return;
         request->input = several->names.front();

@@ -278,7 +278,7 @@ void add_info(Command& tool, Context& context) {
     command.footer =
         "Examples:\n  gpumat info A.mtx B.h5\n  gpumat info --stats A.mtx\n  gpumat info --names B.h5\n  "
         "gpumat info --json "
-        "B.h5:/run1/A";
+        "B.h5:/run1/A\n  gpumat info --stats 'B.h5:/frames[7,:,:]'";
     command.run = [request, &context] { context.exit_code = show(*request, context); };
 }
 

@@ -1,6 +1,7 @@
 #include "lib/matrices/convert_file.hpp"
 
 #include "core/stopwatch.hpp"
+#include "formats/slice.hpp"
 #include "lib/matrices/stored_copy.hpp"
 #include "lib/record/version.hpp"
 
@@ -28,7 +29,7 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
     const formats::Header& header = reader->header();
     record.inputs = {recorded_matrix(header)};
     DestinationRequest request = options.destination;
-    if (!header.source.dataset.empty()) request.default_dataset = header.source.dataset;
+    if (!header.source.dataset.empty()) request.default_dataset = formats::without_slice(header.source.dataset);
     Destination destination(std::move(request));
     formats::WriteOptions how = options.write;
     how.memory_limit = options.read.memory_limit;

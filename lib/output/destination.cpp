@@ -14,6 +14,7 @@
 #include "core/error.hpp"
 #include "core/same_file.hpp"
 #include "core/stopwatch.hpp"
+#include "formats/slice.hpp"
 
 namespace gpumat {
 namespace {
@@ -43,6 +44,16 @@ void require_no_input_behind_standard_output(std::span<const std::string> inputs
     }
 }
 
+void require_whole_dataset(const formats::Reference& output) {
+    const std::string whole = formats::without_slice(output.dataset);
+    if (whole == output.dataset) return;
+    throw Error(ErrorCode::usage,
+                to_string(output) +
+                    ": is the name of a slice, which can only be read; name a dataset to write, "
+                    "such as " +
+                    whole);
+}
+
 }  // namespace
 
 Destination::Destination(DestinationRequest request)
@@ -53,6 +64,7 @@ Destination::Destination(DestinationRequest request)
         throw Error(ErrorCode::usage, to_string(request_.output) + ": a " + std::string(format_->name) +
                                           " file holds one matrix and has no datasets");
     }
+    require_whole_dataset(request_.output);
     if (!names_dataset_ && format_->has_datasets) request_.output.dataset = request_.default_dataset;
 }
 

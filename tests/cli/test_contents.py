@@ -420,7 +420,7 @@ class Others(Case):
             file["cube"] = np.zeros((2, 3, 4))
             file["table"] = np.zeros(3, [("a", "f8")])
         what = {"/data": "is a dataset of 1 dimensions (5), expected 2 (--as-column takes it as a matrix of one column)",
-                "/cube": "is a dataset of 3 dimensions (2x3x4), expected 2 (a slice of it is read where it is stored as a dataset of its own)",
+                "/cube": "is a dataset of 3 dimensions (2x3x4), expected 2 (a slice of it is named as 'in.h5:/cube[0,:,:]')",
                 "/table": "holds a compound of a, expected numbers"}
         listed = self.run_tool("info", "in.h5", "--json").json()
         self.assertEqual((listed["matrices"], {other["dataset"]: other["what"] for other in listed["others"]}), ([], what))

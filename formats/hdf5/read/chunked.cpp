@@ -26,9 +26,20 @@ class ChunkedStorage final : public Storage {
           dense_(dense),
           most_threads_(std::max(1, options.threads)),
           element_bytes_(static_cast<std::int64_t>(source.element.memory_bytes)),
+          row_step_(step_along(dense.edges, dense.window.row)),
+          col_step_(step_along(dense.edges, dense.window.col)),
+          corner_(dense.window.origin),
           most_stored_bytes_(decoder().most_stored_bytes()),
           working_bytes_(decoder().working_bytes()),
           fill_(fill_value(source, dense)) {
+        Extents within(corner_.size(), 0);
+        for (std::size_t i = 0; i < corner_.size(); ++i) {
+            const auto dimension = static_cast<int>(i);
+            if (dimension != dense.window.row && dimension != dense.window.col)
+                within[i] = corner_[i] % dense.edges[i];
+            corner_[i] -= within[i];
+        }
+        first_ = place_in(dense.edges, within);
         const std::uint64_t all = options.memory_limit ? *options.memory_limit : available_memory_bytes();
         set_spare(all - std::min(all, working_bytes_));
     }
@@ -44,8 +55,10 @@ class ChunkedStorage final : public Storage {
             kFetchBytes, most / static_cast<std::uint64_t>(threads_) - working_bytes_));
     }
 
-    void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
-        if (rect.rows == 0 || rect.cols == 0) return;
+    void read(const Block& asked, std::byte* to, std::int64_t row_bytes) override {
+        if (asked.rows == 0 || asked.cols == 0) return;
+        const Block rect{asked.row + dense_.window.first(dense_.window.row),
+                         asked.col + dense_.window.first(dense_.window.col), asked.rows, asked.cols};
         const std::int64_t first_row = rect.row / dense_.chunk.rows;
         const std::int64_t first_col = rect.col / dense_.chunk.cols;
         const std::int64_t rows = (rect.row + rect.rows - 1) / dense_.chunk.rows - first_row + 1;
@@ -81,17 +94,34 @@ class ChunkedStorage final : public Storage {
   private:
     [[nodiscard]] Unfilter decoder() const {
         const auto element = static_cast<std::size_t>(element_bytes_);
-        return {dense_.filters, static_cast<std::size_t>(dense_.chunk.rows * dense_.chunk.cols) * element,
-                element};
+        return {dense_.filters, static_cast<std::size_t>(elements_in_chunk(dense_)) * element, element};
     }
 
-    /// A chunk as it is in the file, and where it belongs.
+    /// A chunk as it is in the file, and where it belongs: its rows and columns count from those of the
+    /// dataset.
     struct Placed {
         Block chunk;
         StoredChunk stored;
     };
 
+    /// The first element of a chunk in the dataset.
+    [[nodiscard]] std::array<hsize_t, H5S_MAX_RANK> corner_of(const Block& chunk) const {
+        std::array<hsize_t, H5S_MAX_RANK> corner{};
+        std::ranges::copy(corner_, corner.begin());
+        const Window& window = dense_.window;
+        if (window.row >= 0) corner[static_cast<std::size_t>(window.row)] = static_cast<hsize_t>(chunk.row);
+        if (window.col >= 0) corner[static_cast<std::size_t>(window.col)] = static_cast<hsize_t>(chunk.col);
+        return corner;
+    }
+
     [[nodiscard]] std::string name_of_chunk(const Block& chunk) const {
+        if (corner_.size() > 2) {
+            const auto corner = corner_of(chunk);
+            std::string text;
+            for (std::size_t i = 0; i < corner_.size(); ++i)
+                text += (i == 0 ? "" : ",") + std::to_string(corner[i]);
+            return source_.name + ": the chunk at [" + text + "]";
+        }
         return source_.name + ": the chunk at row " + std::to_string(chunk.row + 1) + ", column " +
                std::to_string(chunk.col + 1);
     }
@@ -112,8 +142,7 @@ class ChunkedStorage final : public Storage {
     }
 
     void fetch(Placed& placed) const {
-        const std::array<hsize_t, 2> place = {static_cast<hsize_t>(placed.chunk.row),
-                                              static_cast<hsize_t>(placed.chunk.col)};
+        const auto place = corner_of(placed.chunk);
         placed.stored.read(dense_.dataset.id(), place.data(), most_stored_bytes_,
                            [&] { return name_of_chunk(placed.chunk); });
     }
@@ -140,25 +169,33 @@ class ChunkedStorage final : public Storage {
         bool shuffled = false;
         const auto plain =
             undo.apply(placed.stored.bytes(), skipped_filters(placed), shuffled, name_of_chunk(chunk));
-        const auto bytes = static_cast<std::size_t>(count * element_bytes_);
-        for (std::int64_t row = top; row < bottom; ++row) {
-            const std::int64_t first = (row - chunk.row) * chunk.cols + left - chunk.col;
+        const auto element = static_cast<std::size_t>(element_bytes_);
+        const auto elements = static_cast<std::size_t>(elements_in_chunk(dense_));
+        const auto copy = [&](std::int64_t first, std::int64_t length, std::byte* place) {
             if (shuffled) {
-                unshuffle(plain.data(), static_cast<std::size_t>(chunk.rows * chunk.cols),
-                          static_cast<std::size_t>(first), static_cast<std::size_t>(count),
-                          static_cast<std::size_t>(element_bytes_), target(row));
+                unshuffle(plain.data(), elements, static_cast<std::size_t>(first),
+                          static_cast<std::size_t>(length), element, place);
             } else {
-                std::memcpy(target(row), plain.data() + first * element_bytes_, bytes);
+                std::memcpy(place, plain.data() + first * element_bytes_,
+                            static_cast<std::size_t>(length) * element);
             }
-            swap_bytes(target(row), bytes, source_.element.swap_bytes);
+        };
+        const std::int64_t run = col_step_ == 1 ? count : 1;  // elements that lie side by side
+        for (std::int64_t row = top; row < bottom; ++row) {
+            const std::int64_t first =
+                first_ + (row - chunk.row) * row_step_ + (left - chunk.col) * col_step_;
+            for (std::int64_t i = 0; i < count; i += run)
+                copy(first + i * col_step_, run, target(row) + i * element_bytes_);
+            swap_bytes(target(row), static_cast<std::size_t>(count) * element, source_.element.swap_bytes);
         }
     }
 
     /// Datasets can keep all filters from chunks that the matrix does not fill.
     [[nodiscard]] std::uint32_t skipped_filters(const Placed& placed) const {
-        const Block& chunk = placed.chunk;
-        const bool partial =
-            chunk.row + chunk.rows > source_.stored.rows || chunk.col + chunk.cols > source_.stored.cols;
+        const auto corner = corner_of(placed.chunk);
+        bool partial = false;
+        for (std::size_t i = 0; i < corner_.size(); ++i)
+            partial |= dense_.window.extents[i] - corner[i] < dense_.edges[i];
         return partial && dense_.plain_edges ? ~std::uint32_t{0} : placed.stored.mask();
     }
 
@@ -171,6 +208,10 @@ class ChunkedStorage final : public Storage {
     const Dense& dense_;
     int most_threads_;
     std::int64_t element_bytes_;
+    std::int64_t row_step_;  ///< in a chunk, from a row to the next
+    std::int64_t col_step_;
+    Extents corner_;          ///< the first elements of chunks, in the dimensions that stay as they are
+    std::int64_t first_ = 0;  ///< in a chunk, the first element that may be one of the matrix
     std::size_t most_stored_bytes_;  ///< that a chunk can take in the file
     std::uint64_t working_bytes_;    ///< of one thread with one chunk
     int threads_ = 1;

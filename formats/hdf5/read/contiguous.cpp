@@ -17,20 +17,22 @@ constexpr std::int64_t kPieceBytes = std::int64_t{4} << 20;  ///< of one read fr
 /// The elements lie row after row at one place of the file.
 class ContiguousStorage final : public Storage {
   public:
-    ContiguousStorage(const Source& source, int descriptor, std::int64_t offset, int threads)
-        : source_(source), descriptor_(descriptor), offset_(offset), threads_(threads) {}
+    /// `offset`: of the first element of the matrix. `row_step`: from one of its rows to the next.
+    ContiguousStorage(const Source& source, int descriptor, std::int64_t offset, std::int64_t row_step,
+                      int threads)
+        : source_(source), descriptor_(descriptor), offset_(offset), row_step_(row_step), threads_(threads) {}
 
     void read(const Block& rect, std::byte* to, std::int64_t row_bytes) override {
         if (rect.rows == 0 || rect.cols == 0) return;
         const auto element = static_cast<std::int64_t>(source_.element.memory_bytes);
         const std::int64_t bytes = rect.cols * element;
-        const bool gapless = rect.cols == source_.stored.cols && row_bytes == bytes;
+        const bool gapless = rect.cols == row_step_ && row_bytes == bytes;
         parallel_for(rect.rows, std::max<std::int64_t>(1, kPieceBytes / bytes), threads_,
                      [&](std::int64_t begin, std::int64_t end) {
                          const std::int64_t run = gapless ? end - begin : 1;
                          for (std::int64_t i = begin; i < end; i += run) {
                              const std::int64_t place =
-                                 offset_ + ((rect.row + i) * source_.stored.cols + rect.col) * element;
+                                 offset_ + ((rect.row + i) * row_step_ + rect.col) * element;
                              read_at(to + i * row_bytes, run * bytes, place);
                              swap_bytes(to + i * row_bytes, static_cast<std::size_t>(run * bytes),
                                         source_.element.swap_bytes);
@@ -58,6 +60,7 @@ class ContiguousStorage final : public Storage {
     const Source& source_;
     int descriptor_;
     std::int64_t offset_;
+    std::int64_t row_step_;
     int threads_;
 };
 
@@ -75,10 +78,12 @@ int descriptor_of(const Dense& dense, const std::string& what) {
 std::unique_ptr<Storage> open_contiguous_storage(const Source& source, const Dense& dense,
                                                  const ReadOptions& options) {
     const haddr_t offset = H5Dget_offset(dense.dataset.id());
-    const std::size_t bytes = dense_bytes(source.stored, source.element.type, source.name) /
-                              size_of(source.element.type) * source.element.memory_bytes;
+    dense_bytes(source.stored, source.element.type, source.name);  // throws where no memory could hold it
+    const auto bytes = static_cast<std::uint64_t>(H5Dget_storage_size(dense.dataset.id()));
     const int descriptor = descriptor_of(dense, source.name);
+    const Window& window = dense.window;
     if (offset == HADDR_UNDEF || bytes == 0 || descriptor < 0) return nullptr;
+    if (step_along(window.extents, window.col) != 1 && source.stored.cols > 1) return nullptr;
     require_whole(dense.dataset.id(), dense.creation.id(), source.name);
     struct stat status {};
     if (fstat(descriptor, &status) != 0)
@@ -90,8 +95,12 @@ std::unique_ptr<Storage> open_contiguous_storage(const Source& source, const Den
                         " bytes, and the file has only " +
                         std::to_string(file_bytes - std::min<std::uint64_t>(offset, file_bytes)) + " for it");
     }
-    return std::make_unique<ContiguousStorage>(source, descriptor, static_cast<std::int64_t>(offset),
-                                               options.threads);
+    const std::int64_t row_step =
+        dense.of_arrays ? source.stored.cols : step_along(window.extents, window.row);
+    const auto first =
+        static_cast<std::int64_t>(offset) +
+        place_in(window.extents, window.origin) * static_cast<std::int64_t>(source.element.memory_bytes);
+    return std::make_unique<ContiguousStorage>(source, descriptor, first, row_step, options.threads);
 }
 
 }  // namespace gpumat::formats::hdf5

@@ -167,8 +167,8 @@ std::string listed(const std::vector<OtherContent>& others) {
 
 /// The matrix that `object`, which was found at `dataset`, has to be.
 Source matrix_in(Handle object, const std::string& path, const std::string& dataset,
-                 const ReadOptions& options, bool julia) {
-    auto found = describe(std::move(object), path, dataset, options, julia);
+                 const ReadOptions& options, bool julia, std::optional<std::vector<SliceIndex>> slice = {}) {
+    auto found = describe(std::move(object), path, dataset, options, julia, std::move(slice));
     if (auto* source = std::get_if<Source>(&found)) return std::move(*source);
     throw Error(ErrorCode::input, path + ":" + dataset + ": " + std::get<NoMatrix>(found).why);
 }
@@ -197,11 +197,29 @@ Source only_matrix(hid_t file, const std::string& path, const ReadOptions& optio
                                       " matrices, name one as FILE:/DATASET:" + listed(contents.matrices));
 }
 
+/// Whether the file has something of that name, wherever the link leads.
+bool has_name(hid_t file, const Reference& reference, const ReadOptions& options) {
+    const auto name = reference.dataset.rfind('/') + 1;
+    const std::string what = to_string(reference);
+    const Handle holder = resolve(file, "/" + reference.dataset.substr(0, name), what, options);
+    return H5Iget_type(holder.id()) == H5I_GROUP &&
+           has_member(holder.id(), reference.dataset.c_str() + name, what);
+}
+
+/// The slice that a name means; nothing where the file has something of that name.
+std::optional<SliceName> slice_named(hid_t file, const Reference& reference, const ReadOptions& options) {
+    auto slice = split_slice(reference.dataset);
+    if (slice && has_name(file, reference, options)) slice.reset();
+    return slice;
+}
+
 /// `julia`: of the file that is named. An external link may lead to one that another program wrote.
 Source named_matrix(hid_t file, const Reference& reference, const ReadOptions& options, bool julia) {
+    std::optional<SliceName> slice;
     Handle object = [&] {
         try {
-            return resolve(file, reference.dataset, to_string(reference), options);
+            slice = slice_named(file, reference, options);
+            return resolve(file, slice ? slice->dataset : reference.dataset, to_string(reference), options);
         } catch (const Error& error) {
             if (error.code() != ErrorCode::input) throw;
             const Contents contents = contents_of(file, reference.path, options, julia);
@@ -212,7 +230,9 @@ Source named_matrix(hid_t file, const Reference& reference, const ReadOptions& o
         }
     }();
     const bool by_julia = written_by_julia(path_of_file(object.id()));
-    return matrix_in(std::move(object), reference.path, reference.dataset, options, by_julia);
+    if (!slice) return matrix_in(std::move(object), reference.path, reference.dataset, options, by_julia);
+    return matrix_in(std::move(object), reference.path, reference.dataset, options, by_julia,
+                     require_slice_indices(slice->indices, to_string(reference)));
 }
 
 Source find_matrix(hid_t file, const Reference& reference, const ReadOptions& options) {

@@ -22,15 +22,6 @@ constexpr std::string_view kMatlab = " (MATLAB)";
 constexpr std::string_view kOctave = " (Octave)";
 constexpr std::string_view kJulia = " (Julia)";
 
-std::string dimensions_text(const std::vector<hsize_t>& dims) {
-    std::string text;
-    for (const hsize_t extent : dims) {
-        if (!text.empty()) text += 'x';
-        text += std::to_string(extent);
-    }
-    return text;
-}
-
 std::string filter_name(H5Z_filter_t id, const std::string& stored, const std::vector<unsigned>& values) {
     struct Row {
         H5Z_filter_t id;
@@ -58,21 +49,22 @@ std::string layout_words(const Dense& dense) {
         case H5D_VIRTUAL:
             return "virtual";
         default:
-            text = "chunked " + to_string(dense.chunk);
+            text =
+                "chunked " + (dense.edges.size() > 2 ? extents_words(dense.edges) : to_string(dense.chunk));
     }
     for (const Filter& filter : dense.filters) text += ", " + filter.name;
     return text;
 }
 
 /// The extents of a dataset; nothing where it has no dataspace or one of no elements by definition.
-std::optional<std::vector<hsize_t>> extents_of(hid_t dataset) {
+std::optional<Extents> extents_of(hid_t dataset) {
     const Handle space(H5Dget_space(dataset));
     if (!space.valid() || H5Sget_simple_extent_type(space.id()) == H5S_NULL) return {};
     const int rank = H5Sget_simple_extent_ndims(space.id());
     if (rank < 0) return {};
     std::vector<hsize_t> dims(static_cast<std::size_t>(rank));
     if (H5Sget_simple_extent_dims(space.id(), dims.data(), nullptr) < 0) return {};
-    return dims;
+    return Extents(dims.begin(), dims.end());
 }
 
 /// Of a dataset of one dimension whose elements are arrays of one: how many elements these have. Else 0.
@@ -92,23 +84,27 @@ bool describe_layout(Dense& dense) {
     dense.layout = H5Pget_layout(dense.creation.id());
     dense.filters = filters_of(dense.creation.id());
     if (dense.layout != H5D_CHUNKED) return dense.layout >= 0;
-    unsigned edges = 0;
-    if (H5Pget_chunk_opts(dense.creation.id(), &edges) < 0) return false;
-    dense.plain_edges = (edges & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
-    std::array<hsize_t, 2> chunk = {1, 1};
-    if (H5Pget_chunk(dense.creation.id(), 2, chunk.data()) != dense.rank) return false;
-    dense.chunk = {static_cast<std::int64_t>(chunk[0]),
-                   dense.rank == 2 ? static_cast<std::int64_t>(chunk[1]) : 1};
-    return dense.chunk.rows > 0 && dense.chunk.cols > 0;
+    unsigned filtering = 0;
+    if (H5Pget_chunk_opts(dense.creation.id(), &filtering) < 0) return false;
+    dense.plain_edges = (filtering & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
+    std::array<hsize_t, H5S_MAX_RANK> edges{};
+    const int rank = H5Pget_chunk(dense.creation.id(), H5S_MAX_RANK, edges.data());
+    if (rank != static_cast<int>(dense.window.extents.size())) return false;
+    dense.edges.assign(edges.begin(), edges.begin() + rank);
+    const auto edge = [&](int dimension) {
+        return dimension < 0 ? 1 : static_cast<std::int64_t>(edges[static_cast<std::size_t>(dimension)]);
+    };
+    dense.chunk = {edge(dense.window.row), edge(dense.window.col)};
+    return std::ranges::find(dense.edges, 0U) == dense.edges.end();
 }
 
-/// Whether chunks of that many elements are smaller than the 4 GiB that HDF5 allows. It checks that itself,
-/// but on what is left of the product in 64 bits.
-bool chunks_fit(const Shape& chunk, std::size_t element_bytes) {
-    std::uint64_t bytes = 0;
-    return !__builtin_mul_overflow(static_cast<std::uint64_t>(chunk.rows),
-                                   static_cast<std::uint64_t>(chunk.cols), &bytes) &&
-           !__builtin_mul_overflow(bytes, element_bytes, &bytes) && bytes >> 32 == 0;
+/// Whether chunks with these edges are smaller than the 4 GiB that HDF5 allows. It checks that itself, but on
+/// what is left of the product in 64 bits.
+bool chunks_fit(const Extents& edges, std::size_t element_bytes) {
+    std::uint64_t bytes = element_bytes;
+    for (const std::uint64_t edge : edges)
+        if (__builtin_mul_overflow(bytes, edge, &bytes)) return false;
+    return bytes >> 32 == 0;
 }
 
 [[noreturn]] void malformed(const Source& source, const std::string& why) {
@@ -120,6 +116,80 @@ std::int64_t elements_of(const Shape& shape) {
     std::int64_t count = 0;
     const bool passes = __builtin_mul_overflow(shape.rows, shape.cols, &count);
     return passes ? std::numeric_limits<std::int64_t>::max() : count;
+}
+
+/// In single quotes, for a shell: "'FILE:/A[0,:,:]'", or "'FILE:/A[:,:,0]'" of a dataset whose dimensions are
+/// shown reversed.
+std::string slice_hint(const Source& source, std::size_t rank, bool reversed) {
+    std::string rest;
+    for (std::size_t i = 2; i < rank; ++i) rest += "0,";
+    std::string indices = rest + ":,:";
+    if (reversed) std::ranges::reverse(indices);
+    return "'" + source.name + "[" + indices + "]'";
+}
+
+/// Why what is taken of a dataset of these extents is no matrix: `taken`, in as many dimensions.
+NoMatrix no_matrix(const Source& source, const Extents& extents, const Extents& taken, bool reversed) {
+    if (source.slice) {
+        return "gives " + std::to_string(taken.size()) + " dimensions" +
+               (taken.empty() ? "" : " (" + extents_words(taken) + ")") + " of " + extents_words(extents) +
+               ", expected 2 (" +
+               (taken.size() > 2 ? "an index such as 0 drops one" : "a range such as 0:1 keeps one") + ")";
+    }
+    return "is a dataset of " + std::to_string(extents.size()) + " dimensions" +
+           (extents.empty() ? "" : " (" + extents_words(extents) + ")") + ", expected 2" +
+           (extents.size() == 1 ? " (--as-column takes it as a matrix of one column)"
+            : extents.size() > 2
+                ? " (a slice of it is named as " + slice_hint(source, extents.size(), reversed) + ")"
+                : "");
+}
+
+/// Finds which rectangle of a dataset of these extents the matrix is: the slice, or all of it. What indices
+/// are not, and of more than two dimensions those of one place, are its rows and columns. Says why it is
+/// none.
+std::optional<NoMatrix> place_matrix(Source& source, Dense& dense, const Extents& extents,
+                                     const ReadOptions& options, bool reverses, bool scalar_is_matrix) {
+    const bool reversed = extents.size() > 1 && reverses;
+    Extents shown = extents;
+    if (reversed) std::ranges::reverse(shown);
+    auto ranges = source.slice ? slice_ranges(*source.slice, shown, source.name)
+                               : slice_ranges(std::vector<SliceIndex>(shown.size()), shown, source.name);
+    std::vector<int> kept;
+    Extents taken;
+    const auto keep = [&](const auto& wanted) {
+        kept.clear();
+        taken.clear();
+        for (std::size_t i = 0; i < ranges.size(); ++i) {
+            if (!wanted(ranges[i])) continue;
+            kept.push_back(static_cast<int>(reversed ? ranges.size() - 1 - i : i));
+            taken.push_back(ranges[i].count);
+        }
+    };
+    keep([](const SliceRange& range) { return !range.one; });
+    if (kept.size() > 2 && taken.size() - static_cast<std::size_t>(std::ranges::count(taken, 1U)) == 2)
+        keep([](const SliceRange& range) { return !range.one && range.count != 1; });
+    const bool column = kept.size() == 1 && options.as_column;
+    if (kept.size() != 2 && !column && !(extents.empty() && scalar_is_matrix))
+        return no_matrix(source, shown, taken, reversed);
+    if (reversed) {
+        std::ranges::reverse(kept);
+        std::ranges::reverse(taken);
+        std::ranges::reverse(ranges);
+    }
+    const auto count = [&](std::size_t i) {
+        if (i >= taken.size()) return std::int64_t{1};
+        if (taken[i] > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+            malformed(source,
+                      "has an extent of " + std::to_string(taken[i]) + ", which is beyond any matrix");
+        return static_cast<std::int64_t>(taken[i]);
+    };
+    dense.window.extents = extents;
+    for (const SliceRange& range : ranges) dense.window.origin.push_back(range.begin);
+    if (!kept.empty()) dense.window.row = kept[0];
+    if (kept.size() > 1) dense.window.col = kept[1];
+    source.stored = {count(0), count(1)};
+    source.reversed = reversed && kept.size() == 2;
+    return {};
 }
 
 /// The matrix in a dataset of numbers; `source` already says what its surroundings tell.
@@ -146,36 +216,22 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
     if (!readable && (!dims || dims->size() != 2))
         return "holds " + source.element.name + ", expected numbers";
     if (!dims) return std::string("holds nothing (a null dataspace), expected a matrix");
-    const auto extent = [&](std::size_t i) {
-        const hsize_t found = (*dims)[i];
-        if (found > static_cast<hsize_t>(std::numeric_limits<std::int64_t>::max()))
-            malformed(source, "has an extent of " + std::to_string(found) + ", which is beyond any matrix");
-        return static_cast<std::int64_t>(found);
-    };
-    dense.rank = static_cast<int>(dims->size());
-    const bool scalar_is_matrix = convention == kOctave;
-    if (dense.rank == 2) {
-        source.stored = {extent(0), extent(1)};
-        source.reversed =
-            options.layout == Layout::matlab || (options.layout == Layout::by_content && convention_reverses);
-    } else if (dense.of_arrays) {
-        source.stored = {extent(0), width};
-    } else if (dense.rank == 1 && options.as_column) {
-        source.stored = {extent(0), 1};
-    } else if (dense.rank == 0 && scalar_is_matrix) {
-        source.stored = {1, 1};
-    } else {
-        return "is a dataset of " + std::to_string(dense.rank) + " dimensions" +
-               (dims->empty() ? "" : " (" + dimensions_text(*dims) + ")") + ", expected 2" +
-               (dense.rank == 1  ? " (--as-column takes it as a matrix of one column)"
-                : dense.rank > 2 ? " (a slice of it is read where it is stored as a dataset of its own)"
-                                 : "");
-    }
+    const bool reverses =
+        options.layout == Layout::matlab || (options.layout == Layout::by_content && convention_reverses);
+    if (dense.of_arrays && source.slice)
+        malformed(source, "the elements are arrays, each a row, and no slice of it can be read");
+    ReadOptions placing = options;
+    placing.as_column |= dense.of_arrays;  // each element is a row
+    if (auto none = place_matrix(source, dense, *dims, placing, reverses, convention == kOctave))
+        return *std::move(none);
+    if (dense.of_arrays) source.stored.cols = width;
     if (!describe_layout(dense)) fail(ErrorCode::input, source.name + ": has a layout that cannot be read");
     if (dense.of_arrays) dense.chunk.cols = width;
-    if (dense.layout == H5D_CHUNKED && !chunks_fit(dense.chunk, H5Tget_size(type.id())))
+    Extents whole_edges = dense.edges;
+    if (dense.of_arrays) whole_edges.push_back(static_cast<std::uint64_t>(width));
+    if (dense.layout == H5D_CHUNKED && !chunks_fit(whole_edges, H5Tget_size(type.id())))
         malformed(source,
-                  "has chunks of " + to_string(dense.chunk) + " elements, expected less than 4 GiB each");
+                  "has chunks of " + extents_words(whole_edges) + " elements, expected less than 4 GiB each");
     if (readable) source.packed_by = packing_words(dense.dataset.id(), source.element, source.name);
     if (options.unpack && !source.packed_by.empty())
         source.packing = packing_of(dense.dataset.id(), source.element, source.name);
@@ -185,6 +241,7 @@ Found describe_numbers(Source source, Handle dataset, const ReadOptions& options
         (dense.of_arrays ? ", arrays as rows" : "") +
         (source.packed_by.empty() ? ""
                                   : (source.packing ? ", unpacked by " : ", packed by ") + source.packed_by) +
+        (source.slice ? ", a slice of " + extents_words(*dims) : "") +
         (source.reversed ? ", dimensions reversed" + std::string(convention) : "");
     source.entries = elements_of(source.stored);
     if (readable) {
@@ -419,6 +476,10 @@ Found describe_group(Source source, hid_t group, const ReadOptions& options) {
 
 }  // namespace
 
+std::int64_t elements_in_chunk(const Dense& dense) {
+    return elements_in(dense.edges) * (dense.of_arrays ? dense.chunk.cols : 1);
+}
+
 std::vector<Filter> filters_of(hid_t creation) {
     std::vector<Filter> filters;
     const int count = H5Pget_nfilters(creation);
@@ -443,12 +504,9 @@ std::vector<Filter> filters_of(hid_t creation) {
     return filters;
 }
 
-Found describe(Handle object, const std::string& path, const std::string& dataset, const ReadOptions& options,
-               bool julia) {
-    Source source;
-    source.dataset = dataset;
-    source.name = path + ":" + dataset;
-    source.path = path;
+namespace {
+
+Found describe_all(Source source, Handle object, const ReadOptions& options, bool julia) {
     const H5I_type_t kind = H5Iget_type(object.id());
     if (kind == H5I_GROUP) return describe_group(std::move(source), object.id(), options);
     if (kind != H5I_DATASET) return std::string("is a stored type, expected a dataset of two dimensions");
@@ -464,6 +522,23 @@ Found describe(Handle object, const std::string& path, const std::string& datase
         return empty_matrix(std::move(source), std::move(object), *type, kMatlab, options);
     }
     return describe_numbers(std::move(source), std::move(object), options, true, kMatlab);
+}
+
+}  // namespace
+
+Found describe(Handle object, const std::string& path, const std::string& dataset, const ReadOptions& options,
+               bool julia, std::optional<std::vector<SliceIndex>> slice) {
+    Source source;
+    source.dataset = dataset;
+    source.name = path + ":" + dataset;
+    source.path = path;
+    source.slice = std::move(slice);
+    Found found = describe_all(std::move(source), std::move(object), options, julia);
+    const auto* const matrix = std::get_if<Source>(&found);
+    if (matrix != nullptr && matrix->slice && !std::holds_alternative<Dense>(matrix->where) &&
+        !std::holds_alternative<Unread>(matrix->where))
+        malformed(*matrix, "is " + matrix->storage + ", of which no slice can be read");
+    return found;
 }
 
 bool written_by_julia(const std::string& path) {

@@ -11,6 +11,8 @@
 #include "formats/hdf5/file/element.hpp"
 #include "formats/hdf5/file/library.hpp"
 #include "formats/hdf5/read/packing.hpp"
+#include "formats/hdf5/read/window.hpp"
+#include "formats/slice.hpp"
 
 namespace gpumat::formats::hdf5 {
 
@@ -21,15 +23,16 @@ struct Filter {
     std::vector<unsigned> values;  ///< its parameters
 };
 
-/// A dense matrix in a dataset of two dimensions, of one whose elements are arrays, each a row, or of one or
-/// none that is taken as a column.
+/// A dense matrix in a dataset of two dimensions, of one whose elements are arrays, each a row, of one or
+/// none that is taken as a column, or of any number of which a slice is taken.
 struct Dense {
     Handle dataset;
     Handle creation;  ///< the dataset's creation properties
-    int rank = 2;
+    Window window;
     bool of_arrays = false;
     H5D_layout_t layout = H5D_CONTIGUOUS;
-    Shape chunk;  ///< as stored; of a chunked dataset
+    Extents edges;  ///< of a chunk; of a chunked dataset
+    Shape chunk;    ///< what of them counts rows and columns, as stored
     std::vector<Filter> filters;
     bool plain_edges = false;  ///< chunks that the dataset does not fill are stored without filters
 };
@@ -53,11 +56,12 @@ struct Unread {
 
 /// A matrix that was found in a file. Nothing of it has been read.
 struct Source {
-    std::string name;       ///< "FILE:/A", for messages
-    std::string path;       ///< "FILE"
-    std::string dataset;    ///< "/A"
-    Shape stored;           ///< rows × columns as they lie in the file
-    bool reversed = false;  ///< the matrix is the transpose of what is stored
+    std::string name;                                ///< "FILE:/A", for messages
+    std::string path;                                ///< "FILE"
+    std::string dataset;                             ///< "/A"
+    Shape stored;                                    ///< rows × columns as they lie in the file
+    bool reversed = false;                           ///< the matrix is the transpose of what is stored
+    std::optional<std::vector<SliceIndex>> slice{};  ///< that is taken of the dataset
     Element element;
     std::string packed_by;           ///< see packing_words
     std::optional<Packing> packing;  ///< where its numbers are to be unpacked
@@ -82,10 +86,11 @@ struct NoMatrix {
 using Found = std::variant<Source, NoMatrix>;
 
 /// The matrix that `object` is, or why it is none. `julia`: the file was written by Julia, which stores
-/// dimensions reversed. Throws Error{input} where HDF5 cannot tell, or for a matrix that is malformed or
-/// larger than any can be.
+/// dimensions reversed. `slice`: what is taken of it, which `dataset` says too. Throws Error{input} where
+/// HDF5 cannot tell, for a slice that it has not, or for a matrix that is malformed or larger than any can
+/// be.
 Found describe(Handle object, const std::string& path, const std::string& dataset, const ReadOptions& options,
-               bool julia);
+               bool julia, std::optional<std::vector<SliceIndex>> slice = {});
 
 // The parts of a matrix that is a group.
 
@@ -108,6 +113,9 @@ bool read_integers(Handle dataset, const Source& matrix, const char* name, const
 
 /// What a message says of elements that are not read from one dataset.
 Element without_memory_type(const Element& element);
+
+/// Of a chunked dataset.
+std::int64_t elements_in_chunk(const Dense& dense);
 
 /// The filters of a chunked dataset that has the creation properties `creation`.
 std::vector<Filter> filters_of(hid_t creation);

@@ -14,11 +14,20 @@
 namespace gpumat::formats::hdf5 {
 namespace {
 
-/// Selects `rect` of a dataset of `rank` dimensions.
-void select(hid_t space, int rank, const Block& rect, const std::string& what) {
-    if (rank == 0) return;  // the one element is all there is
-    const std::array<hsize_t, 2> start = {static_cast<hsize_t>(rect.row), static_cast<hsize_t>(rect.col)};
-    const std::array<hsize_t, 2> count = {static_cast<hsize_t>(rect.rows), static_cast<hsize_t>(rect.cols)};
+/// Selects `rect` of the matrix that `window` is in its dataset.
+void select(hid_t space, const Window& window, const Block& rect, const std::string& what) {
+    if (window.extents.empty()) return;  // the one element is all there is
+    std::array<hsize_t, H5S_MAX_RANK> start{};
+    std::array<hsize_t, H5S_MAX_RANK> count{};
+    std::ranges::copy(window.origin, start.begin());
+    count.fill(1);
+    const auto choose = [&](int dimension, std::int64_t from, std::int64_t extent) {
+        if (dimension < 0) return;
+        start[static_cast<std::size_t>(dimension)] += static_cast<hsize_t>(from);
+        count[static_cast<std::size_t>(dimension)] = static_cast<hsize_t>(extent);
+    };
+    choose(window.row, rect.row, rect.rows);
+    choose(window.col, rect.col, rect.cols);
     require(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
             ErrorCode::input, what);
 }
@@ -43,9 +52,10 @@ class LibraryStorage final : public Storage {
                                                 static_cast<hsize_t>(row_bytes / element_bytes_)};
         const Handle memory =
             take(H5Screate_simple(2, extents.data(), nullptr), ErrorCode::input, source_.name);
-        select(memory.id(), 2, {0, 0, rect.rows, rect.cols}, source_.name);
+        select(memory.id(), {.extents = {0, 0}, .origin = {0, 0}, .row = 0, .col = 1},
+               {0, 0, rect.rows, rect.cols}, source_.name);
         const Handle file = take(H5Dget_space(dense_.dataset.id()), ErrorCode::input, source_.name);
-        select(file.id(), dense_.rank, rect, source_.name);
+        select(file.id(), dense_.window, rect, source_.name);
         require(H5Dread(dense_.dataset.id(), source_.element.memory.id(), memory.id(), file.id(), H5P_DEFAULT,
                         to),
                 ErrorCode::input, source_.name + ": cannot be read");
@@ -66,7 +76,7 @@ class LibraryStorage final : public Storage {
             const std::int64_t count = std::min(most, rect.rows - row);
             const auto arrays = static_cast<hsize_t>(count);
             const Handle memory = take(H5Screate_simple(1, &arrays, nullptr), ErrorCode::input, source_.name);
-            select(file.id(), 1, {rect.row + row, 0, count, 1}, source_.name);
+            select(file.id(), dense_.window, {rect.row + row, 0, count, 1}, source_.name);
             require(H5Dread(dense_.dataset.id(), type.id(), memory.id(), file.id(), H5P_DEFAULT, rows.data()),
                     ErrorCode::input, source_.name + ": cannot be read");
             for (std::int64_t i = 0; i < count; ++i)
@@ -290,7 +300,7 @@ std::unique_ptr<Storage> open_library_storage(const Source& source, const Dense&
     const bool chunked = dense.layout == H5D_CHUNKED;
     const Shape grain = chunked ? dense.chunk : pieces.largest;
     const std::uint64_t chunk_bytes =
-        chunked ? static_cast<std::uint64_t>(grain.rows * grain.cols) *
+        chunked ? static_cast<std::uint64_t>(elements_in_chunk(dense)) *
                       std::max(source.element.stored_bytes, source.element.memory_bytes)
                 : pieces.chunk_bytes;
     return std::make_unique<ChildStorage>(source, dense, grain, chunk_bytes, std::move(pieces), options);

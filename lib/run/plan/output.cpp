@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "formats/slice.hpp"
 #include "lib/run/plan.hpp"
 
 namespace gpumat {
@@ -12,7 +13,7 @@ std::string default_dataset(const Plan& plan) {
     const Operation& operation = *plan.problem.operation;
     if (!operation.dataset.empty()) return std::string(operation.dataset);
     const std::string& source = plan.inputs.front().header().source.dataset;
-    return source.empty() ? "/A" : source;
+    return source.empty() ? "/A" : formats::without_slice(source);
 }
 
 }  // namespace
