@@ -63,6 +63,51 @@ Matrix random_matrix(Shape shape, Type type, std::uint64_t seed) {
     return matrix;
 }
 
+/// α·op(A)·op(B) + β·D in long double, rounded once; integers modulo 2^64.
+Matrix product_of(const Problem& p, const Matrix& a, const Matrix& b, const Matrix& d) {
+    Matrix c({p.m, p.n}, p.type);
+    visit_type(p.type, [&]<class T>(TypeTag<T>) {
+        const auto a_at = [&](std::int64_t i, std::int64_t k) {
+            return p.transpose_a ? k * p.m + i : i * p.k + k;
+        };
+        const auto b_at = [&](std::int64_t k, std::int64_t j) {
+            return p.transpose_b ? j * p.k + k : k * p.n + j;
+        };
+        const bool added = !p.beta.is_zero(p.type);
+        for (std::int64_t i = 0; i < p.m; ++i) {
+            for (std::int64_t j = 0; j < p.n; ++j) {
+                if constexpr (std::is_integral_v<T>) {
+                    std::uint64_t sum = 0;
+                    for (std::int64_t k = 0; k < p.k; ++k)
+                        sum += static_cast<std::uint64_t>(a.as<T>()[a_at(i, k)]) *
+                               static_cast<std::uint64_t>(b.as<T>()[b_at(k, j)]);
+                    sum *= static_cast<std::uint64_t>(p.alpha.integer);
+                    if (added)
+                        sum += static_cast<std::uint64_t>(p.beta.integer) *
+                               static_cast<std::uint64_t>(d.as<T>()[i * p.n + j]);
+                    c.as<T>()[i * p.n + j] = static_cast<T>(sum);
+                } else {
+                    using Wide = std::conditional_t<kIsComplex<T>, std::complex<long double>, long double>;
+                    const auto wide = [](std::complex<double> value) -> Wide {
+                        if constexpr (kIsComplex<T>)
+                            return Wide(value.real(), value.imag());
+                        else
+                            return Wide(value.real());
+                    };
+                    Wide sum = 0;
+                    for (std::int64_t k = 0; k < p.k; ++k)
+                        sum +=
+                            wide(as_complex(a.as<T>()[a_at(i, k)])) * wide(as_complex(b.as<T>()[b_at(k, j)]));
+                    sum *= wide(p.alpha.value);
+                    if (added) sum += wide(p.beta.value) * wide(as_complex(d.as<T>()[i * p.n + j]));
+                    c.as<T>()[i * p.n + j] = element<T>(std::complex<double>(sum));
+                }
+            }
+        }
+    });
+    return c;
+}
+
 /// A multiply with its operands, and a right result to spoil.
 struct Case {
     Problem problem;
@@ -89,7 +134,7 @@ struct Case {
         compute();
     }
 
-    void compute() { c = reference_multiply(problem, operands(), 2); }
+    void compute() { c = product_of(problem, a, b, d); }
 
     [[nodiscard]] Operands operands() {
         return contiguous_operands(

@@ -1,0 +1,145 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "core/parallel.hpp"
+#include "kernels/operand.hpp"
+#include "kernels/reduce/operation.hpp"
+
+// How the check of a reduction goes through a matrix: a state for each result.
+
+namespace gpumat::reduce::check {
+
+struct Walk {
+    Operand a;
+    std::int64_t m;
+    std::int64_t n;
+    Axis axis;
+    int threads;
+    double scale = 1;
+
+    [[nodiscard]] std::int64_t results() const { return axis == Axis::all ? 1 : axis == Axis::rows ? m : n; }
+    [[nodiscard]] std::int64_t elements() const {
+        return axis == Axis::all ? m * n : axis == Axis::rows ? n : m;
+    }
+    [[nodiscard]] bool empty() const { return m == 0 || n == 0; }
+    [[nodiscard]] Walk scaled(double by) const {
+        Walk walk = *this;
+        walk.scale = by;
+        return walk;
+    }
+};
+
+inline constexpr std::int64_t kAtOnce = std::int64_t{1} << 16U;
+inline constexpr std::int64_t kShortRowsAtOnce = 2048;  // of few elements
+/// Results that are judged before the next ones are looked at: few enough for the caches.
+inline constexpr std::int64_t kResultsAtOnce = std::int64_t{1} << 16U;
+inline constexpr std::int64_t kColumnsAtOnce = 64;
+
+template <class State, class T>
+State state_of_row(const T* from, std::int64_t count, double scale) {
+    constexpr std::int64_t kLanes = 8;  // that do not wait for each other
+    std::array<State, kLanes> lanes{};
+    std::int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) {
+        for (std::int64_t lane = 0; lane < kLanes; ++lane)
+            lanes[static_cast<std::size_t>(lane)].add(from[i + lane], scale);
+    }
+    for (; i < count; ++i) lanes[0].add(from[i], scale);
+    const std::size_t used = count < kLanes ? 1 : lanes.size();
+    for (std::size_t lane = 1; lane < used; ++lane) lanes[0].merge(lanes[lane]);
+    return lanes[0];
+}
+
+template <class State, class T>
+std::vector<State> states_of_rows(const Walk& walk) {
+    std::vector<State> states(static_cast<std::size_t>(walk.m));
+    const std::int64_t across = (walk.n + kAtOnce - 1) / kAtOnce;
+    std::vector<State> parts(across > 1 ? static_cast<std::size_t>(walk.m * across) : 0);
+    const std::int64_t together = std::clamp<std::int64_t>(kAtOnce / walk.n, 1, kShortRowsAtOnce);
+    parallel_for(walk.m * across, together, walk.threads, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+            const std::int64_t col = i % across * kAtOnce;
+            const T* row = walk.a.as<T>() + i / across * walk.a.pitch;
+            State found = state_of_row<State>(row + col, std::min(kAtOnce, walk.n - col), walk.scale);
+            (across > 1 ? parts : states)[static_cast<std::size_t>(i)] = std::move(found);
+        }
+    });
+    for (std::size_t i = 0; i < parts.size(); ++i)
+        states[i / static_cast<std::size_t>(across)].merge(parts[i]);
+    return states;
+}
+
+/// The rows of a piece of some columns: pieces are many enough for all threads, and few, for each has its
+/// states.
+inline std::int64_t rows_of_pieces(std::int64_t m, std::int64_t n) {
+    constexpr std::int64_t kPieces = 64;
+    const std::int64_t down =
+        std::max<std::int64_t>(1, kPieces * kColumnsAtOnce / std::max<std::int64_t>(1, n));
+    return std::max<std::int64_t>(1024, (m + down - 1) / down);
+}
+
+template <class State, class T>
+std::vector<State> states_of_columns(const Walk& walk) {
+    const std::int64_t across = (walk.n + kColumnsAtOnce - 1) / kColumnsAtOnce;
+    const std::int64_t rows_at_once = rows_of_pieces(walk.m, walk.n);
+    const std::int64_t down = (walk.m + rows_at_once - 1) / rows_at_once;
+    std::vector<State> states(static_cast<std::size_t>(down * walk.n));
+    parallel_for(down * across, 1, walk.threads, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+            const std::int64_t left = i % across * kColumnsAtOnce;
+            const std::int64_t right = std::min(walk.n, left + kColumnsAtOnce);
+            const std::int64_t top = i / across * rows_at_once;
+            State* part = states.data() + i / across * walk.n;
+            for (std::int64_t row = top; row < std::min(walk.m, top + rows_at_once); ++row) {
+                const T* from = walk.a.as<T>() + row * walk.a.pitch;
+                for (std::int64_t col = left; col < right; ++col) part[col].add(from[col], walk.scale);
+            }
+        }
+    });
+    for (std::int64_t i = walk.n; i < down * walk.n; ++i)
+        states[static_cast<std::size_t>(i % walk.n)].merge(states[static_cast<std::size_t>(i)]);
+    states.resize(static_cast<std::size_t>(walk.n));
+    return states;
+}
+
+/// A state for each result.
+template <class State, class T>
+std::vector<State> states_of(const Walk& walk) {
+    if (walk.empty()) return std::vector<State>(static_cast<std::size_t>(walk.results()));
+    if (walk.axis == Axis::columns) return states_of_columns<State, T>(walk);
+    if (walk.axis == Axis::rows) return states_of_rows<State, T>(walk);
+    Walk one = walk;
+    if (is_contiguous(walk.a)) {  // rows without gaps are one row
+        one.n = walk.m * walk.n;
+        one.m = 1;
+    }
+    std::vector<State> states = states_of_rows<State, T>(one);
+    for (std::size_t i = 1; i < states.size(); ++i) states[0].merge(states[i]);
+    states.resize(1);
+    return states;
+}
+
+/// Takes the states of a part into those of the parts before it, which may be none.
+template <class State>
+void merge_states(std::vector<State>& into, std::vector<State> part) {
+    if (into.empty()) {
+        into = std::move(part);
+    } else {
+        for (std::size_t i = 0; i < into.size(); ++i) into[i].merge(part[i]);
+    }
+}
+
+template <class State>
+std::vector<State> scaled_down(const std::vector<State>& states) {
+    std::vector<State> scaled;
+    scaled.reserve(states.size());
+    for (const State& state : states) scaled.push_back(state.scaled_down());
+    return scaled;
+}
+
+}  // namespace gpumat::reduce::check
