@@ -1,5 +1,6 @@
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 #include "core/error.hpp"
 #include "core/memory.hpp"
 #include "core/parallel.hpp"
+#include "lib/choose/auto_level.hpp"
 #include "lib/choose/device.hpp"
 #include "lib/choose/device_choice.hpp"
 #include "lib/choose/explain.hpp"
@@ -146,7 +148,20 @@ struct Subject {
     DeviceChoice choice;
     Problem problem;
     Ceilings ceilings;
+    std::string taken;   ///< the level that `auto` takes; empty where none can
+    std::string reason;  ///< why
 };
+
+/// What `auto` takes.
+void choose_for(Subject& subject, const Registry& registry) {
+    try {
+        const Choice choice = choose_auto(subject.problem, subject.choice.device, registry);
+        subject.taken = choice.level->name;
+        subject.reason = choice.reason;
+    } catch (const Error& error) {
+        subject.reason = error.what();
+    }
+}
 
 Subject subject_of(const LevelsRequest& request, const Registry& registry) {
     Subject subject;
@@ -163,6 +178,7 @@ Subject subject_of(const LevelsRequest& request, const Registry& registry) {
     const std::string device = request.device.empty() ? "auto" : request.device;
     subject.choice = choose_device(device, operation, "auto", hardware_threads(), registry);
     subject.ceilings = ceilings_of(problem, subject.choice.device, {});
+    choose_for(subject, registry);
     return subject;
 }
 
@@ -190,12 +206,29 @@ Answer ask(const Level& level, const Subject& subject) {
     return answer;
 }
 
-std::string text_of(const Answer& answer) {
-    std::string text;
-    for (const std::string& reason : answer.reasons) text += (text.empty() ? "cannot: " : "; ") + reason;
-    if (!text.empty()) return text;
-    for (const auto& [name, value] : answer.facts) text += (text.empty() ? "" : ", ") + name + " " + value;
-    return text;
+/// What a level has of its own, a line each.
+std::vector<std::string> lines_of(const Level& level, const Answer& answer, std::string_view common_bound) {
+    if (!answer.reasons.empty()) return {"cannot: " + joined(answer.reasons, "; ")};
+    std::vector<std::string> lines;
+    if (!level.removes.empty()) lines.push_back("removes: " + std::string(level.removes));
+    std::vector<std::string> facts;
+    for (const auto& [name, value] : answer.facts) facts.push_back(name + " " + value);
+    if (!facts.empty()) lines.push_back("runs with: " + joined(facts, ", "));
+    if (const std::string bound = to_string(answer.bound); bound != common_bound)
+        lines.push_back("least time: " + bound);
+    return lines;
+}
+
+/// The bound of the first level that can serve the problem: that of all but of a library of which less is
+/// known.
+std::string common_bound_of(const std::vector<Answer>& answers) {
+    const auto serves = [](const Answer& answer) { return answer.reasons.empty(); };
+    const auto first = std::ranges::find_if(answers, serves);
+    return first == answers.end() ? "" : to_string(first->bound);
+}
+
+void print_wrapped(const std::string& text) {
+    for (const std::string& line : wrapped(text, kLineWidth)) std::puts(line.c_str());
 }
 
 void print_subject(const Subject& subject, const LevelsRequest& request) {
@@ -204,22 +237,24 @@ void print_subject(const Subject& subject, const LevelsRequest& request) {
                 to_string(problem.extents()).c_str(), recorded_device(subject.choice.device).name.c_str());
     std::printf("moves at least %s, does %.4g operations: %.3g a byte\n",
                 format_traffic(problem.bytes()).c_str(), problem.flops(), problem.flops() / problem.bytes());
-    std::puts(two_columns("", "ceilings " + subject.ceilings.basis, 0).c_str());
+    print_wrapped("ceilings: " + subject.ceilings.basis);
 }
 
 void print_explained(const Registry& registry, const LevelsRequest& request) {
     const Subject subject = subject_of(request, registry);
     print_subject(subject, request);
-    std::puts(fmt::format("{:>4}  {:<20}{:>10}  {}", "no.", "level", "bound ms", "limited by").c_str());
-    for (const Level* level : registry.levels(*subject.problem.operation, subject.choice.device.kind)) {
-        const Answer answer = ask(*level, subject);
-        const auto bound_ms = answer.bound.bound_ms();
-        std::puts(fmt::format("{:>4}  {:<20}{:>10}  {}", number_of(*level), level->name,
-                              bound_ms ? fmt::format("{:.4g}", *bound_ms) : "-",
-                              bound_ms ? std::string(answer.bound.limit()) : "-")
-                      .c_str());
-        const std::string facts = text_of(answer);
-        if (!facts.empty()) std::fputs(two_columns("", facts, kFactColumn).c_str(), stdout);
+    const auto levels = registry.levels(*subject.problem.operation, subject.choice.device.kind);
+    std::vector<Answer> answers;
+    for (const Level* level : levels) answers.push_back(ask(*level, subject));
+    const std::string bound = common_bound_of(answers);
+    if (!bound.empty()) print_wrapped("least time, whatever the level: " + bound);
+    const std::string taken = subject.taken.empty() ? "nothing" : "'" + subject.taken + "'";
+    print_wrapped("auto takes " + taken + ": " + subject.reason);
+    std::puts("");
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+        std::fputs(entry_of(*levels[i], false).c_str(), stdout);
+        for (const std::string& line : lines_of(*levels[i], answers[i], bound))
+            std::fputs(two_columns("", line, kFactColumn).c_str(), stdout);
     }
 }
 
@@ -238,15 +273,18 @@ void print_explained_json(const Registry& registry, const LevelsRequest& request
         row["limited_by"] = bound_ms ? nlohmann::ordered_json(answer.bound.limit()) : nullptr;
         list.push_back(std::move(row));
     }
-    const nlohmann::ordered_json asked = {{"op", request.operation},
-                                          {"type", request.type},
-                                          {"m", problem.m},
-                                          {"n", problem.n},
-                                          {"k", problem.k},
-                                          {"bytes", problem.bytes()},
-                                          {"flops", problem.flops()},
-                                          {"device", recorded_device(subject.choice.device).name},
-                                          {"ceilings", subject.ceilings.basis}};
+    const nlohmann::ordered_json asked = {
+        {"op", request.operation},
+        {"type", request.type},
+        {"m", problem.m},
+        {"n", problem.n},
+        {"k", problem.k},
+        {"bytes", problem.bytes()},
+        {"flops", problem.flops()},
+        {"device", recorded_device(subject.choice.device).name},
+        {"ceilings", subject.ceilings.basis},
+        {"auto", subject.taken.empty() ? nullptr : nlohmann::ordered_json(subject.taken)},
+        {"auto_reason", subject.reason}};
     std::puts(
         nlohmann::ordered_json{{"schema", "gpumat.levels/1"}, {"problem", asked}, {"levels", std::move(list)}}
             .dump(2)
@@ -327,9 +365,10 @@ void add_levels(Command& tool, Context& context) {
     command.footer =
         "Every level is listed on every machine; -v adds what each removes, what it needs\n"
         "and its parameters. The level 'auto' takes the measured best. --size prepares\n"
-        "every level for a problem without running it, and tells its threads, tiles,\n"
-        "registers, shared memory and occupancy, and the least time that the device's\n"
-        "memory and arithmetic allow where nothing is in a cache.\n\n"
+        "every level for a problem without running it: what it removes, how it would run\n"
+        "(tiles, threads, registers, shared memory, occupancy) or why it cannot, which\n"
+        "one 'auto' takes and why, and the least time that the device's memory and\n"
+        "arithmetic allow, the same for all. How fast each is, bench measures.\n\n"
         "Examples:\n"
         "  gpumat levels transpose\n"
         "  gpumat levels -v multiply --device cpu\n"

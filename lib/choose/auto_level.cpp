@@ -10,8 +10,9 @@ bool is_tunable(const Level& level, const std::string& parameter) {
     return found != level.parameters.end() && found->tunable;
 }
 
+/// `why_not` says why what was measured as the fastest does not run.
 std::optional<Choice> choose_tuned(const Problem& problem, const Device& device, const Registry& registry,
-                                   const Tell& say) {
+                                   const Tell& say, std::string& why_not) {
     const std::optional<TunedLevel> entry = tuned_level(problem, device, say);
     if (!entry) return std::nullopt;
     const Level* level = registry.find(*problem.operation, device.kind, entry->level);
@@ -21,7 +22,13 @@ std::optional<Choice> choose_tuned(const Problem& problem, const Device& device,
         if (!is_tunable(*level, name)) return std::nullopt;
         chosen.parameters.try_emplace(name, value);  // those asked for stay
     }
-    if (!unsupported_reasons(*level, chosen, device).empty()) return std::nullopt;
+    if (const Reasons reasons = unsupported_reasons(*level, chosen, device); !reasons.empty()) {
+        why_not = "'" + entry->level + "', which gpumat tune measured as the fastest on " + entry->date +
+                  ", cannot serve this problem";
+        for (const std::string& reason : reasons)
+            why_not += (&reason == &reasons.front() ? ": " : "; ") + reason;
+        return std::nullopt;
+    }
     return Choice{level,
                   "the fastest for " + std::string(name_of(entry->size_class)) + " " + entry->element +
                       " matrices, measured by gpumat tune on " + entry->date,
@@ -46,8 +53,11 @@ std::optional<TunedLevel> tuned_level(const Problem& problem, const Device& devi
 }
 
 Choice choose_auto(const Problem& problem, const Device& device, const Registry& registry, const Tell& say) {
-    if (auto choice = choose_tuned(problem, device, registry, say)) return *std::move(choice);
-    return registry.choose(problem, device);
+    std::string why_not;
+    if (auto choice = choose_tuned(problem, device, registry, say, why_not)) return *std::move(choice);
+    Choice choice = registry.choose(problem, device);
+    if (!why_not.empty()) choice.reason += "; " + why_not;
+    return choice;
 }
 
 }  // namespace gpumat

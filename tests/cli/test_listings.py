@@ -89,6 +89,7 @@ class Levels(Case):
         self.assertEqual(levels["outer-product"]["reasons"], [])
         self.assertIn("x", levels["outer-product"]["launch"]["tile"])
         self.assertTrue(all(level["bound_ms"] > 0 for level in levels.values() if not level["reasons"]))
+        self.assertEqual((problem["auto"], problem["auto_reason"]), ("outer-product", "it is the fastest of our own levels"))
 
     def test_explained_reasons(self):
         levels = self.run_tool("levels", "multiply", "--size", "64", "-t", "i32", "-d", "cpu", "--json").json()["levels"]
@@ -98,8 +99,22 @@ class Levels(Case):
 
     def test_explained_table(self):
         result = self.run_tool("levels", "transpose", "--size", "64x32", "-d", "cpu")
-        for word in ["transpose f32 64x32", "16.00 KiB", "ceilings", "bound ms", "vectorized"]:
+        for word in ["transpose f32 64x32", "16.00 KiB", "ceilings", "least time, whatever the level: none", "vectorized"]:
             self.assertIn(word, result.out)
+
+    def test_explained_levels_differ(self):
+        """What is known of each stands at it: what it removes and how it runs; what is the same for all stands above."""
+        text = self.run_tool("levels", "multiply", "--size", "300x200x100", "-d", "cpu").out
+        above, below = text.split("\n\n", 1)
+        self.assertRegex(above, r"least time, whatever the level: [\d.e-]+ ms")
+        self.assertIn("auto takes 'outer-product'", above)
+        for level in self.listed("multiply", "--device", "cpu"):
+            self.assertIn(level["name"], below)
+            self.assertEqual(below.count("removes: " + level["removes"].split(",")[0][:30]), 1)
+        self.assertIn("runs with: tile 64x64", below)
+        self.assertNotIn(" ms", below)
+        refused = self.run_tool("levels", "multiply", "--size", "64", "-t", "i8", "-d", "cpu").out
+        self.assertIn("auto takes nothing: no multiply level", refused)
 
     def test_explained_beyond_any_memory(self):
         result = self.run_tool("levels", "multiply", "--size", "9223372036854775807", "-d", "cpu")
