@@ -26,7 +26,7 @@ MEANT = {"IN": "A.h5", "OUT": "out.h5", "A": "A.h5", "B": "B.h5", "AT": "At.h5",
 ON_A_GPU = re.compile(r"gpumat (bench|tune|probe all)|--level padded")
 QUICK = {"gpumat tune --show"} | (set() if SANITIZED else {"gpumat bench transpose --size 4096", "gpumat bench transpose --json > new.json"})
 OUTPUT = re.compile(r"(?:-o|--output|--save-mismatch|--plot|>)\s+'?([\w.]+)")
-MATRIX = re.compile(r"(?<![\w/])([\w.]+\.(?:h5|mat)):/([\w/]+)")
+MATRIX = re.compile(r"(?<![\w/])([\w.]+\.(?:h5|mat)):/([\w/]+)(?:\[([\d:,]+)\])?")
 
 
 def blocks_of(text):
@@ -70,8 +70,9 @@ class Shown(Case):
             write_any(at(f"in/{name}.h5"), matrix, "f64")
         with open(at("A.mtx"), "rb") as text, gzip.open(at("A.mtx.gz"), "wb") as packed:
             packed.write(text.read())
-        for name, dataset in MATRIX.findall(line):
-            write_h5(at(name), self.a, dataset=dataset)
+        for name, dataset, indices in MATRIX.findall(line):
+            extents = [max([20, *(int(n) + 1 for n in re.findall(r"\d+", index))]) for index in indices.split(",")]
+            write_h5(at(name), np.zeros(extents, "f4") if indices else self.a, dataset=dataset)
         with open(at("jobs.txt"), "w", encoding="ascii") as jobs:
             jobs.write("transpose A.h5 -o out.h5\n")
         for name in ("old.json", "new.json", "runs.jsonl"):

@@ -1,4 +1,4 @@
-"""Whole matrices of the kinds that people store, through both operations and formats, as NumPy has them.
+"""Whole matrices of the kinds that people store, transposed and multiplied, in HDF5 and Matrix Market, as NumPy has them.
 
 The environment variable GPUMAT_TEST_MATRICES may name a folder of .mtx files to run as well.
 """
