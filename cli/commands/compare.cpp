@@ -115,6 +115,8 @@ class FileComparison {
                    ComparisonRecord& record)
         : x_(x), y_(y), request_(request), record_(record) {
         record_.pairs.emplace();
+        record_.others_x = x.listing().others.size();
+        record_.others_y = y.listing().others.size();
     }
 
     void run() {
@@ -193,6 +195,11 @@ bool compare_files(const formats::Container& x, const formats::Container& y, con
     if (request.mismatch)
         throw Error(ErrorCode::usage, "--save-mismatch is of two matrices: name them as FILE:/DATASET");
     FileComparison(in_x, in_y, request, record).run();
+    if (record.others_x + record.others_y > 0) {
+        spdlog::warn(
+            "not compared, because they are no matrices: {} in {}, {} in {} (gpumat info lists them)",
+            record.others_x, record.x->path, record.others_y, record.y->path);
+    }
     return true;
 }
 

@@ -43,6 +43,8 @@ struct ComparisonRecord : PairRecord {
     Origin origin;
     std::string command_line;
     std::optional<std::vector<PairRecord>> pairs;  ///< of two files: the matrices, by name
+    std::size_t others_x = 0;                      ///< what the files hold that is no matrix
+    std::size_t others_y = 0;
 };
 
 /// ‖X − Y‖ over the larger of ‖X‖ and ‖Y‖; 0 where there is no difference.

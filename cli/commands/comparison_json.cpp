@@ -130,6 +130,7 @@ nlohmann::ordered_json json_of(const CompareRequest& request, const ComparisonRe
     if (record.pairs) {
         json["pairs"] = OrderedJson::array();
         for (const PairRecord& pair : *record.pairs) json["pairs"].push_back(json_of(pair));
+        json["others"] = {{"x", record.others_x}, {"y", record.others_y}};
     }
     json["mismatch"] = record.comparison && request.mismatch ? OrderedJson(*request.mismatch) : OrderedJson();
     json["error"] = json_of(record.error);

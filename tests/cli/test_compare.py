@@ -719,10 +719,12 @@ class WholeFiles(CompareCase):
         self.write("y.h5", {"A": self.matrices["A"], "D": self.matrices["B"]})
         with h5py.File(self.path("y.h5"), "a") as file:
             file["C"] = np.zeros((2, 3, 4))
-        _, pairs = self.pairs(code=1)
+        found, pairs = self.pairs(code=1)
         self.assertEqual({name: pair["verdict"] for name, pair in pairs.items()},
                          {"/A": "equal", "/B": "only in x", "/C": "only in x", "/D": "only in y"})
         self.assertIn("3 dimensions", pairs["/C"]["error"])
+        self.assertEqual(found["others"], {"x": 0, "y": 1})
+        self.assertIn("not compared, because they are no matrices: 0 in x.h5, 1 in y.h5", self.run_tool("compare", "x.h5", "y.h5", code=1).err)
         self.assertIn("/D: only in y.h5: x.h5 has no matrix of this name", self.run_tool("compare", "x.h5", "y.h5", code=1).out)
 
     def test_other_shapes_and_types(self):
