@@ -131,9 +131,9 @@ std::vector<Preference> preference(const Problem& problem, const Device& device)
     if (problem.type == Type::f32 && device.gpu != nullptr &&
         device.gpu->info().compute_capability == kHopper) {
         pipelined +=
-            " that keeps f32; --compute bf16 lets tensor cores round the factors first, and is some ten "
-            "times "
-            "as fast where matrices are large";
+            " that keeps f32; --compute bf16 rounds the factors first, for tensor cores, and is some ten "
+            "times as "
+            "fast where matrices are large";
     }
     return {{"wgmma", std::string(kExact)}, {"tensor", std::string(kExact)}, {"pipelined", pipelined}};
 }
