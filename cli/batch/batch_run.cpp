@@ -12,7 +12,10 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "cli/batch/batch_worker.hpp"
 #include "cli/terminal/last_words.hpp"
@@ -46,6 +49,13 @@ struct JobProgress {
     std::size_t open_predecessors = 0;
     std::vector<std::size_t> successors;
     bool alone = false;  ///< runs while no other does, with all memory
+};
+
+/// A job that the log knows.
+struct LoggedJob {
+    std::size_t job = 0;
+    const nlohmann::json* record = nullptr;
+    std::vector<LoggedMatrix> matrices;  ///< that must be unchanged
 };
 
 /// Each worker that uses a GPU starts it for itself, one after the other, and few of them keep it busy.
@@ -99,35 +109,36 @@ class Batch {
 
     void skip_done() {
         if (!options_.resume) return;
-        constexpr std::size_t kChecked = 64;  // inputs and outputs that one child tries
-        std::vector<std::pair<std::size_t, const nlohmann::json*>> known;
+        constexpr std::size_t kChecked = 64;  // jobs whose matrices one child tries
+        std::vector<LoggedJob> known;
         for (std::size_t job = 0; job < jobs_.size(); ++job) {
-            if (const auto found = logged_.find(jobs_[job].text); found != logged_.end())
-                known.emplace_back(job, &found->second);
+            const auto found = logged_.find(jobs_[job].text);
+            if (found == logged_.end() || !orders_[job].refused.empty()) continue;
+            auto matrices = matrices_of_done(found->second, jobs_[job].files, how_to_read(job));
+            if (!matrices.empty()) known.push_back({job, &found->second, std::move(matrices)});
         }
-        for (std::size_t first = 0; first < known.size(); first += kChecked) {
-            const auto last = std::min(first + kChecked, known.size());
-            std::vector<formats::AheadCheck> checks;
-            for (std::size_t i = first; i < last; ++i) {
-                const Job& job = jobs_[known[i].first];
-                for (const formats::Reference& input : job.files.inputs) checks.push_back({input, job.read});
-                if (job.files.output) checks.push_back({*job.files.output, {}});
-            }
-            formats::check_ahead(checks);
-            for (std::size_t i = first; i < last; ++i) {
-                const auto& [job, record] = known[i];
-                if (!orders_[job].refused.empty() || !is_done_before(job, *record)) continue;
-                progress_[job].state = State::skipped;
-                note_answer(job, *record);
-            }
-        }
+        for (std::size_t first = 0; first < known.size(); first += kChecked)
+            skip_unchanged(std::span(known).subspan(first, std::min(kChecked, known.size() - first)));
         run_again_what_reads_new_outputs();
     }
 
-    [[nodiscard]] bool is_done_before(std::size_t job, const nlohmann::json& record) const {
+    [[nodiscard]] formats::ReadOptions how_to_read(std::size_t job) const {
         formats::ReadOptions read = jobs_[job].read;
         read.threads = hardware_threads();
-        return is_done(record, jobs_[job].files, read);
+        return read;
+    }
+
+    /// Those whose matrices are as the log tells.
+    void skip_unchanged(std::span<const LoggedJob> jobs) {
+        std::vector<formats::AheadCheck> checks;
+        for (const LoggedJob& logged : jobs)
+            for (const LoggedMatrix& matrix : logged.matrices) checks.push_back(matrix.stored);
+        formats::check_ahead(checks);
+        for (const LoggedJob& logged : jobs) {
+            if (!std::ranges::all_of(logged.matrices, is_unchanged)) continue;
+            progress_[logged.job].state = State::skipped;
+            note_answer(logged.job, *logged.record);
+        }
     }
 
     void run_again_what_reads_new_outputs() {

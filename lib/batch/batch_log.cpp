@@ -86,20 +86,37 @@ std::string hash_of_stored(const formats::Reference& reference, Type type, const
     return read_in_blocks(*reader, all - beside, read.threads, [](const Block&, const MatrixView&) {});
 }
 
-/// Whether the matrix is stored there with the content that the record tells: of its own type, or of that to
-/// which `read` converts it.
-bool is_unchanged(const nlohmann::json& matrix, const formats::Reference& reference,
-                  formats::ReadOptions read) {
-    if (!matrix.is_object() || !matrix.value("hash", nlohmann::json()).is_string()) return false;
-    const std::optional<Type> type = type_from_name(matrix.at("type").get<std::string>());
-    if (!type) return false;
+/// As a record tells of it: of its own type, or of that to which `read` converts it. Throws what JSON and
+/// optional values do where the record tells of too little.
+LoggedMatrix logged_matrix(const nlohmann::json& matrix, formats::Reference reference,
+                           formats::ReadOptions read) {
+    const Type type = type_from_name(matrix.at("type").get<std::string>()).value();
     if (read.type != type) read.type.reset();
-    if (!is_regular(reference.path)) return false;  // a pipe would not end
-    try {
-        return hash_of_stored(reference, *type, read) == matrix.at("hash").get<std::string>();
-    } catch (const Error&) {
-        return false;  // the job will say what is wrong with it
+    return {{std::move(reference), std::move(read)}, type, matrix.at("hash").get<std::string>()};
+}
+
+std::vector<LoggedMatrix> require_matrices(const nlohmann::json& logged, const JobFiles& files,
+                                           const formats::ReadOptions& read) {
+    const auto& inputs = logged.at("inputs");
+    std::vector<LoggedMatrix> matrices;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const formats::Reference* const of_job = i < files.inputs.size() ? &files.inputs[i] : nullptr;
+        matrices.push_back(logged_matrix(inputs[i], input_of(inputs[i], of_job), read));
     }
+    // What a verification checked is read as the inputs are.
+    if (const auto result = logged.find("result"); result != logged.end()) {
+        if (files.inputs.size() != inputs.size() + 1) return {};
+        matrices.push_back(logged_matrix(*result, input_of(*result, &files.inputs.back()), read));
+        return matrices;
+    }
+    const auto& output = logged.at("output");
+    if (output.is_null()) return files.output ? std::vector<LoggedMatrix>() : matrices;
+    formats::ReadOptions plain;
+    plain.threads = read.threads;
+    plain.type = type_from_name(output.value("type", ""));
+    matrices.push_back(
+        logged_matrix(output, reference_of(output, files.output ? &*files.output : nullptr), plain));
+    return matrices;
 }
 
 }  // namespace
@@ -148,26 +165,22 @@ std::string output_line(const nlohmann::json& record) {
     return json_line(line);
 }
 
-bool is_done(const nlohmann::json& logged, const JobFiles& files, const formats::ReadOptions& read) {
+std::vector<LoggedMatrix> matrices_of_done(const nlohmann::json& logged, const JobFiles& files,
+                                           const formats::ReadOptions& read) {
     try {
-        const auto& inputs = logged.at("inputs");
-        for (std::size_t i = 0; i < inputs.size(); ++i) {
-            const formats::Reference* const of_job = i < files.inputs.size() ? &files.inputs[i] : nullptr;
-            if (!is_unchanged(inputs[i], input_of(inputs[i], of_job), read)) return false;
-        }
-        // What a verification checked is read as the inputs are.
-        if (const auto result = logged.find("result"); result != logged.end()) {
-            const bool last = files.inputs.size() == inputs.size() + 1;
-            return last && is_unchanged(*result, input_of(*result, &files.inputs.back()), read);
-        }
-        const auto& output = logged.at("output");
-        if (output.is_null()) return !files.output && !inputs.empty();
-        formats::ReadOptions plain;
-        plain.threads = read.threads;
-        plain.type = type_from_name(output.value("type", ""));
-        return is_unchanged(output, reference_of(output, files.output ? &*files.output : nullptr), plain);
-    } catch (const nlohmann::json::exception&) {  // a record that was changed by hand
-        return false;
+        return require_matrices(logged, files, read);
+    } catch (const nlohmann::json::exception&) {  // no hashes, or a record that was changed by hand
+    } catch (const std::bad_optional_access&) {
+    }
+    return {};
+}
+
+bool is_unchanged(const LoggedMatrix& matrix) {
+    if (!is_regular(matrix.stored.reference.path)) return false;  // a pipe would not end
+    try {
+        return hash_of_stored(matrix.stored.reference, matrix.type, matrix.stored.options) == matrix.hash;
+    } catch (const Error&) {
+        return false;  // the job will say what is wrong with it
     }
 }
 

@@ -3,7 +3,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "core/numbers/type.hpp"
+#include "formats/format.hpp"
+#include "formats/registry.hpp"
 #include "lib/batch/batch_order.hpp"
 
 namespace gpumat {
@@ -23,10 +27,20 @@ LoggedOutputs read_batch_log(const std::string& path);
 /// job.
 std::string output_line(const nlohmann::json& record);
 
-/// Whether a job need not run again: its inputs, as it names them, have the content that a line of the log
-/// tells, and the output, where the job has one, is in its place with the content that it was given.
-/// Comparisons run again, for their records have no hashes. `files` are those of
-/// the job, and `read` is how it reads its inputs.
-bool is_done(const nlohmann::json& logged, const JobFiles& files, const formats::ReadOptions& read);
+/// A matrix that a line of the log tells of: how it is read, and the content that it has if nothing changed.
+struct LoggedMatrix {
+    formats::AheadCheck stored;
+    Type type = Type::f32;
+    std::string hash;
+};
+
+/// The matrices that have to be unchanged, so that a job need not run again: its inputs, as it names them,
+/// and the output, where the job has one. None where the line tells of too little: comparisons run again,
+/// for their records have no hashes. `files` are those of the job, and `read` is how it reads its inputs.
+std::vector<LoggedMatrix> matrices_of_done(const nlohmann::json& logged, const JobFiles& files,
+                                           const formats::ReadOptions& read);
+
+/// Whether the matrix is stored there with the content that the log tells.
+bool is_unchanged(const LoggedMatrix& matrix);
 
 }  // namespace gpumat

@@ -48,14 +48,30 @@ double plain_modulus(T value) {
     }
 }
 
+/// The sums of at most `kTile` elements. The sum of squares is not finite where one of them is not.
+template <class T>
+Norms norms_of_elements(const T* values, std::size_t count) {
+    if constexpr (std::is_integral_v<T> && sizeof(T) <= 2) {  // in whole numbers, several in a register
+        std::uint32_t largest = 0;
+        std::conditional_t<sizeof(T) == 1, std::uint32_t, std::uint64_t> squares = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto size = static_cast<std::uint32_t>(std::abs(std::int32_t{values[i]}));
+            largest = std::max(largest, size);
+            squares += size * size;
+        }
+        return {static_cast<double>(largest), static_cast<Wide>(squares)};
+    } else {
+        std::array<double, kTile> moduli;
+        for (std::size_t i = 0; i < count; ++i) moduli[i] = plain_modulus(values[i]);
+        return norms_of(moduli, count);
+    }
+}
+
 /// Adds the norms of elements that are the same in X and Y. False, and nothing added, where some are not
 /// finite.
 template <class T>
 bool add_same(const std::byte* from, std::int64_t count, ElementFindings& findings) {
-    const auto* values = reinterpret_cast<const T*>(from);
-    std::array<double, kTile> moduli;
-    for (std::int64_t i = 0; i < count; ++i) moduli[static_cast<std::size_t>(i)] = plain_modulus(values[i]);
-    const Norms norms = norms_of(moduli, static_cast<std::size_t>(count));
+    const Norms norms = norms_of_elements(reinterpret_cast<const T*>(from), static_cast<std::size_t>(count));
     if (!std::isfinite(norms.squares)) return false;
     findings.x.add(norms);
     findings.y.add(norms);

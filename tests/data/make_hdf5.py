@@ -274,6 +274,10 @@ def layouts(cases):
         out.create_dataset("no_rows", (0, 4), "f4")
         out.create_dataset("no_columns", (4, 0), "f4", chunks=(2, 2), maxshape=(None, None))
         out.create_dataset("big_fill", (3, 3), ">f4", chunks=(2, 2), fillvalue=1.5)
+        narrow = np.arange(100).reshape(100, 1)
+        out.create_dataset("narrow", data=narrow.astype(np.uint8), chunks=(16, 1))
+        out.create_dataset("narrow_big", data=narrow.astype(">u2"), chunks=(16, 1), compression=1, shuffle=True)
+        out.create_dataset("narrow_fill", (100, 1), "i2", chunks=(16, 1), fillvalue=-7)[40:50] = 3
     for name in ("contiguous", "chunked", "deflate1", "deflate4", "deflate9", "shuffle", "both", "fletcher", "lzf",
                  "szip", "growing", "one_chunk", "wide_chunk"):
         cases.reads(f"layout_{name}", "layouts.h5", values, "f64", f"/{name}")
@@ -290,6 +294,11 @@ def layouts(cases):
     cases.reads("no_rows", "layouts.h5", np.zeros((0, 4), np.float32), "f32", "/no_rows")
     cases.reads("no_columns", "layouts.h5", np.zeros((4, 0), np.float32), "f32", "/no_columns")
     cases.reads("big_fill", "layouts.h5", np.full((3, 3), 1.5, np.float32), "f32", "/big_fill")
+    cases.reads("narrow", "layouts.h5", narrow.astype(np.uint8), "u8", "/narrow")
+    cases.reads("narrow_big", "layouts.h5", narrow.astype(np.uint16), "u16", "/narrow_big")
+    filled = np.full((100, 1), -7, np.int16)
+    filled[40:50] = 3
+    cases.reads("narrow_fill", "layouts.h5", filled, "i16", "/narrow_fill")
     cases.fails("several", "layouts.h5", 3, "/contiguous 37x23 f64")
     cases.fails("absent", "layouts.h5", 3, "there is no 'nothing'; the file holds", "/nothing")
     cases.fails("inside_a_dataset", "layouts.h5", 3, "is no group", "/contiguous/x")

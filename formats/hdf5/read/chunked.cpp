@@ -153,17 +153,20 @@ class ChunkedStorage final : public Storage {
         const Block& chunk = placed.chunk;
         const std::int64_t top = std::max(chunk.row, rect.row);
         const std::int64_t left = std::max(chunk.col, rect.col);
-        const std::int64_t bottom = std::min(chunk.row + chunk.rows, rect.row + rect.rows);
-        const std::int64_t count = std::min(chunk.col + chunk.cols, rect.col + rect.cols) - left;
-        const auto target = [&](std::int64_t row) {
-            return to + (row - rect.row) * row_bytes + (left - rect.col) * element_bytes_;
-        };
+        std::int64_t rows = std::min(chunk.row + chunk.rows, rect.row + rect.rows) - top;
+        std::int64_t count = std::min(chunk.col + chunk.cols, rect.col + rect.cols) - left;
+        std::byte* place = to + (top - rect.row) * row_bytes + (left - rect.col) * element_bytes_;
+        std::int64_t run = col_step_ == 1 ? count : 1;  // elements that lie side by side
+        if (run == count && count == row_step_ && count * element_bytes_ == row_bytes) {
+            run = count *= rows;  // rows without gaps
+            rows = 1;
+        }
         if (placed.stored.bytes().empty()) {
             if (fill_.empty())
                 throw Error(
                     ErrorCode::input,
                     name_of_chunk(chunk) + " was never written, and the dataset defines no fill value");
-            for (std::int64_t row = top; row < bottom; ++row) fill_row(target(row), count);
+            for (; rows > 0; --rows, place += row_bytes) fill_run(place, count);
             return;
         }
         bool shuffled = false;
@@ -171,22 +174,20 @@ class ChunkedStorage final : public Storage {
             undo.apply(placed.stored.bytes(), skipped_filters(placed), shuffled, name_of_chunk(chunk));
         const auto element = static_cast<std::size_t>(element_bytes_);
         const auto elements = static_cast<std::size_t>(elements_in_chunk(dense_));
-        const auto copy = [&](std::int64_t first, std::int64_t length, std::byte* place) {
+        const auto copy = [&](std::int64_t first, std::byte* into) {
             if (shuffled) {
                 unshuffle(plain.data(), elements, static_cast<std::size_t>(first),
-                          static_cast<std::size_t>(length), element, place);
+                          static_cast<std::size_t>(run), element, into);
             } else {
-                std::memcpy(place, plain.data() + first * element_bytes_,
-                            static_cast<std::size_t>(length) * element);
+                std::memcpy(into, plain.data() + first * element_bytes_,
+                            static_cast<std::size_t>(run) * element);
             }
         };
-        const std::int64_t run = col_step_ == 1 ? count : 1;  // elements that lie side by side
-        for (std::int64_t row = top; row < bottom; ++row) {
-            const std::int64_t first =
-                first_ + (row - chunk.row) * row_step_ + (left - chunk.col) * col_step_;
+        std::int64_t first = first_ + (top - chunk.row) * row_step_ + (left - chunk.col) * col_step_;
+        for (; rows > 0; --rows, place += row_bytes, first += row_step_) {
             for (std::int64_t i = 0; i < count; i += run)
-                copy(first + i * col_step_, run, target(row) + i * element_bytes_);
-            swap_bytes(target(row), static_cast<std::size_t>(count) * element, source_.element.swap_bytes);
+                copy(first + i * col_step_, place + i * element_bytes_);
+            swap_bytes(place, static_cast<std::size_t>(count) * element, source_.element.swap_bytes);
         }
     }
 
@@ -199,9 +200,12 @@ class ChunkedStorage final : public Storage {
         return partial && dense_.plain_edges ? ~std::uint32_t{0} : placed.stored.mask();
     }
 
-    void fill_row(std::byte* to, std::int64_t count) const {
-        for (std::int64_t i = 0; i < count; ++i)
-            std::memcpy(to + i * element_bytes_, fill_.data(), fill_.size());
+    /// One element, then again and again a copy of all that is there.
+    void fill_run(std::byte* to, std::int64_t count) const {
+        const auto bytes = static_cast<std::size_t>(count * element_bytes_);
+        std::memcpy(to, fill_.data(), fill_.size());
+        for (std::size_t done = fill_.size(); done < bytes; done *= 2)
+            std::memcpy(to + done, to, std::min(done, bytes - done));
     }
 
     const Source& source_;

@@ -6,8 +6,10 @@
 #include <complex>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/check/elements.hpp"
+#include "kernels/reduce/check/walk.hpp"
 
 // What the check of a reduction keeps of each result's elements, to compare with in the end. A scale is a
 // power of two by which elements are multiplied where the range of double would not hold what they add up to.
@@ -120,6 +122,19 @@ struct WholeSumState {
     void add(T value, double) {
         sum += value;
         if (value < T{}) below += value;
+    }
+    /// Of at most kAtOnce elements: of narrow ones in narrower sums, several in a register.
+    static WholeSumState of(const T* from, std::int64_t count) requires(sizeof(T) <= 4) {
+        using Sum = std::conditional_t<sizeof(T) == 1, std::int32_t, std::int64_t>;
+        static_assert(kAtOnce <= std::numeric_limits<Sum>::max() / std::numeric_limits<T>::max());
+        Sum sum = 0;
+        Sum below = 0;
+        for (std::int64_t i = 0; i < count; ++i) {
+            const auto x = static_cast<Sum>(from[i]);
+            sum += x;
+            below += std::min(x, Sum{0});
+        }
+        return {sum, below};
     }
     void merge(const WholeSumState& other) {
         sum += other.sum;

@@ -34,14 +34,17 @@ struct Walk {
     }
 };
 
+/// Elements of a row that are taken together.
 inline constexpr std::int64_t kAtOnce = std::int64_t{1} << 16U;
 inline constexpr std::int64_t kShortRowsAtOnce = 2048;  // of few elements
 /// Results that are judged before the next ones are looked at: few enough for the caches.
 inline constexpr std::int64_t kResultsAtOnce = std::int64_t{1} << 16U;
 inline constexpr std::int64_t kColumnsAtOnce = 64;
 
+/// Of at most kAtOnce elements.
 template <class State, class T>
 State state_of_row(const T* from, std::int64_t count, double scale) {
+    if constexpr (requires { State::of(from, count); }) return State::of(from, count);
     constexpr std::int64_t kLanes = 8;  // that do not wait for each other
     std::array<State, kLanes> lanes{};
     std::int64_t i = 0;
