@@ -85,6 +85,11 @@ class KeptReader final : public Reader {
     void read_entries(const std::function<void(const Entries&)>& take) override {
         stream_->named([&] { reader_->read_entries(take); });
     }
+    Csr read_sparse(std::int64_t& duplicates) override {
+        Csr matrix;
+        stream_->named([&] { matrix = reader_->read_sparse(duplicates); });
+        return matrix;
+    }
     [[nodiscard]] const Reader& origin() const override { return reader_->origin(); }
 
   private:

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/error.hpp"
+#include "core/sparse/coo.hpp"
 
 namespace gpumat::formats {
 
@@ -74,6 +75,15 @@ std::vector<std::string> Reader::files() const {
 void Reader::read_entries(const std::function<void(const Entries&)>& /*take*/) {
     throw Error(ErrorCode::usage, to_string(header().source) + ": found storage '" + header().storage +
                                       "', expected entries in coordinate storage");
+}
+
+Csr Reader::read_sparse(std::int64_t& /*duplicates*/) {
+    throw Error(ErrorCode::usage,
+                to_string(header().source) + ": found storage '" + header().storage + "', expected entries");
+}
+
+std::uint64_t sparse_reading_bytes(const Header& header) {
+    return to_csr_bytes(header.shape, header.type, header.most_entries.value_or(0));
 }
 
 Matrix read_whole(Reader& reader, const ReadOptions& options) {

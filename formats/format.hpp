@@ -12,6 +12,8 @@
 #include "core/error.hpp"
 #include "core/messages.hpp"
 #include "core/numbers/matrix.hpp"
+#include "core/sparse/csr.hpp"
+#include "core/sparse/entries.hpp"
 
 namespace gpumat::formats {
 
@@ -47,8 +49,10 @@ struct Header {
     Type type = Type::f64;
     std::string storage;  ///< in words: "coordinate, symmetric, 42943 entries"; "chunked 64x64, deflate 4"
     std::int64_t stored_entries = 0;  ///< of a coordinate file; else rows × columns
-    std::uint64_t file_bytes = 0;     ///< 0 for standard input
-    std::string unread;               ///< why it cannot be read yet, in words; empty where it can
+    /// Of one that `read_sparse` delivers: the entries that it has at most, once symmetry is resolved.
+    std::optional<std::int64_t> most_entries{};
+    std::uint64_t file_bytes = 0;  ///< 0 for standard input
+    std::string unread;            ///< why it cannot be read yet, in words; empty where it can
     std::string packing;    ///< attributes by which its numbers stand for others: "scale_factor, add_offset"
     bool unpacked = false;  ///< those others are delivered
     /// Blocks that are whole multiples of this, from the first row and column on, cost no more than their
@@ -94,26 +98,6 @@ struct ReadOptions {
     std::string from{};   ///< the format of what comes through a pipe; "" is Matrix Market
     bool strict = false;  ///< refuse what the format does not allow, also where it has one meaning only
     Tell tell{};          ///< hears what was read although the format does not allow it
-};
-
-/// One value of a sparse matrix. Rows and columns count from 0.
-template <class T>
-struct Entry {
-    std::int64_t row;
-    std::int64_t col;
-    T value;
-};
-
-/// Some entries of a sparse matrix: `count` of type Entry<T>, where `type` is that of T.
-struct Entries {
-    Type type = Type::f64;
-    std::int64_t count = 0;
-    const void* first = nullptr;
-
-    template <class T>
-    [[nodiscard]] std::span<const Entry<T>> as() const {
-        return {static_cast<const Entry<T>*>(first), static_cast<std::size_t>(count)};
-    }
 };
 
 /// Reads one matrix, whole or in blocks. Sparse storage is delivered dense, or entry by entry.
@@ -165,6 +149,12 @@ class Reader {
     /// across it. Entries for the same element come as they are; their sum is its value. What `take` is given
     /// lives until it returns. Throws Error{usage} where the storage has no entries.
     virtual void read_entries(const std::function<void(const Entries&)>& take);
+
+    /// The matrix as sorted rows, where the header says `most_entries`: symmetry is resolved, entries for the
+    /// same element are added exactly, as `read` adds them, and zeros that are stored stay entries.
+    /// `duplicates` becomes how many entries went into others. It takes `sparse_reading_bytes` in all, with
+    /// the matrix. Throws Error{usage} where the storage has no entries.
+    virtual Csr read_sparse(std::int64_t& duplicates);
 
     /// The reader that knows the file: another one where this only stands before it.
     [[nodiscard]] virtual const Reader& origin() const { return *this; }
@@ -223,6 +213,24 @@ class Writer {
     /// incomplete file.
     virtual void finish() = 0;
 };
+
+/// Writes one sparse matrix, rows by rows. Every function throws as a Writer's do.
+class SparseWriter {
+  public:
+    virtual ~SparseWriter() = default;
+    SparseWriter() = default;
+    SparseWriter(const SparseWriter&) = delete;
+    SparseWriter& operator=(const SparseWriter&) = delete;
+
+    /// Takes the rows from `first_row` on, those that follow the ones before; all columns of them.
+    virtual void write(std::int64_t first_row, const CsrView& rows) = 0;
+
+    /// Completes the file. Throws where rows or entries are missing.
+    virtual void finish() = 0;
+};
+
+/// What reading the matrix of that header as sorted rows takes at most, with the matrix.
+std::uint64_t sparse_reading_bytes(const Header& header);
 
 /// A whole matrix. Memory is checked against the limit before it is allocated.
 Matrix read_whole(Reader& reader, const ReadOptions& options);

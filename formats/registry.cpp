@@ -68,12 +68,14 @@ std::span<const Format> all_formats() {
     static constexpr std::array<std::string_view, 1> kNpyExtensions = {".npy"};
     static const std::array kFormats = {
         Format{"hdf5", kHdf5Extensions, true, true, hdf5::recognises, hdf5::list, hdf5::open, hdf5::create,
-               hdf5::require_writable, BlockOrder::any, hdf5::writing_grain, hdf5::writing_bytes, true},
+               nullptr, nullptr, hdf5::require_writable, BlockOrder::any, hdf5::writing_grain,
+               hdf5::writing_bytes, true},
         Format{"matrix-market", kMatrixMarketExtensions, false, false, matrix_market::recognises,
-               matrix_market::list, matrix_market::open, matrix_market::create, nullptr,
-               BlockOrder::column_panels, nullptr, matrix_market::writing_bytes, false},
+               matrix_market::list, matrix_market::open, matrix_market::create, matrix_market::create_sparse,
+               matrix_market::sparse_writing_bytes, nullptr, BlockOrder::column_panels, nullptr,
+               matrix_market::writing_bytes, false},
         Format{"npy", kNpyExtensions, false, true, npy::recognises, npy::list, npy::open, npy::create,
-               npy::require_writable, BlockOrder::row_panels, nullptr, nullptr, true},
+               nullptr, nullptr, npy::require_writable, BlockOrder::row_panels, nullptr, nullptr, true},
     };
     return kFormats;
 }

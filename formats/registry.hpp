@@ -24,6 +24,11 @@ struct Format {
     std::unique_ptr<Reader> (*open)(const Reference& reference, const ReadOptions& options);
     std::unique_ptr<Writer> (*create)(const WriteTarget& target, const Shape& shape, Type type,
                                       const WriteOptions& options);
+    /// A writer of sparse matrices of so many entries, and the memory that it takes at least; null where the
+    /// format has none.
+    std::unique_ptr<SparseWriter> (*create_sparse)(const WriteTarget& target, const Shape& shape, Type type,
+                                                   std::int64_t entries, const WriteOptions& options);
+    std::uint64_t (*sparse_writing_bytes)(Type type);
     /// Throws what `create` would throw for what the file at `target` holds and for the options, and writes
     /// nothing; null where neither can stand in its way.
     void (*require_writable)(const WriteTarget& target, const Shape& shape, Type type,

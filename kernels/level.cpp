@@ -23,6 +23,10 @@ std::string join(std::span<const Type> types) {
     return text;
 }
 
+const char* words_of(Storage storage) {
+    return storage == Storage::dense ? "dense" : "sparse";
+}
+
 std::string capability(int value) {
     return std::to_string(value / 10) + "." + std::to_string(value % 10);
 }
@@ -68,8 +72,10 @@ void add_setting_reasons(const Level& level, const Problem& problem, Reasons& re
 /// Throws where the level cannot take operands that lie so.
 void require_operands(const Level& level, const Problem& problem, const Operands& operands,
                       const Device& device) {
-    for (const Storage storage :
-         {operands.a.storage, operands.b.storage, operands.d.storage, operands.c.storage}) {
+    std::vector<Storage> given = {operands.a.storage, operands.c.storage};
+    for (const Operand& other : {operands.b, operands.d})
+        if (other.data != nullptr) given.push_back(other.storage);
+    for (const Storage storage : given) {
         if (storage != level.needs.storage)
             throw Error(ErrorCode::unsupported,
                         "level '" + std::string(level.name) + "' does not take operands stored so");
@@ -132,6 +138,9 @@ Reasons unsupported_reasons(const Level& level, const Problem& problem, const Op
     if (!types.empty() && std::ranges::find(types, problem.type) == types.end()) {
         reasons.push_back("it works on " + join(types) + ", not on " + std::string(name_of(problem.type)));
     }
+    if (problem.storage != level.needs.storage)
+        reasons.push_back(std::string("it works on ") + words_of(level.needs.storage) + " matrices, not on " +
+                          words_of(problem.storage) + " ones");
     add_parameter_reasons(level, problem, reasons);
     add_setting_reasons(level, problem, reasons);
     if (reasons.empty() && level.unsupported != nullptr)
@@ -149,7 +158,7 @@ Launch prepare_launch(const Level& level, const Problem& problem, const Operands
     // Without elements there may be any number of rows or columns, which no level should count or have work
     // space for.
     const Shape result = problem.operation->result(problem);
-    const bool empty = result.rows == 0 || result.cols == 0;
+    const bool empty = problem.storage == Storage::dense && (result.rows == 0 || result.cols == 0);
     Problem served = as_read(problem);
     if (empty) served.m = served.n = served.k = 0;
     const Operands seen = seen_by(level, operands);

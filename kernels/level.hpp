@@ -119,6 +119,8 @@ struct Level {
     /// Reasons beyond `needs`, or null where there can be none. Of the operands it looks at pitches and
     /// addresses; a null address is as well aligned as any.
     Reasons (*unsupported)(const Problem&, const Operands&, const Device&) = nullptr;
+    /// Host memory that a launch holds beside the operands; null: little.
+    std::uint64_t (*workspace)(const Problem&, int threads) = nullptr;
     /// Null where this build does not contain the level; call it through `prepare_launch`. Throws
     /// Error{device, memory}.
     Launch (*prepare)(const Problem&, const Operands&, const Device&) = nullptr;

@@ -1,15 +1,20 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "core/numbers/matrix.hpp"
+#include "core/sparse/csr.hpp"
 
 namespace gpumat {
 
 /// How the elements of an operand lie in memory.
 enum class Storage {
     dense,  ///< row-major: element (i, j) at offset i·pitch + j
+    csr,    ///< compressed rows: core/sparse/csr.hpp
 };
+
+std::string_view name_of(Storage storage);
 
 /// A matrix in memory, as it is stored (a transposed A is K×M), or a batch of them.
 struct Operand {
@@ -19,6 +24,10 @@ struct Operand {
     std::int64_t pitch = 0;         ///< elements from one row to the next, at least `cols`
     std::int64_t batch_stride = 0;  ///< elements from one matrix of a batch to the next; 0 for a single one
     Storage storage = Storage::dense;
+    // Of compressed rows; `data` are the values then.
+    std::int64_t entries = 0;
+    const std::int64_t* pointers = nullptr;
+    const void* columns = nullptr;
 
     template <class T>
     [[nodiscard]] const T* as() const {
@@ -34,12 +43,17 @@ struct MutableOperand {
     std::int64_t pitch = 0;
     std::int64_t batch_stride = 0;
     Storage storage = Storage::dense;
+    std::int64_t entries = 0;
+    std::int64_t* pointers = nullptr;
+    void* columns = nullptr;
 
     template <class T>
     [[nodiscard]] T* as() const {
         return static_cast<T*>(data);
     }
-    operator Operand() const { return {data, rows, cols, pitch, batch_stride, storage}; }  // NOLINT
+    operator Operand() const {  // NOLINT
+        return {data, rows, cols, pitch, batch_stride, storage, entries, pointers, columns};
+    }
 };
 
 inline Operand operand_of(const MatrixView& matrix) {
@@ -47,6 +61,25 @@ inline Operand operand_of(const MatrixView& matrix) {
 }
 inline MutableOperand operand_of(const MutableMatrixView& matrix) {
     return {.data = matrix.data, .rows = matrix.shape.rows, .cols = matrix.shape.cols, .pitch = matrix.ld};
+}
+
+inline Operand operand_of(const CsrView& matrix) {
+    return {.data = matrix.values,
+            .rows = matrix.shape.rows,
+            .cols = matrix.shape.cols,
+            .storage = Storage::csr,
+            .entries = matrix.entries,
+            .pointers = matrix.pointers,
+            .columns = matrix.columns};
+}
+inline MutableOperand operand_of(const MutableCsrView& matrix) {
+    return {.data = matrix.values,
+            .rows = matrix.shape.rows,
+            .cols = matrix.shape.cols,
+            .storage = Storage::csr,
+            .entries = matrix.entries,
+            .pointers = matrix.pointers,
+            .columns = matrix.columns};
 }
 
 /// Whether rows follow each other without gaps.

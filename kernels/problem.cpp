@@ -14,6 +14,10 @@ std::string_view name_of(DeviceKind kind) {
     return kind == DeviceKind::cpu ? "cpu" : "gpu";
 }
 
+std::string_view name_of(Storage storage) {
+    return storage == Storage::dense ? "dense" : "csr";
+}
+
 std::string to_string(const Extents& extents) {
     std::string text = std::to_string(extents.m) + "x" + std::to_string(extents.n);
     if (extents.k > 0) text += "x" + std::to_string(extents.k);

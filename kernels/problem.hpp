@@ -32,7 +32,7 @@ using Parameters = std::map<std::string, std::string, std::less<>>;
 /// "4096x4096", "64x64x65536".
 std::string to_string(const Extents& extents);
 
-/// What is to be computed. All matrices are dense and row-major.
+/// What is to be computed. Matrices are row-major, dense or of compressed rows.
 ///
 /// What the fields mean is the operation's own: see kernels/OP/operation.hpp.
 struct Problem {
@@ -41,6 +41,8 @@ struct Problem {
     std::int64_t m = 0;
     std::int64_t n = 0;
     std::int64_t k = 0;
+    Storage storage = Storage::dense;  ///< of every matrix
+    std::int64_t entries = 0;          ///< of A, where that is sparse
     bool transpose_a = false;
     bool transpose_b = false;
     Scalar alpha = Scalar::of(1);

@@ -28,7 +28,8 @@ UNDER = {
 FOLDERS = {
     "core": [],
     "core/numbers": ["core"],
-    "core/hash": ["core", "core/numbers"],
+    "core/sparse": ["core", "core/numbers"],
+    "core/hash": ["core", "core/numbers", "core/sparse"],
     "core/text": ["core"],
     "formats": [],
     "formats/matrix_market/numbers": ["formats"],

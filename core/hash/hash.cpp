@@ -22,12 +22,6 @@ static_assert(std::endian::native == std::endian::little, "elements are hashed a
 /// Bytes that one thread hashes before it takes the next piece.
 constexpr std::int64_t kPieceBytes = std::int64_t{4} << 20;
 
-std::string hash_text(std::uint32_t crc) {
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "crc32:%08x", crc);
-    return text.data();
-}
-
 /// The CRC of pieces that follow each other, each of `grain` units of so many bytes, the last one shorter.
 std::uint32_t combined(const std::vector<std::uint32_t>& crcs, std::int64_t units, std::int64_t grain,
                        std::int64_t unit_bytes) {
@@ -117,6 +111,12 @@ std::uint32_t crc_of_rows_apart(const MatrixView& rows, std::int64_t row_bytes, 
 }
 
 }  // namespace
+
+std::string hash_text(std::uint32_t crc) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "crc32:%08x", crc);
+    return text.data();
+}
 
 std::string content_hash(const MatrixView& matrix, int threads) {
     return hash_text(content_crc(matrix, threads));

@@ -7,7 +7,10 @@
 
 namespace gpumat {
 
-/// "crc32:%08x": the CRC-32 of zlib over the elements in row-major order, as their little-endian bytes.
+/// "crc32:%08x".
+std::string hash_text(std::uint32_t crc);
+
+/// The CRC-32 of zlib over the elements in row-major order, as their little-endian bytes.
 /// The same as Python's zlib.crc32(array.tobytes()), whatever file format the matrix came from.
 std::string content_hash(const MatrixView& matrix, int threads);
 

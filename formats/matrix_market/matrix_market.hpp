@@ -9,7 +9,7 @@
 /// i64, u64, c128 and (a pattern, as ones) i64. A type that is asked for is parsed from the text directly:
 /// rounded once, and refused where it cannot hold a value. What is too small rounds to zero.
 ///
-/// Written: array, general, with the fewest digits that read back as the same value.
+/// Written: array or coordinate, general, with the fewest digits that read back as the same value.
 namespace gpumat::formats::matrix_market {
 
 /// Whether the file begins with "%%MatrixMarket", as it is or after decompression, or is named .mtx and no
@@ -33,5 +33,12 @@ std::uint64_t writing_bytes(const Shape& shape, Type type, const WriteOptions& o
 /// Error{output}; Error{usage} for options of HDF5.
 std::unique_ptr<Writer> create(const WriteTarget& target, const Shape& shape, Type type,
                                const WriteOptions& options);
+
+/// The memory that a writer of entries takes at least.
+std::uint64_t sparse_writing_bytes(Type type);
+
+/// The same for coordinate text, general, of so many entries, which are written by row and then by column.
+std::unique_ptr<SparseWriter> create_sparse(const WriteTarget& target, const Shape& shape, Type type,
+                                            std::int64_t entries, const WriteOptions& options);
 
 }  // namespace gpumat::formats::matrix_market

@@ -43,6 +43,10 @@ Shape result(const Problem& problem) {
 }
 
 double bytes(const Problem& problem) {
+    if (problem.storage == Storage::csr) {
+        return 2 * static_cast<double>(entry_bytes({problem.m, problem.n}, problem.type, problem.entries)) +
+               8 * (static_cast<double>(problem.m) + static_cast<double>(problem.n) + 2);
+    }
     return 2 * static_cast<double>(problem.m) * static_cast<double>(problem.n) *
            static_cast<double>(size_of(problem.type));
 }

@@ -40,12 +40,17 @@ class Body {
 class CoordinateBody : public Body {
   public:
     virtual void read_entries(const std::function<void(const Entries&)>& take) = 0;
+    /// As Reader::read_sparse.
+    virtual Csr read_sparse(std::int64_t& duplicates) = 0;
 };
 
 /// Values in the order of columns. Where blocks begin in the file is remembered, so that blocks from left to
 /// right read the file once. Before blocks that are not whole columns are read, all values are kept in a
 /// temporary file, where there is room for one: each of them would parse the text again.
 std::unique_ptr<Body> open_array(const BodyContext& context);
+
+/// The entries that a coordinate file gives at most, with those across the diagonal.
+std::int64_t most_entries(const FileHeader& header);
 
 /// Entries with their indices, in any order. Every block reads the whole file, but for pieces of a plain file
 /// that were seen to hold none of its entries. Entries for the same element

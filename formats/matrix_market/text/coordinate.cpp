@@ -1,13 +1,15 @@
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
+#include <ranges>
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/numbers/exact_sum.hpp"
 #include "core/parallel.hpp"
-#include "formats/matrix_market/numbers/exact_sum.hpp"
+#include "core/sparse/coo.hpp"
 #include "formats/matrix_market/text/body.hpp"
 #include "formats/matrix_market/text/entries.hpp"
 #include "formats/matrix_market/text/sides.hpp"
@@ -41,11 +43,6 @@ struct BitsOf<8> {
 template <class T>
 using Bits = typename BitsOf<sizeof(T)>::type;
 
-/// The type in which entries for the same element are added: wide enough that the sum is rounded once.
-template <class T>
-using Wide = std::conditional_t<std::integral<T>, T,
-                                std::conditional_t<kIsComplexType<T>, std::complex<double>, double>>;
-
 /// One of several entries for the same element, with the bits of a wide value.
 template <class W>
 struct Term {
@@ -63,37 +60,11 @@ using AddTerms = bool (*)(std::span<const Term<W>> terms, std::byte* to);
 
 template <class T, class W>
 bool add_terms(std::span<const Term<W>> terms, std::byte* to) {
-    const auto value_of = [](const Term<W>& term) {
-        return std::bit_cast<Wide<T>>(static_cast<Bits<Wide<T>>>(term.bits));
-    };
     T sum{};
-    bool holds = true;
-    if constexpr (std::integral<T>) {
-        __int128 exact = 0;
-        for (const auto& term : terms) exact += value_of(term);
-        sum = static_cast<T>(exact);
-        holds = sum == exact;
-    } else {
-        const auto add = [&]<class Part>(Part& part, auto part_of) {
-            ExactSum exact;
-            bool finite = true;
-            for (const auto& term : terms) {
-                const double value = part_of(value_of(term));
-                exact.add(value);
-                finite &= std::isfinite(value);
-            }
-            part = exact.rounded<Part>();
-            return !finite || std::isfinite(static_cast<double>(part));
-        };
-        if constexpr (kIsComplexType<T>) {
-            typename T::value_type parts[2] = {};
-            holds = add(parts[0], [](const auto& value) { return value.real(); }) &&
-                    add(parts[1], [](const auto& value) { return value.imag(); });
-            sum = T(parts[0], parts[1]);
-        } else {
-            holds = add(sum, [](double value) { return value; });
-        }
-    }
+    const bool holds = add_exactly(terms | std::views::transform([](const Term<W>& term) {
+                                       return std::bit_cast<Wide<T>>(static_cast<Bits<Wide<T>>>(term.bits));
+                                   }),
+                                   sum);
     std::memcpy(to, &sum, sizeof sum);
     return holds;
 }
@@ -278,6 +249,17 @@ class PlacedText final : public CoordinateText {
         }
     }
 
+    Csr read_sparse(std::int64_t& duplicates) override {
+        const FileHeader& header = context().header;
+        Coo entries(header.shape, context().type, most_entries(header), context().name);
+        read_entries([&](const Entries& some) { entries.add(some); });
+        Merged merged;
+        Csr matrix = to_csr(std::move(entries), context().threads, context().name, merged);
+        duplicates = merged.duplicates;
+        if (!merged.unadded.empty()) add_again(merged.unadded, matrix.view());
+        return matrix;
+    }
+
   private:
     static std::byte* place_of(const MutableMatrixView& out, std::int64_t row, std::int64_t col) {
         return out.data + static_cast<std::size_t>(row * out.ld + col) * sizeof(B);
@@ -353,6 +335,46 @@ class PlacedText final : public CoordinateText {
         each(owners, [&](std::size_t owner) { put_sums(terms[owner], block, out); });
     }
 
+    /// Adds these elements, from a second reading in the wide type.
+    void add_again(const std::vector<Element>& elements, const MutableCsrView& matrix) {
+        require_second_reading();
+        Terms<W> terms;  // their elements are numbered as they are here
+        const Block whole = Block::whole(matrix.shape);
+        const Owners one(matrix.shape.rows, 1);
+        parse_all(wide_context(), whole, one, [&](std::span<const CoordinateChunk> chunks) {
+            for (const CoordinateChunk& chunk : chunks) {
+                for (std::size_t n = 0; n < chunk.owned.front().count(); ++n) {
+                    const Entry<W> entry = entry_at<W>(chunk.owned.front().data(), n);
+                    const Element element{entry.row, entry.col};
+                    const auto found = std::ranges::lower_bound(elements, element);
+                    if (found != elements.end() && *found == element)
+                        terms.push_back({found - elements.begin(), entry.value});
+                }
+            }
+            require_room(terms.size(), sizeof(Term<W>));
+        });
+        std::ranges::stable_sort(terms, {}, &Term<W>::element);
+        for (auto first = terms.begin(); first != terms.end();) {
+            const std::int64_t number = first->element;
+            const auto last =
+                std::find_if(first, terms.end(), [&](const auto& term) { return term.element != number; });
+            const Element& element = elements[static_cast<std::size_t>(number)];
+            if (!add_({first, last}, value_at(matrix, element))) refuse_sum(element.row, element.col);
+            first = last;
+        }
+    }
+
+    /// The value of an element that has an entry.
+    static std::byte* value_at(const MutableCsrView& matrix, const Element& element) {
+        return visit_index(matrix.shape, [&]<class I>(TypeTag<I>) {
+            const I* const columns = matrix.columns_as<I>();
+            const I* const found =
+                std::lower_bound(columns + matrix.pointers[element.row],
+                                 columns + matrix.pointers[element.row + 1], static_cast<I>(element.col));
+            return matrix.values + static_cast<std::size_t>(found - columns) * sizeof(B);
+        });
+    }
+
     /// Writes the sum of the terms of each element.
     void put_sums(Terms<W>& terms, const Block& block, const MutableMatrixView& out) const {
         std::ranges::sort(terms, {}, &Term<W>::element);
@@ -372,6 +394,12 @@ class PlacedText final : public CoordinateText {
 };
 
 }  // namespace
+
+std::int64_t most_entries(const FileHeader& header) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    if (header.symmetry == Symmetry::general) return header.entries;
+    return header.entries > kMost / 2 ? kMost : 2 * header.entries;
+}
 
 std::unique_ptr<CoordinateBody> open_coordinate(const BodyContext& context) {
     return visit_type(context.type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<CoordinateBody> {

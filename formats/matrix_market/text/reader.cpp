@@ -16,6 +16,27 @@ std::string shown_name(const std::string& path) {
     return path == "-" ? "standard input" : path;
 }
 
+/// What a value or entry takes at least: a digit and a blank or line feed for each number.
+std::uint64_t least_text(const FileHeader& file) {
+    const int indices = file.storage == Storage::array ? 0 : file.vector ? 1 : 2;
+    const int numbers = file.field == Field::pattern ? 0 : file.field == Field::complex ? 2 : 1;
+    return 2 * static_cast<std::uint64_t>(indices + numbers);
+}
+
+/// The text behind the sizes of a file whose length is known. The body of one that ends in the size line,
+/// without a line feed, would begin after its end.
+std::uint64_t text_after_sizes(const FileHeader& file, const TextSource& source) {
+    return source.text_bytes() - std::min(source.text_bytes(), file.body_offset);
+}
+
+/// No more than the file is long enough for: reading will refuse the others.
+std::int64_t possible_entries(const FileHeader& file, const TextSource& source) {
+    const std::int64_t most = most_entries(file);
+    if (source.text_bytes() == 0) return most;
+    const std::uint64_t possible = 2 * (text_after_sizes(file, source) / least_text(file) + 1);
+    return static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(most), possible));
+}
+
 Header header_of(const Reference& reference, const FileHeader& file, const TextSource& source) {
     Header header;
     header.format = "matrix-market";
@@ -24,6 +45,7 @@ Header header_of(const Reference& reference, const FileHeader& file, const TextS
     header.type = file.type.value_or(natural_type(file.field));
     header.storage = describe(file);
     header.stored_entries = file.entries;
+    if (file.storage == Storage::coordinate) header.most_entries = possible_entries(file, source);
     header.file_bytes = source.file_bytes();
     header.grain = {file.shape.rows, 1};
     header.rereads = file.storage == Storage::coordinate || file.symmetry != Symmetry::general;
@@ -96,19 +118,20 @@ class MatrixMarketReader final : public Reader {
         coordinate_->read_entries(take);
     }
 
+    Csr read_sparse(std::int64_t& duplicates) override {
+        if (coordinate_ == nullptr) return Reader::read_sparse(duplicates);  // refuses
+        require_room_for_entries();
+        return coordinate_->read_sparse(duplicates);
+    }
+
   private:
     [[nodiscard]] std::uint64_t least_for_parsing() const { return kLeastChunkBytes * body_->cost_of_text(); }
 
     /// Refuses a count that the file is too short for before any work is done.
     void require_room_for_entries() const {
         if (source_->text_bytes() == 0) return;
-        const int indices = file_.storage == Storage::array ? 0 : file_.vector ? 1 : 2;
-        const int numbers = file_.field == Field::pattern ? 0 : file_.field == Field::complex ? 2 : 1;
-        // A digit and a blank or line feed for each; the last line feed may be missing.
-        const auto least =
-            static_cast<unsigned __int128>(file_.entries) * static_cast<unsigned>(2 * (indices + numbers));
-        // The body of a file that ends in the size line, without a line feed, would begin after its end.
-        const std::uint64_t left = source_->text_bytes() - std::min(source_->text_bytes(), file_.body_offset);
+        const auto least = static_cast<unsigned __int128>(file_.entries) * least_text(file_);
+        const std::uint64_t left = text_after_sizes(file_, *source_);  // the last line feed may be missing
         if (least <= static_cast<unsigned __int128>(left) + 1) return;
         refuse(name_, file_.body_line - 1, 1, std::to_string(left) + " bytes after the sizes",
                std::to_string(file_.entries) + (file_.storage == Storage::array ? " values" : " entries"));

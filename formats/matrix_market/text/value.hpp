@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/numbers/type.hpp"
+#include "core/numbers/zero.hpp"
 #include "formats/matrix_market/numbers/number.hpp"
 #include "formats/matrix_market/text/header.hpp"
 
@@ -25,15 +26,6 @@ enum class MirrorFault { none, range, diagonal, zero_diagonal };
 template <class T>
 constexpr bool kIsComplexType =
     std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
-
-template <class T>
-bool is_zero(const T& value) {
-    if constexpr (kIsComplexType<T> || std::integral<T>) {
-        return value == T(0);
-    } else {
-        return static_cast<double>(value) == 0;
-    }
-}
 
 /// Most characters that are asked about are none of these.
 inline bool above_blank(char c) {

@@ -1,90 +1,17 @@
 #include <algorithm>
 #include <charconv>
 #include <complex>
-#include <span>
+#include <memory>
 #include <string>
-#include <string_view>
-#include <type_traits>
-#include <vector>
 
 #include "core/error.hpp"
-#include "core/parallel.hpp"
-#include "formats/deflate.hpp"
 #include "formats/matrix_market/matrix_market.hpp"
-#include "formats/matrix_market/numbers/shortest.hpp"
-#include "formats/matrix_market/text/header.hpp"
+#include "formats/matrix_market/text/number_text.hpp"
+#include "formats/matrix_market/text/pieces.hpp"
 #include "formats/matrix_market/text/value.hpp"
-#include "formats/output_file.hpp"
 
 namespace gpumat::formats::matrix_market {
 namespace {
-
-/// Values that one thread formats at a time, and pieces a thread between two writes, at most.
-constexpr std::int64_t kChunkValues = std::int64_t{1} << 15;
-constexpr std::int64_t kChunksPerThread = 4;
-
-/// So few values are worth a thread's while, where memory is scarce.
-constexpr std::int64_t kLeastValues = 128;
-
-/// "-2.2250738585072014e-308" and a blank or line feed.
-constexpr std::size_t kLongestNumber = 25;
-
-template <class T>
-char* format_number(char* to, T value) {
-    if constexpr (std::integral<T>) {
-        return std::to_chars(to, to + kLongestNumber, value).ptr;
-    } else if constexpr (std::floating_point<T>) {
-        return write_shortest(to, value);
-    } else {
-        return write_shortest(to, static_cast<float>(value));
-    }
-}
-
-template <class T>
-char* format_number(char* to, const std::complex<T>& value) {
-    to = format_number(to, value.real());
-    *to++ = ' ';
-    return format_number(to, value.imag());
-}
-
-const char* field_name(Field field) {
-    switch (field) {
-        case Field::complex:
-            return "complex";
-        case Field::unsigned_integer:
-            return "unsigned-integer";
-        case Field::integer:
-            return "integer";
-        default:
-            return "real";
-    }
-}
-
-std::string header_text(const Shape& shape, Type type, const WriteOptions& options) {
-    std::string text =
-        std::string("%%MatrixMarket matrix array ") + field_name(field_of(type)) + " general\n";
-    if (natural_type(field_of(type)) != type) text.append(kTypeComment).append(name_of(type)).append("\n");
-    for (const auto& [name, value] : options.attributes) {
-        std::string comment = name + ": " + value;
-        std::ranges::replace(comment, '\r', ' ');
-        for (std::size_t at = 0; (at = comment.find('\n', at)) != std::string::npos; at += 3) {
-            comment.replace(at, 1, "\n% ");
-        }
-        text += "% " + comment + "\n";
-    }
-    return text + std::to_string(shape.rows) + " " + std::to_string(shape.cols) + "\n";
-}
-
-constexpr int kGzipLevel = 6;  ///< gzip's own default
-
-/// The name asks for compressed text. What goes to standard output is plain.
-bool is_compressed(const WriteTarget& target) {
-    return target.shown.ends_with(".gz");
-}
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-    return std::as_bytes(std::span(text));
-}
 
 /// What formatting a value takes: the value, and text of its numbers, perhaps compressed as well. A batch is
 /// formatted while the one before it is written.
@@ -92,34 +19,13 @@ std::uint64_t bytes_of_value(Type type) {
     return 2 * (size_of(type) + 2 * (is_complex(type) ? 2 : 1) * kLongestNumber);
 }
 
-/// One piece of the output: consecutive values in the order of the file.
-struct Piece {
-    std::vector<std::byte> values;
-    std::vector<char> text;
-    std::size_t size = 0;               ///< of the text
-    std::vector<std::byte> compressed;  ///< a gzip member, where the file is compressed
-};
-
 template <class T>
 class ArrayWriter final : public Writer {
   public:
     ArrayWriter(const WriteTarget& target, const Shape& shape, Type type, const WriteOptions& options)
-        : file_(target),
-          shape_(shape),
-          type_(type),
-          threads_(std::max(1, options.threads)),
-          compressed_(is_compressed(target)) {
-        batch_ = kChunkValues * kChunksPerThread * threads_;
-        if (options.memory_limit) {
-            const std::uint64_t fit = *options.memory_limit / bytes_of_value(type);
-            batch_ = std::max<std::int64_t>(
-                kLeastValues, static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(batch_), fit)));
-        }
-        piece_ = std::clamp(batch_ / threads_, kLeastValues, kChunkValues);
-        const std::string header = header_text(shape, type, options);
-        std::vector<std::byte> member;
-        if (compressed_) Deflater(kGzipLevel).gzip(bytes_of(header), member);
-        file_.write(compressed_ ? std::span<const std::byte>(member) : bytes_of(header));
+        : pieces_(target, options, bytes_of_value(type)), shape_(shape), type_(type) {
+        pieces_.write_header(header_text(
+            "array", std::to_string(shape.rows) + " " + std::to_string(shape.cols), type, options));
     }
 
     [[nodiscard]] BlockOrder order() const override { return BlockOrder::column_panels; }
@@ -127,58 +33,24 @@ class ArrayWriter final : public Writer {
     void write(const Block& block, const MatrixView& in) override {
         if (!block.inside(shape_) || in.shape != block.shape() || in.type != type_ || block.row != 0 ||
             block.rows != shape_.rows || block.col != columns_written_) {
-            file_.refuse("a block of " + to_string(block.shape()) + " at column " +
-                         std::to_string(block.col) + " came, expected whole columns from column " +
-                         std::to_string(columns_written_));
+            pieces_.refuse("a block of " + to_string(block.shape()) + " at column " +
+                           std::to_string(block.col) + " came, expected whole columns from column " +
+                           std::to_string(columns_written_));
         }
-        const std::int64_t values = shape_.rows * block.cols;
-        Batch formatted;
-        Batch next;
-        for (std::int64_t first = 0; first < values; first += batch_) {
-            write_and_format(formatted, next, in, first, std::min(values, first + batch_));
-            std::swap(formatted, next);
-        }
-        write_all(formatted);
+        pieces_.write_values(shape_.rows * block.cols, [&](std::int64_t begin, std::int64_t end,
+                                                           Piece& piece) { format(in, begin, end, piece); });
         columns_written_ += block.cols;
     }
 
     void finish() override {
         if (columns_written_ != shape_.cols && shape_.elements() != 0) {
-            file_.refuse(std::to_string(columns_written_) + " columns came, expected " +
-                         std::to_string(shape_.cols));
+            pieces_.refuse(std::to_string(columns_written_) + " columns came, expected " +
+                           std::to_string(shape_.cols));
         }
     }
 
   private:
-    /// Consecutive pieces; those from `used` on are left over from a longer batch.
-    struct Batch {
-        std::vector<Piece> pieces;
-        std::size_t used = 0;
-    };
-
-    void write_all(const Batch& batch) const {
-        for (std::size_t i = 0; i < batch.used; ++i) {
-            const Piece& piece = batch.pieces[i];
-            file_.write(compressed_ ? std::span(piece.compressed)
-                                    : std::as_bytes(std::span(piece.text).first(piece.size)));
-        }
-    }
-
-    /// Makes `next` of values [first, last) of the block in the order of its columns. While one thread writes
-    /// what was formatted before, the others format.
-    void write_and_format(const Batch& formatted, Batch& next, const MatrixView& in, std::int64_t first,
-                          std::int64_t last) const {
-        const std::int64_t count = (last - first + piece_ - 1) / piece_;
-        next.used = static_cast<std::size_t>(count);
-        if (next.pieces.size() < next.used) next.pieces.resize(next.used);
-        parallel_for(1 + count, 1, threads_, [&](std::int64_t i, std::int64_t) {
-            if (i == 0) return write_all(formatted);
-            const std::int64_t begin = first + (i - 1) * piece_;
-            format(in, begin, std::min(last, begin + piece_), next.pieces[static_cast<std::size_t>(i - 1)]);
-        });
-    }
-
-    void format(const MatrixView& in, std::int64_t begin, std::int64_t end, Piece& piece) const {
+    static void format(const MatrixView& in, std::int64_t begin, std::int64_t end, Piece& piece) {
         const auto count = static_cast<std::size_t>(end - begin);
         piece.values.resize(count * sizeof(T));
         T* const values = reinterpret_cast<T*>(piece.values.data());
@@ -191,8 +63,6 @@ class ArrayWriter final : public Writer {
             *to++ = '\n';
         }
         piece.size = static_cast<std::size_t>(to - piece.text.data());
-        if (compressed_)
-            Deflater(kGzipLevel).gzip(bytes_of({piece.text.data(), piece.size}), piece.compressed);
     }
 
     /// Copies values [begin, end) in the order of the columns. Memory runs along the rows: columns that fill
@@ -215,15 +85,93 @@ class ArrayWriter final : public Writer {
         }
     }
 
-    OutputFile file_;
+    PieceWriter pieces_;
     Shape shape_;
     Type type_;
-    int threads_;
-    bool compressed_;
-    std::int64_t batch_ = 0;  ///< values between two meetings of the threads
-    std::int64_t piece_ = 0;  ///< values that one thread formats at a time
     std::int64_t columns_written_ = 0;
 };
+
+/// What formatting an entry takes: text of two indices and of the value's numbers, perhaps compressed as
+/// well.
+std::uint64_t bytes_of_entry(Type type) {
+    return 2 * 2 * (2 * kLongestIndex + (is_complex(type) ? 2 : 1) * kLongestNumber);
+}
+
+template <class T>
+class CoordinateWriter final : public SparseWriter {
+  public:
+    CoordinateWriter(const WriteTarget& target, const Shape& shape, Type type, std::int64_t entries,
+                     const WriteOptions& options)
+        : pieces_(target, options, bytes_of_entry(type)), shape_(shape), type_(type), entries_(entries) {
+        pieces_.write_header(header_text(
+            "coordinate",
+            std::to_string(shape.rows) + " " + std::to_string(shape.cols) + " " + std::to_string(entries),
+            type, options));
+    }
+
+    void write(std::int64_t first_row, const CsrView& rows) override {
+        if (rows.type != type_ || rows.shape.cols != shape_.cols || first_row != rows_written_ ||
+            rows.shape.rows > shape_.rows - first_row) {
+            pieces_.refuse("rows of " + to_string(rows.shape) + " at row " + std::to_string(first_row) +
+                           " came, expected " + to_string(shape_) + " from row " +
+                           std::to_string(rows_written_) + " on");
+        }
+        pieces_.write_values(rows.entries, [&](std::int64_t begin, std::int64_t end, Piece& piece) {
+            visit_index(rows.shape,
+                        [&]<class I>(TypeTag<I>) { format<I>(first_row, rows, begin, end, piece); });
+        });
+        rows_written_ += rows.shape.rows;
+        entries_written_ += rows.entries;
+    }
+
+    void finish() override {
+        if (rows_written_ == shape_.rows && entries_written_ == entries_) return;
+        pieces_.refuse(std::to_string(entries_written_) + " entries of " + std::to_string(rows_written_) +
+                       " rows came, expected " + std::to_string(entries_) + " of " +
+                       std::to_string(shape_.rows));
+    }
+
+  private:
+    template <class I>
+    static void format(std::int64_t first_row, const CsrView& rows, std::int64_t begin, std::int64_t end,
+                       Piece& piece) {
+        constexpr std::size_t kNumbers = kIsComplex<T> ? 2 : 1;
+        const auto count = static_cast<std::size_t>(end - begin);
+        piece.text.resize(count * (2 * kLongestIndex + kNumbers * kLongestNumber) + kNumberRoom);
+        char* to = piece.text.data();
+        const std::int64_t* const pointers = rows.pointers;
+        std::int64_t row = std::upper_bound(pointers, pointers + rows.shape.rows + 1, begin) - pointers - 1;
+        for (std::int64_t at = begin; at < end; ++row) {
+            const std::int64_t last = std::min(end, pointers[row + 1]);
+            for (; at < last; ++at) {
+                to = std::to_chars(to, to + kLongestIndex, first_row + row + 1).ptr;
+                *to++ = ' ';
+                to = std::to_chars(to, to + kLongestIndex, std::int64_t{rows.columns_as<I>()[at]} + 1).ptr;
+                *to++ = ' ';
+                to = format_number(to, rows.values_as<T>()[at]);
+                *to++ = '\n';
+            }
+        }
+        piece.size = static_cast<std::size_t>(to - piece.text.data());
+    }
+
+    PieceWriter pieces_;
+    Shape shape_;
+    Type type_;
+    std::int64_t entries_;
+    std::int64_t rows_written_ = 0;
+    std::int64_t entries_written_ = 0;
+};
+
+/// Refuses what is for HDF5.
+void require_plain(const WriteTarget& target, const WriteOptions& options) {
+    if (!options.chunk && options.deflate == 0 && !options.shuffle && !target.append &&
+        target.dataset.empty())
+        return;
+    throw Error(ErrorCode::usage, target.shown +
+                                      ": a Matrix Market file has no chunks, compression or "
+                                      "datasets; write HDF5 for those");
+}
 
 }  // namespace
 
@@ -234,14 +182,21 @@ std::uint64_t writing_bytes(const Shape& shape, Type type, const WriteOptions& /
 
 std::unique_ptr<Writer> create(const WriteTarget& target, const Shape& shape, Type type,
                                const WriteOptions& options) {
-    if (options.chunk || options.deflate != 0 || options.shuffle || target.append ||
-        !target.dataset.empty()) {
-        throw Error(ErrorCode::usage, target.shown +
-                                          ": a Matrix Market file has no chunks, compression or "
-                                          "datasets; write HDF5 for those");
-    }
+    require_plain(target, options);
     return visit_type(type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<Writer> {
         return std::make_unique<ArrayWriter<T>>(target, shape, type, options);
+    });
+}
+
+std::uint64_t sparse_writing_bytes(Type type) {
+    return static_cast<std::uint64_t>(kLeastValues) * bytes_of_entry(type);
+}
+
+std::unique_ptr<SparseWriter> create_sparse(const WriteTarget& target, const Shape& shape, Type type,
+                                            std::int64_t entries, const WriteOptions& options) {
+    require_plain(target, options);
+    return visit_type(type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<SparseWriter> {
+        return std::make_unique<CoordinateWriter<T>>(target, shape, type, entries, options);
     });
 }
 

@@ -4,11 +4,12 @@
 #include <complex>
 #include <concepts>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "core/numbers/type.hpp"
 
-namespace gpumat::formats::matrix_market {
+namespace gpumat {
 
 /// An exact value lies between two neighbouring numbers; this gives the one whose last bit is 1. `nearest` is
 /// the one that the value was rounded to, and the value lies `above` it or below. Rounding the result again,
@@ -77,4 +78,41 @@ class ExactSum {
     double zero_ = -0.0;                 ///< the sum where it is 0: −0 if every value was
 };
 
-}  // namespace gpumat::formats::matrix_market
+/// The type in which values are added that become one of type T: wide enough that the sum is rounded once.
+template <class T>
+using Wide = std::conditional_t<std::is_integral_v<T>, T,
+                                std::conditional_t<kIsComplex<T>, std::complex<double>, double>>;
+
+/// The sum of a range of Wide<T>, which is rounded once; false where it is beyond the range of T.
+template <class T, class Values>
+bool add_exactly(const Values& values, T& sum) {
+    if constexpr (std::is_integral_v<T>) {
+        __int128 exact = 0;
+        for (const T value : values) exact += value;
+        sum = static_cast<T>(exact);
+        return sum == exact;
+    } else {
+        const auto add = [&]<class Part>(Part& part, auto part_of) {
+            ExactSum exact;
+            bool finite = true;
+            for (const auto& each : values) {
+                const double value = part_of(each);
+                exact.add(value);
+                finite &= std::isfinite(value);
+            }
+            part = exact.rounded<Part>();
+            return !finite || std::isfinite(static_cast<double>(part));
+        };
+        if constexpr (kIsComplex<T>) {
+            typename T::value_type parts[2] = {};
+            const bool holds = add(parts[0], [](const auto& value) { return value.real(); }) &&
+                               add(parts[1], [](const auto& value) { return value.imag(); });
+            sum = T(parts[0], parts[1]);
+            return holds;
+        } else {
+            return add(sum, [](double value) { return value; });
+        }
+    }
+}
+
+}  // namespace gpumat

@@ -1,0 +1,121 @@
+#include "core/hash/sparse_hash.hpp"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/hash/crc32.hpp"
+#include "core/hash/hash.hpp"
+#include "core/numbers/whole.hpp"
+#include "core/parallel.hpp"
+
+// A CRC without its first and last inversion is the remainder of a polynomial, and linear: bytes of zero that
+// follow only move it. So the remainder of a matrix is that of its entries, each moved past what is behind
+// it.
+
+namespace gpumat {
+namespace {
+
+/// Moving past this many bytes moves nothing: x is of that order modulo the polynomial.
+constexpr std::uint64_t kOrder = 0xffffffff;
+
+/// `bytes` without whole turns.
+std::uint64_t turned(unsigned __int128 bytes) {
+    return static_cast<std::uint64_t>(bytes % kOrder);
+}
+
+/// Moves remainders past any number of bytes: four bits of the number at a time, by tables for each of the
+/// four bytes of a remainder.
+class MovePastAny {
+  public:
+    /// No number is larger than `most`.
+    explicit MovePastAny(std::uint64_t most) {
+        steps_.resize(static_cast<std::size_t>(std::bit_width(most) + 3) / 4);
+        for (std::size_t level = 0; level < steps_.size(); ++level) {
+            for (std::uint64_t digit = 1; digit < 16; ++digit)
+                fill(steps_[level][digit - 1], digit << 4 * level);
+        }
+    }
+
+    [[nodiscard]] std::uint32_t operator()(std::uint32_t remainder, std::uint64_t bytes) const {
+        for (std::size_t level = 0; bytes != 0; ++level, bytes >>= 4) {
+            if ((bytes & 15) == 0) continue;
+            const Step& step = steps_[level][(bytes & 15) - 1];
+            remainder = step[0][remainder & 0xff] ^ step[1][remainder >> 8 & 0xff] ^
+                        step[2][remainder >> 16 & 0xff] ^ step[3][remainder >> 24];
+        }
+        return remainder;
+    }
+
+  private:
+    using Step = std::array<std::array<std::uint32_t, 256>, 4>;
+
+    static void fill(Step& step, std::uint64_t bytes) {
+        const uLong operation = crc32_combine_gen(static_cast<z_off_t>(bytes));
+        for (std::size_t bit = 0; bit < 32; ++bit) {
+            const auto moved = static_cast<std::uint32_t>(crc32_combine_op(uLong{1} << bit, 0, operation));
+            std::array<std::uint32_t, 256>& table = step[bit / 8];
+            const std::size_t first = std::size_t{1} << bit % 8;
+            table[0] = 0;
+            for (std::size_t i = 0; i < first; ++i) table[first + i] = table[i] ^ moved;
+        }
+    }
+
+    std::vector<std::array<Step, 15>> steps_;
+};
+
+/// The remainder of some rows, up to the end of the last one.
+template <class I>
+std::uint32_t remainder_of(const CsrView& matrix, const MovePastAny& move, std::int64_t begin,
+                           std::int64_t end) {
+    const std::size_t element = size_of(matrix.type);
+    const I* const columns = matrix.columns_as<I>();
+    constexpr std::array<std::byte, 16> kZero{};
+    const std::uint32_t inversions = crc32_of(kZero.data(), element, 0);
+    std::uint32_t remainder = 0;
+    const auto place = [&](std::int64_t row, std::int64_t col) {
+        return static_cast<unsigned __int128>(row - begin) * static_cast<std::uint64_t>(matrix.shape.cols) +
+               static_cast<std::uint64_t>(col);
+    };
+    unsigned __int128 at = 0;
+    for (std::int64_t row = begin; row < end; ++row) {
+        for (std::int64_t n = matrix.pointers[row]; n < matrix.pointers[row + 1]; ++n) {
+            const unsigned __int128 behind = place(row, columns[n]) + 1;
+            remainder = move(remainder, turned((behind - at) * element));
+            remainder ^=
+                crc32_of(matrix.values + static_cast<std::size_t>(n) * element, element, 0) ^ inversions;
+            at = behind;
+        }
+    }
+    return move(remainder, turned((place(end, 0) - at) * element));
+}
+
+}  // namespace
+
+std::string content_hash(const CsrView& matrix, int threads) {
+    const auto row_bytes = static_cast<unsigned __int128>(matrix.shape.cols) * size_of(matrix.type);
+    const unsigned __int128 all = row_bytes * static_cast<std::uint64_t>(matrix.shape.rows);
+    const MovePastAny move(static_cast<std::uint64_t>(std::min<unsigned __int128>(all, kOrder)));
+    const std::int64_t pieces = std::clamp<std::int64_t>(matrix.entries >> 14, 1, 256);
+    const std::int64_t grain = std::max<std::int64_t>(1, ceil_div(matrix.shape.rows, pieces));
+    std::vector<std::uint32_t> remainders(static_cast<std::size_t>(ceil_div(matrix.shape.rows, grain)), 0);
+    visit_index(matrix.shape, [&]<class I>(TypeTag<I>) {
+        parallel_for(matrix.shape.rows, grain, threads, [&](std::int64_t begin, std::int64_t end) {
+            remainders[static_cast<std::size_t>(begin / grain)] = remainder_of<I>(matrix, move, begin, end);
+        });
+    });
+    std::uint32_t crc = 0xffffffff;  // as if those were 4 bytes before the first one
+    for (std::size_t piece = 0; piece < remainders.size(); ++piece) {
+        const std::int64_t begin = static_cast<std::int64_t>(piece) * grain;
+        const auto rows = static_cast<std::uint64_t>(std::min(grain, matrix.shape.rows - begin));
+        crc = move(crc, turned(row_bytes * rows)) ^ remainders[piece];
+    }
+    return hash_text(crc ^ 0xffffffff);
+}
+
+}  // namespace gpumat

@@ -1,0 +1,185 @@
+#include "core/sparse/coo.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/numbers/exact_sum.hpp"
+#include "core/numbers/whole.hpp"
+#include "core/numbers/zero.hpp"
+#include "core/parallel.hpp"
+
+namespace gpumat {
+namespace {
+
+std::size_t room_bytes(std::int64_t count, std::size_t each, const std::string& what) {
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+    if (static_cast<std::uint64_t>(count) > kMost / each)
+        throw Error(ErrorCode::memory, what + " passes the memory that can be addressed");
+    return static_cast<std::size_t>(count) * each;
+}
+
+/// Entries in the order of their rows, and within a row in the order in which they came.
+template <class I, class T>
+Csr in_order_of_rows(Coo from, const std::string& what) {
+    const std::int64_t count = from.entries();
+    const I* const rows = from.rows_as<I>();
+    if (std::is_sorted(rows, rows + count)) {
+        Buffer columns = from.take_columns();
+        Csr sorted(from.shape(), from.type(), count, std::move(columns), from.take_values(), what);
+        std::int64_t* const pointers = sorted.view().pointers;
+        std::fill_n(pointers, from.shape().rows + 1, 0);
+        for (std::int64_t at = 0; at < count; ++at) ++pointers[std::int64_t{rows[at]} + 1];
+        for (std::int64_t i = 0; i < from.shape().rows; ++i) pointers[i + 1] += pointers[i];
+        return sorted;
+    }
+    Csr sorted(from.shape(), from.type(), count, what);
+    const MutableCsrView to = sorted.view();
+    std::int64_t* const pointers = to.pointers;
+    std::fill_n(pointers, to.shape.rows + 1, 0);
+    for (std::int64_t at = 0; at < count; ++at) ++pointers[rows[at]];
+    std::int64_t before = 0;
+    for (std::int64_t i = 0; i <= to.shape.rows; ++i) before += std::exchange(pointers[i], before);
+    I* const columns = to.columns_as<I>();
+    T* const values = to.values_as<T>();
+    const I* const from_columns = from.columns_as<I>();
+    const T* const from_values = reinterpret_cast<const T*>(from.values());
+    for (std::int64_t at = 0; at < count; ++at) {
+        const std::int64_t place = pointers[rows[at]]++;
+        columns[place] = from_columns[at];
+        values[place] = from_values[at];
+    }
+    // Each pointer has come to the end of its row, where the next one begins.
+    for (std::int64_t i = to.shape.rows; i > 0; --i) pointers[i] = pointers[i - 1];
+    pointers[0] = 0;
+    return sorted;
+}
+
+/// Sorts the columns of each row, stably; how many entries have the column of the one before them.
+template <class I, class T>
+std::int64_t sort_columns(const MutableCsrView& matrix, int threads) {
+    I* const columns = matrix.columns_as<I>();
+    T* const values = matrix.values_as<T>();
+    std::atomic<std::int64_t> duplicates = 0;
+    constexpr std::int64_t kRowsAtOnce = 256;
+    parallel_for(matrix.shape.rows, kRowsAtOnce, threads, [&](std::int64_t begin, std::int64_t end) {
+        std::vector<std::pair<I, T>> row;
+        std::int64_t same = 0;
+        for (std::int64_t i = begin; i < end; ++i) {
+            const std::int64_t first = matrix.pointers[i];
+            const std::int64_t last = matrix.pointers[i + 1];
+            if (!std::is_sorted(columns + first, columns + last)) {
+                row.clear();
+                for (std::int64_t at = first; at < last; ++at) row.emplace_back(columns[at], values[at]);
+                std::stable_sort(row.begin(), row.end(),
+                                 [](const auto& a, const auto& b) { return a.first < b.first; });
+                for (std::int64_t at = first; at < last; ++at)
+                    std::tie(columns[at], values[at]) = row[static_cast<std::size_t>(at - first)];
+            }
+            for (std::int64_t at = first + 1; at < last; ++at) same += columns[at] == columns[at - 1] ? 1 : 0;
+        }
+        duplicates += same;
+    });
+    return duplicates;
+}
+
+/// One value of those for an element.
+template <class T>
+T merged_value(std::span<const T> values, const Element& element, Type type, const std::string& what,
+               Merged& merged) {
+    const auto is_value = [](const T& value) { return !is_zero(value); };
+    const auto first = std::find_if(values.begin(), values.end(), is_value);
+    if (first == values.end()) return values.back();
+    if (std::find_if(first + 1, values.end(), is_value) == values.end()) return *first;
+    if constexpr (std::is_same_v<T, Wide<T>>) {
+        T sum{};
+        if (add_exactly(values, sum)) return sum;
+        throw Error(ErrorCode::input, what + ": row " + std::to_string(element.row + 1) + ", column " +
+                                          std::to_string(element.col + 1) +
+                                          ": found entries whose sum passes the range, expected a sum that " +
+                                          std::string(name_of(type)) + " can hold");
+    } else {
+        merged.unadded.push_back(element);
+        return *first;
+    }
+}
+
+/// Makes one entry of those that follow each other in the same column.
+template <class I, class T>
+void merge(Csr& matrix, const std::string& what, Merged& merged) {
+    const MutableCsrView all = matrix.view();
+    I* const columns = all.columns_as<I>();
+    T* const values = all.values_as<T>();
+    std::int64_t to = 0;
+    for (std::int64_t i = 0; i < all.shape.rows; ++i) {
+        const std::int64_t last = all.pointers[i + 1];
+        std::int64_t at = std::exchange(all.pointers[i], to);
+        while (at < last) {
+            const std::int64_t first = at;
+            while (at < last && columns[at] == columns[first]) ++at;
+            const std::span<const T> same(values + first, static_cast<std::size_t>(at - first));
+            const T value =
+                same.size() == 1 ? same[0] : merged_value(same, {i, columns[first]}, all.type, what, merged);
+            columns[to] = columns[first];
+            values[to++] = value;
+        }
+    }
+    all.pointers[all.shape.rows] = to;
+    matrix.shorten(to);
+}
+
+}  // namespace
+
+Coo::Coo(const Shape& shape, Type type, std::int64_t room, const std::string& what)
+    : shape_(shape),
+      type_(type),
+      room_(room),
+      rows_(room_bytes(room, index_bytes(shape), what)),
+      columns_(room_bytes(room, index_bytes(shape), what)),
+      values_(room_bytes(room, size_of(type), what)) {}
+
+std::uint64_t Coo::bytes(const Shape& shape, Type type, std::int64_t entries) {
+    return saturating_add(entry_bytes(shape, type, entries),
+                          static_cast<std::uint64_t>(entries) * index_bytes(shape));
+}
+
+void Coo::add(const Entries& entries) {
+    if (entries.type != type_ || entries.count > room_ - entries_)
+        throw std::logic_error("entries of another matrix");
+    visit_index(shape_, [&]<class I>(TypeTag<I>) {
+        visit_type(type_, [&]<class T>(TypeTag<T>) {
+            I* row = reinterpret_cast<I*>(rows_.data()) + entries_;
+            I* col = reinterpret_cast<I*>(columns_.data()) + entries_;
+            T* value = reinterpret_cast<T*>(values_.data()) + entries_;
+            for (const Entry<T>& entry : entries.as<T>()) {
+                *row++ = static_cast<I>(entry.row);
+                *col++ = static_cast<I>(entry.col);
+                *value++ = entry.value;
+            }
+        });
+    });
+    entries_ += entries.count;
+}
+
+Csr to_csr(Coo entries, int threads, const std::string& what, Merged& merged) {
+    return visit_index(entries.shape(), [&]<class I>(TypeTag<I>) {
+        return visit_type(entries.type(), [&]<class T>(TypeTag<T>) {
+            Csr sorted = in_order_of_rows<I, T>(std::move(entries), what);
+            merged.duplicates = sort_columns<I, T>(sorted.view(), threads);
+            if (merged.duplicates > 0) merge<I, T>(sorted, what, merged);
+            return sorted;
+        });
+    });
+}
+
+std::uint64_t to_csr_bytes(const Shape& shape, Type type, std::int64_t entries) {
+    return saturating_add(Coo::bytes(shape, type, entries), csr_bytes(shape, type, entries));
+}
+
+}  // namespace gpumat
