@@ -135,16 +135,17 @@ class WorkerProcess {
         return outcome;
     }
 
-    /// Jobs of one template have the same options: what parses them is made once.
+    /// Of jobs that are alike, what parses them is made once, if the batch adds the same options to each.
     int run_job(const Job& job, const Assignment& assignment) {
         const std::vector<std::string> words = words_to_run(job, assignment);
         std::vector<std::string> options = names_of_options(words);
         running_ = &job;
-        if (!command_line_ || !job.of_template || options != last_options_)
+        if (!command_line_ || job.alike != last_alike_ || options != last_options_)
             command_line_ = std::make_unique<CommandLine>(
                 words, registry_, job.words.front(),
                 [this](const nlohmann::ordered_json& record) { ask_for_name(record); });
         last_options_ = std::move(options);
+        last_alike_ = job.alike;
         return command_line_->run(words);
     }
 
@@ -187,6 +188,7 @@ class WorkerProcess {
     const Job* running_ = nullptr;
     std::unique_ptr<CommandLine> command_line_;  // of the last job
     std::vector<std::string> last_options_;
+    std::size_t last_alike_ = 0;
 };
 
 }  // namespace

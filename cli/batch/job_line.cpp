@@ -68,7 +68,7 @@ void note_options(const Command& command, const Parser& parser, Job& job) {
 }
 
 /// A line of a batch is of one input, and leaves to the batch what is the batch's.
-void require_one_job(const Command& command, const Parser& parser, const Job& job) {
+void require_one_job(const Command& command, const Parser& parser, const Job& job, bool of_template) {
     if (command.find("--resume") == nullptr) return;  // it never takes several
     for (const Option& option : command.options()) {
         const std::string name = option.long_name();
@@ -81,13 +81,13 @@ void require_one_job(const Command& command, const Parser& parser, const Job& jo
                                               " inputs; expected one: a line of a batch is one job");
         }
     }
-    if (!job.of_template && job.files.output && is_template(job.files.output->path)) {
+    if (!of_template && job.files.output && is_template(job.files.output->path)) {
         throw Error(ErrorCode::usage, "has the placeholder of several inputs in '" + job.files.output->path +
                                           "'; a line of a batch is one job");
     }
 }
 
-void understand(Job& job, const Registry& registry) {
+void understand(Job& job, const Registry& registry, bool of_template) {
     const std::string name = job.words.empty() ? "" : job.words.front();
     if (!may_be_job(name, registry))
         throw Error(ErrorCode::usage, "'" + name + "' is no command that can be a job of a batch");
@@ -101,7 +101,7 @@ void understand(Job& job, const Registry& registry) {
     const Asked asked = parser.parse(words);
     if (!asked.text.empty()) throw Error(ErrorCode::usage, "asks for help or the version, which is no job");
     note_options(*asked.command, parser, job);
-    require_one_job(*asked.command, parser, job);
+    require_one_job(*asked.command, parser, job, of_template);
 }
 
 /// The options in a word of a command line, such as -qo.
@@ -191,60 +191,92 @@ class LineOfOne {
     std::optional<std::size_t> output_place_;
 };
 
-}  // namespace
-
+/// The job of that command line. What is wrong with it is noted, not thrown: other jobs run.
 Job job_of(std::size_t line, std::vector<std::string> words, const Registry& registry, bool of_template) {
     Job job;
-    job.of_template = of_template;
+    job.alike = of_template ? 1 : line;
     job.line = line;
     job.text = shell_line(words);
     job.words = std::move(words);
     try {
-        understand(job, registry);
+        understand(job, registry, of_template);
     } catch (const Error& error) {
         job.wrong = error.what();
     }
     return job;
 }
 
+/// Lines that differ from one that was understood in the words that name its files alone.
+class LinesAlike {
+  public:
+    explicit LinesAlike(Job first) : first_(std::move(first)), places_(places_of_files(first_)) {}
+
+    /// Nothing where the line is another one, or has to be looked at.
+    [[nodiscard]] std::optional<Job> job_of(std::size_t line, const std::vector<std::string>& words) const {
+        if (places_.empty() || words.size() != first_.words.size()) return {};
+        for (std::size_t i = 0; i < words.size(); ++i) {
+            const bool names_file = std::ranges::find(places_, i) != places_.end();
+            if (names_file ? !is_plain_name(words[i]) : words[i] != first_.words[i]) return {};
+        }
+        Job job = first_;
+        job.line = line;
+        job.text = shell_line(words);
+        job.words = words;
+        for (std::size_t k = 0; k < places_.size(); ++k)
+            file_of(job, k) = formats::parse_reference(words[places_[k]]);
+        return job;
+    }
+
+  private:
+    static bool is_plain_name(const std::string& word) {
+        return !word.empty() && !word.starts_with('-') && !is_template(word);
+    }
+
+    static formats::Reference& file_of(Job& job, std::size_t k) {
+        return k < job.files.inputs.size() ? job.files.inputs[k] : *job.files.output;
+    }
+
+    /// The words of the inputs and of the output. None where a file is not that of one word alone.
+    static std::vector<std::size_t> places_of_files(Job& job) {
+        std::vector<std::size_t> places;
+        if (!job.wrong.empty()) return places;
+        const std::size_t files = job.files.inputs.size() + (job.files.output ? 1 : 0);
+        for (std::size_t k = 0; k < files; ++k) {
+            const std::string name = formats::to_string(file_of(job, k));
+            const auto place = std::ranges::find(job.words, name);
+            if (place == job.words.end() || std::ranges::count(job.words, name) != 1) return {};
+            places.push_back(static_cast<std::size_t>(place - job.words.begin()));
+        }
+        return places;
+    }
+
+    Job first_;
+    std::vector<std::size_t> places_;
+};
+
+}  // namespace
+
 std::vector<Job> jobs_of_text(const std::string& text, const Registry& registry) {
     std::vector<Job> jobs;
+    std::optional<LinesAlike> alike;
     std::istringstream lines(text);
     std::string line;
     for (std::size_t number = 1; std::getline(lines, line); ++number) {
         try {
             std::vector<std::string> words = shell_words(line);
-            if (!words.empty()) jobs.push_back(job_of(number, std::move(words), registry));
+            if (words.empty()) continue;
+            std::optional<Job> job = alike ? alike->job_of(number, words) : std::nullopt;
+            if (!job) {
+                job = job_of(number, std::move(words), registry, false);
+                alike.emplace(*job);
+            }
+            jobs.push_back(*std::move(job));
         } catch (const Error& error) {
             jobs.push_back({.line = number, .text = line, .wrong = error.what()});
         }
     }
     return jobs;
 }
-
-namespace {
-
-/// The job that differs from the first one of a template in its files alone.
-Job like_first(const Job& first, std::size_t line, std::vector<std::string> words, const std::string& input,
-               const std::optional<std::string>& output, const Registry& registry) {
-    const bool alike = first.wrong.empty() && first.files.inputs.size() == 1 &&
-                       first.files.output.has_value() == output.has_value() && !input.starts_with('-') &&
-                       !(output && output->starts_with('-'));
-    if (!alike) return job_of(line, std::move(words), registry, true);
-    Job job = first;
-    job.line = line;
-    job.text = shell_line(words);
-    job.words = std::move(words);
-    try {
-        job.files = {{formats::parse_reference(input)}, std::nullopt, ""};
-        if (output) job.files.output = formats::parse_reference(*output);
-    } catch (const Error& error) {
-        job.wrong = error.what();
-    }
-    return job;
-}
-
-}  // namespace
 
 std::vector<Job> jobs_of_inputs(const Command& command, const std::vector<std::string>& command_line,
                                 const std::vector<std::string>& inputs,
@@ -253,11 +285,13 @@ std::vector<Job> jobs_of_inputs(const Command& command, const std::vector<std::s
     if (output) std::ranges::copy(outputs_of(*output, inputs), outputs.begin());
     const LineOfOne line(command, command_line);
     std::vector<Job> jobs;
+    std::optional<LinesAlike> alike;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         std::vector<std::string> words = line.with(inputs[i], outputs[i]);
-        jobs.push_back(
-            i == 0 ? job_of(i + 1, std::move(words), registry, true)
-                   : like_first(jobs.front(), i + 1, std::move(words), inputs[i], outputs[i], registry));
+        std::optional<Job> job = alike ? alike->job_of(i + 1, words) : std::nullopt;
+        if (!job) job = job_of(i + 1, std::move(words), registry, true);
+        if (!alike) alike.emplace(*job);
+        jobs.push_back(*std::move(job));
     }
     return jobs;
 }

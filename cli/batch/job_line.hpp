@@ -17,14 +17,12 @@ struct Job {
     std::vector<std::string> words;  ///< of its command line
     JobFiles files;
     formats::ReadOptions read;  ///< how it reads its inputs
-    bool of_template = false;   ///< has the same options as all jobs of its batch
-    std::string device;         ///< as --device says; empty where its command has none
-    std::string wrong;          ///< why its command line cannot be run; empty where it can
+    /// Jobs of one number differ in the words that name their files, and no more: what parses them is made
+    /// once.
+    std::size_t alike = 0;
+    std::string device;  ///< as --device says; empty where its command has none
+    std::string wrong;   ///< why its command line cannot be run; empty where it can
 };
-
-/// The job of that command line. What is wrong with it is noted, not thrown: other jobs run.
-Job job_of(std::size_t line, std::vector<std::string> words, const Registry& registry,
-           bool of_template = false);
 
 /// The jobs of lines of text, one a line; empty lines and comments are none.
 std::vector<Job> jobs_of_text(const std::string& text, const Registry& registry);

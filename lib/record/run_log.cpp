@@ -47,9 +47,10 @@ off_t size_of_log(int descriptor, const std::string& path) {
 bool begins_with_record(int descriptor) {
     constexpr std::string_view kRecord = R"({"schema")";
     constexpr std::size_t kLongestLine = std::size_t{1} << 20;
-    if (read_at(descriptor, 0, 1) != "{") return false;
+    const std::string first = read_at(descriptor, 0, kRecord.size());
+    if (first == kRecord || !first.starts_with('{')) return first == kRecord;
     const std::string begin = read_at(descriptor, 0, kLongestLine);
-    return begin.starts_with(kRecord) || nlohmann::json::accept(begin.substr(0, begin.find('\n')));
+    return nlohmann::json::accept(begin.substr(0, begin.find('\n')));
 }
 
 /// A file that does not begin as a log may be a matrix, or part of one.

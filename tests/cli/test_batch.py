@@ -71,6 +71,25 @@ class Lines(BatchCase):
                           "gpumat.convert/1", "gpumat.info/1"])
         self.assertEqual(records[0]["job"]["text"], "transpose in/0.h5 -o 'out/a b.h5'")
 
+    def test_lines_alike(self):
+        """What follows a line of the same options has its own values, and names of files that are other words too."""
+        self.make_inputs(3, (20, 20))
+        write_h5(self.path("sum"), self.matrices[2])
+        self.write_jobs("reduce in/0.h5 --op max -o out/0.h5 -d cpu --repeat 1", "reduce in/1.h5 --op max -o out/1.h5 -d cpu --repeat 2",
+                        "reduce in/2.h5 --op min -o out/2.h5 -d cpu --repeat 1", "reduce sum --op min -o out/3.h5 -d cpu --repeat 1",
+                        "reduce sum --op sum -o out/4.h5 -d cpu --repeat 1", "reduce in/0.h5 --op in/0.h5 -o out/5.h5 -d cpu --repeat 1",
+                        "reduce in/0.h5 --op min -o --quiet -d cpu --repeat 1", "reduce in/1.h5 --op min -o out/7.h5 -d cpu --repeat 1",
+                        "verify transpose in/0.h5 in/1.h5", "verify transpose in/0.h5 out/0.h5", "verify reduce in/0.h5 out/0.h5 --op max",
+                        "verify reduce in/1.h5 out/1.h5 --op max")
+        self.run_tool("batch", "jobs.txt", "--jobs", "1", "--log", "log.jsonl", code=1)
+        codes = {record["job"]["line"]: record["exit_code"] for record in self.records()}
+        self.assertEqual([line for line, code in codes.items() if code == 0], [1, 2, 3, 4, 5, 8, 11, 12])
+        repeats = {record["job"]["line"]: record["repeat"] for record in self.records() if "repeat" in record}
+        self.assertEqual([repeats[line] for line in (1, 2, 3)], [1, 2, 1])
+        for number, (matrix, found) in enumerate([(0, np.max), (1, np.max), (2, np.min), (2, np.min)]):
+            self.assertEqual(read_h5(self.path(f"out/{number}.h5"))[1].item(), found(self.matrices[matrix]))
+        self.assertEqual(read_h5(self.path("out/7.h5"))[1].item(), np.min(self.matrices[1]))
+
     def test_from_standard_input(self):
         self.make_inputs(1)
         found = self.run_tool("batch", "-", "--json", stdin=b"transpose in/0.h5 -o out/0.h5\n").json()
