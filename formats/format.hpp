@@ -41,6 +41,15 @@ enum class BlockOrder {
     column_panels  ///< full-height panels from left to right
 };
 
+/// The chunks of an HDF5 dataset, as another one can have them.
+struct Chunking {
+    std::pair<std::int64_t, std::int64_t> chunk{1, 1};  ///< rows × columns of the matrix
+    int deflate = 0;
+    bool shuffle = false;
+    bool fletcher32 = false;
+    std::string others{};  ///< filters that are not written: "lzf"
+};
+
 /// What a file's header says of one matrix. Nothing of it has been allocated.
 struct Header {
     std::string format;  ///< "hdf5", "matrix-market" or "npy"
@@ -63,6 +72,7 @@ struct Header {
     /// What is read is gone: blocks are whole multiples of the grain, in their order, or the whole where
     /// `rereads`.
     bool in_order = false;
+    std::optional<Chunking> chunking{};  ///< of a dense dataset of HDF5 that has chunks
 };
 
 /// What a file holds that is no matrix.
@@ -95,9 +105,10 @@ struct ReadOptions {
     bool as_column = false;       ///< take a one-dimensional dataset as a matrix of one column
     bool unpack = false;          ///< deliver what the numbers stand for, where attributes of netCDF say that
     Layout layout = Layout::by_content;
-    std::string from{};   ///< the format of what comes through a pipe; "" is Matrix Market
-    bool strict = false;  ///< refuse what the format does not allow, also where it has one meaning only
-    Tell tell{};          ///< hears what was read although the format does not allow it
+    std::string dataset{};  ///< the one of an HDF5 file of which a reference names none
+    std::string from{};     ///< the format of what comes through a pipe; "" is Matrix Market
+    bool strict = false;    ///< refuse what the format does not allow, also where it has one meaning only
+    Tell tell{};            ///< hears what was read although the format does not allow it
 };
 
 /// Reads one matrix, whole or in blocks. Sparse storage is delivered dense, or entry by entry.
@@ -168,6 +179,7 @@ struct WriteTarget {
     std::string dataset{};  ///< HDF5 path to write at; its groups are created
     bool append = false;   ///< add the dataset to the HDF5 file that the descriptor is of; else that is empty
     bool replace = false;  ///< with `append`: a dataset of that name may exist, and is replaced
+    bool is_input = false;  ///< with `append`: the file is read too, and nothing of it is replaced
 };
 
 struct WriteOptions {
@@ -175,6 +187,8 @@ struct WriteOptions {
     std::optional<std::pair<std::int64_t, std::int64_t>> chunk{};  ///< HDF5 chunk rows × columns
     int deflate = 0;                                               ///< HDF5 compression 0 … 9
     bool shuffle = false;
+    bool fletcher32 = false;  ///< HDF5 checksums of chunks
+    bool matlab = false;  ///< as MATLAB 7.3 stores matrices: dimensions reversed, its class as an attribute
     /// Host bytes that the writer may take beside the matrix, at least what `Format::writing_bytes` says. It
     /// uses fewer threads where they are few.
     std::optional<std::uint64_t> memory_limit{};

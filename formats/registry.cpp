@@ -62,7 +62,7 @@ const Format& format_named(std::string_view name) {
 }
 
 std::span<const Format> all_formats() {
-    static constexpr std::array<std::string_view, 2> kHdf5Extensions = {".h5", ".hdf5"};
+    static constexpr std::array<std::string_view, 3> kHdf5Extensions = {".h5", ".hdf5", ".mat"};
     static constexpr std::array<std::string_view, 4> kMatrixMarketExtensions = {".mtx", ".mm", ".mtx.gz",
                                                                                 ".mm.gz"};
     static constexpr std::array<std::string_view, 1> kNpyExtensions = {".npy"};

@@ -43,6 +43,7 @@ void note_option(const Option& option, std::vector<std::string> texts, Job& job)
     }
     if (name == "layout")
         job.read.layout = texts.front() == "row" ? formats::Layout::row : formats::Layout::matlab;
+    if (name == "dataset") job.read.dataset = texts.front();
     if (name == "device") job.device = texts.front();
     if (name == "as-column") job.read.as_column = true;
     if (name == "unpack") job.read.unpack = true;

@@ -16,16 +16,26 @@ struct ConvertRequest {
     std::optional<std::string> type;
     std::string output;
     StorageOptions storage;
+    bool contiguous = false;
     formats::ReadOptions read;
     int threads = 1;
     std::string log;
 };
 
+/// Whether nothing says how the result is to be stored.
+bool keeps_chunks(const ConvertRequest& request) {
+    const bool told = request.storage.chunk || request.storage.deflate || request.storage.write.shuffle;
+    if (request.contiguous && told)
+        throw Error(ErrorCode::usage, "--contiguous excludes --chunk, --deflate and --shuffle");
+    return !told && !request.contiguous;
+}
+
 ConvertOptions convert_options(const ConvertRequest& request) {
     ConvertOptions options = {.input = formats::parse_reference(request.input),
                               .read = request.read,
                               .destination = destination_of(request.output, request.storage),
-                              .write = write_options_of(request.storage, request.threads)};
+                              .write = write_options_of(request.storage, request.output, request.threads),
+                              .keep_chunks = keeps_chunks(request)};
     options.read.threads = request.threads;
     if (request.type) options.read.type = parse_type(*request.type);
     return options;
@@ -58,6 +68,7 @@ void add_convert(Command& tool, Context& context) {
         command.option("-t,--type", &request->type,
                        "the type to write; values are rounded to it, and refused where it cannot hold them"));
     add_storage_options(command, request->storage);
+    command.flag("--contiguous", &request->contiguous, "HDF5 without chunks, also where the input has them");
     command.begin_group("Run and record");
     add_log(command, request->log, kAppendsRecord);
     add_threads(command, request->threads, "CPU threads");
@@ -66,7 +77,8 @@ void add_convert(Command& tool, Context& context) {
     add_style_options(command, context.style);
     command.footer =
         "Without --type the elements keep their type and every value. The matrix may be\n"
-        "larger than memory. The attributes of an HDF5 dataset are kept, and its name,\n"
+        "larger than memory. The attributes of an HDF5 dataset are kept, its chunks and\n"
+        "filters unless --chunk, --deflate, --shuffle or --contiguous is given, and its name,\n"
         "unless --output gives another; what has none becomes /A.\n"
         "FILE:/DATASET[k,:,a:b] is a slice of a dataset, as in NumPy; shells need quotes.\n" +
         std::string(kPlaceholders) +

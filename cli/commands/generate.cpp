@@ -28,7 +28,7 @@ struct GenerateRequest {
 GenerateOptions generate_options(const GenerateRequest& request) {
     GenerateOptions options = {.matrix = request.matrix,
                                .destination = destination_of(request.output, request.storage),
-                               .write = write_options_of(request.storage, request.threads),
+                               .write = write_options_of(request.storage, request.output, request.threads),
                                .memory_limit = request.memory_limit};
     options.matrix.shape = parse_shape(request.shape, "--shape", 0);
     options.matrix.type = parse_type(request.type);

@@ -57,8 +57,12 @@ std::vector<Option*> add_storage_options(Command& command, StorageOptions& stora
                  .check(require_number)
                  .shows_default(),
             &command.option("--chunk", &storage.chunk, "HDF5 chunk, ROWSxCOLS, at most the matrix"),
-            &command.option("--deflate", &storage.write.deflate, "HDF5 compression, 0 to 9").within(0, 9),
-            &command.flag("--shuffle", &storage.write.shuffle, "HDF5 byte shuffle before compression")};
+            &command.option("--deflate", &storage.deflate, "HDF5 compression, 0 to 9").within(0, 9),
+            &command.flag("--shuffle", &storage.write.shuffle, "HDF5 byte shuffle before compression"),
+            &command
+                 .option("--output-layout", &storage.layout,
+                         "HDF5 as MATLAB 7.3 stores it, or row (default: matlab for FILE.mat)")
+                 .choices({"row", "matlab"})};
 }
 
 Shape parse_shape(const std::string& text, const std::string& option, std::int64_t least) {
@@ -79,9 +83,14 @@ DestinationRequest destination_of(const std::string& output, const StorageOption
             .wait_s = storage.wait_s};
 }
 
-formats::WriteOptions write_options_of(const StorageOptions& storage, int threads) {
+formats::WriteOptions write_options_of(const StorageOptions& storage, const std::string& output,
+                                       int threads) {
     formats::WriteOptions write = storage.write;
     write.threads = threads;
+    write.deflate = storage.deflate.value_or(0);
+    const bool is_matlab_file =
+        storage.format.empty() && formats::parse_reference(output).path.ends_with(".mat");
+    write.matlab = storage.layout ? *storage.layout == "matlab" : is_matlab_file;
     if (storage.chunk) {
         const Shape chunk = parse_shape(*storage.chunk, "--chunk", 1);
         write.chunk = {chunk.rows, chunk.cols};

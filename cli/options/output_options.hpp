@@ -21,6 +21,8 @@ struct StorageOptions {
     bool force = false;
     double wait_s = 0;
     std::optional<std::string> chunk;
+    std::optional<int> deflate;
+    std::optional<std::string> layout;  ///< of --output-layout
     formats::WriteOptions write;
 };
 
@@ -29,7 +31,7 @@ std::vector<Option*> add_storage_options(Command& command, StorageOptions& stora
 
 /// What they say for that output. Throws Error{usage}.
 DestinationRequest destination_of(const std::string& output, const StorageOptions& storage);
-formats::WriteOptions write_options_of(const StorageOptions& storage, int threads);
+formats::WriteOptions write_options_of(const StorageOptions& storage, const std::string& output, int threads);
 
 /// "256x512" as two numbers of at least `least`; `option` names it in errors. Throws Error{usage}.
 Shape parse_shape(const std::string& text, const std::string& option, std::int64_t least);

@@ -116,7 +116,7 @@ void finish_options(SharedOptions& shared, const Context& context) {
     run.output_format = shared.storage.format;
     run.force = shared.storage.force;
     run.wait_s = shared.storage.wait_s;
-    run.write = write_options_of(shared.storage, run.threads);
+    run.write = write_options_of(shared.storage, shared.output.value_or(""), run.threads);
     run.read.threads = run.threads;
     run.read.memory_limit = run.memory_limit;
     require_one_on_stdout(shared.output.value_or(""), shared.log, context);
@@ -193,6 +193,11 @@ void add_reading_options(Command& command, formats::ReadOptions& read) {
     command.begin_group("Input");
     command.option("--from", &read.from, "format of what comes through a pipe (default: matrix-market)")
         .choices(format_names());
+    command.option("--dataset", &read.dataset, "the dataset of HDF5 inputs that are named as FILE alone")
+        .value("NAME")
+        .check([](const std::string& name) {
+            return name.empty() ? std::string("is empty; expected a name such as /A") : std::string();
+        });
     command.flag("--as-column", &read.as_column, "take a one-dimensional dataset as a matrix of one column");
     command
         .option(

@@ -1,5 +1,7 @@
 #include "lib/matrices/convert_file.hpp"
 
+#include <algorithm>
+
 #include "core/stopwatch.hpp"
 #include "formats/slice.hpp"
 #include "lib/matrices/stored_copy.hpp"
@@ -20,6 +22,28 @@ BlockSource source_of(formats::Reader& reader) {
             .set_spare = [&reader](std::uint64_t bytes) { reader.set_spare(bytes); }};
 }
 
+/// The chunks and filters of the input, as far as they can be written.
+void keep_chunks(const formats::Header& header, formats::WriteOptions& how, const Tell& say) {
+    constexpr std::int64_t kMostBytes = std::int64_t{1} << 32;  // of a chunk of HDF5
+    const formats::Chunking& stored = *header.chunking;
+    const std::string name = to_string(header.source);
+    if (stored.chunk.first * stored.chunk.second >=
+        kMostBytes / static_cast<std::int64_t>(size_of(header.type))) {
+        tell(say, Severity::warning,
+             name + ": its chunks would be larger than HDF5's 4 GiB; the result has none");
+        return;
+    }
+    how.chunk = stored.chunk;
+    how.deflate = stored.deflate;
+    how.shuffle = stored.shuffle;
+    how.fletcher32 = stored.fletcher32;
+    if (stored.others.empty()) return;
+    how.deflate = std::max(how.deflate, 1);
+    tell(say, Severity::warning,
+         name + ": it is stored with " + stored.others + ", which is not written; the result has deflate " +
+             std::to_string(how.deflate) + " (--deflate, --contiguous say otherwise)");
+}
+
 }  // namespace
 
 void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log, Progress& progress,
@@ -29,10 +53,13 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
     const formats::Header& header = reader->header();
     record.inputs = {recorded_matrix(header)};
     DestinationRequest request = options.destination;
-    if (!header.source.dataset.empty()) request.default_dataset = formats::without_slice(header.source.dataset);
+    if (!header.source.dataset.empty())
+        request.default_dataset = formats::without_slice(header.source.dataset);
     Destination destination(std::move(request));
     formats::WriteOptions how = options.write;
     how.memory_limit = options.read.memory_limit;
+    if (options.keep_chunks && header.chunking && destination.format().has_datasets)
+        keep_chunks(header, how, say);
     if (destination.format().has_datasets) {
         how.attributes_of = reader.get();
         how.attributes = {{"gpumat_version", std::string(version())},

@@ -37,6 +37,15 @@ bool same_version(const struct stat& before, const struct stat& now) {
            before.st_mtim.tv_sec == now.st_mtim.tv_sec && before.st_mtim.tv_nsec == now.st_mtim.tv_nsec;
 }
 
+/// The input that is that file, if one is.
+std::optional<std::string> input_at(const struct stat& file, std::span<const std::string> inputs) {
+    for (const std::string& input : inputs) {
+        struct stat other = {};
+        if (stat(input.c_str(), &other) == 0 && same_file(file, other)) return input;
+    }
+    return std::nullopt;
+}
+
 /// What there is of the target; nothing where it is new. Throws where it may not be written over.
 std::optional<struct stat> require_replaceable(const std::string& target, OutputMode mode,
                                                std::span<const std::string> inputs) {
@@ -45,11 +54,9 @@ std::optional<struct stat> require_replaceable(const std::string& target, Output
         if (errno != ENOENT) fail_to_write(target, reason(errno));
         return std::nullopt;
     }
-    for (const std::string& input : inputs) {
-        struct stat other = {};
-        if (stat(input.c_str(), &other) != 0 || !same_file(present, other)) continue;
-        fail_to_write(target, "it is the same file as the input " + input + ", which is never overwritten");
-    }
+    const auto input = input_at(present, inputs);
+    if (input && mode != OutputMode::extend)
+        fail_to_write(target, "it is the same file as the input " + *input + ", which is never overwritten");
     if (S_ISDIR(present.st_mode)) fail_to_write(target, "it is a directory");
     if (access(target.c_str(), W_OK) != 0) fail_to_write(target, reason(errno));
     if (S_ISREG(present.st_mode) && mode == OutputMode::create)
@@ -136,6 +143,7 @@ bool GroupedFolderFlushes::take(Descriptor& folder) {
 AtomicOutput::AtomicOutput(const std::string& target, OutputMode mode, std::span<const std::string> inputs,
                            OutputPurpose purpose)
     : target_(target), mode_(mode), present_(require_replaceable(target, mode, inputs)) {
+    is_input_ = present_ && input_at(*present_, inputs);
     if (present_ && !S_ISREG(present_->st_mode)) {
         open_direct(purpose);
     } else {
@@ -215,11 +223,20 @@ void AtomicOutput::require_renaming() {
     name_ = std::move(second.name);
 }
 
-/// As HDF5 locks the files that it writes.
+/// As HDF5 locks the files that it writes. One that is read too has a lock of its reader, beside which there
+/// is none like that: a lock that others may read keeps away who writes with HDF5, and one of the other kind
+/// that Linux has, who adds to what he reads as this run does.
 void AtomicOutput::lock_target() {
-    source_ = Descriptor(open(target_.c_str(), O_RDONLY | O_CLOEXEC));
+    source_ = Descriptor(open(target_.c_str(), (is_input_ ? O_RDWR : O_RDONLY) | O_CLOEXEC));
     if (!source_.valid()) fail("it cannot be read to add to it: " + reason(errno));
-    if (!locking_wanted() || flock(source_.number(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+    if (!locking_wanted()) return;
+    struct flock whole = {};
+    whole.l_type = F_WRLCK;
+    const bool others_write =
+        (flock(source_.number(), (is_input_ ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0 && errno == EWOULDBLOCK) ||
+        (is_input_ && fcntl(source_.number(), F_OFD_SETLK, &whole) != 0 &&
+         (errno == EAGAIN || errno == EACCES));
+    if (!others_write) return;
     throw LockedOutput(ErrorCode::output,
                        "cannot write " + target_ +
                            ": another process has the file open, and what that writes would be lost "

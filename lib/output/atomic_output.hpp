@@ -65,7 +65,7 @@ class GroupedFolderFlushes {
 class AtomicOutput {
   public:
     /// Opens the file. Throws Error{output} where
-    ///  - the target is one of `inputs`, through whatever path or link and in every mode,
+    ///  - the target is one of `inputs`, through whatever path or link, but for the mode `extend`,
     ///  - the target exists and the mode is `create`,
     ///  - the target is a directory, or the system will not let it be replaced: a mount point, append-only or
     ///    immutable, another user's in a sticky folder,
@@ -92,6 +92,8 @@ class AtomicOutput {
     [[nodiscard]] bool direct() const { return direct_; }
     /// Whether the file starts as a copy of the target.
     [[nodiscard]] bool extends() const { return extends_; }
+    /// Whether that is read too. Who reads it has the file as it was.
+    [[nodiscard]] bool extends_input() const { return extends_ && is_input_; }
     /// What of the file that is replaced the new one cannot keep, in words; for a warning before computing.
     [[nodiscard]] const std::vector<std::string>& not_kept() const { return not_kept_; }
 
@@ -122,6 +124,7 @@ class AtomicOutput {
     OutputMode mode_;
     bool direct_ = false;
     bool extends_ = false;
+    bool is_input_ = false;
     bool committed_ = false;
     std::optional<struct stat> present_;  ///< what the target was at the start
     Descriptor folder_;                   ///< of the target

@@ -77,7 +77,8 @@ formats::WriteTarget Destination::target() const {
             .shown = is_standard_output() ? kStandardOutput : request_.output.path,
             .dataset = request_.output.dataset,
             .append = extends(),
-            .replace = request_.force};
+            .replace = request_.force,
+            .is_input = file_ && file_->extends_input()};
 }
 
 /// Each try begins anew: who had locked the file may have put another one in its place.
@@ -103,6 +104,10 @@ void Destination::open_file(std::span<const std::string> inputs, OutputPurpose p
 
 void Destination::open(std::span<const std::string> inputs, const Shape& shape, Type type,
                        const formats::WriteOptions& how, OutputPurpose purpose, const Tell& say) {
+    if (how.matlab && !format_->has_datasets) {
+        throw Error(ErrorCode::usage, "--output-layout matlab is of HDF5 files; " + request_.output.path +
+                                          " is to be one of " + std::string(format_->name));
+    }
     if (is_standard_output()) {
         require_no_input_behind_standard_output(inputs);
     } else {

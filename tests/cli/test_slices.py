@@ -147,6 +147,32 @@ class Slices(Case):
         self.run_tool("convert", "A.h5:/bool[1,:,:]", "-o", "out.npy")
         np.testing.assert_array_equal(np.load(self.path("out.npy")), cube[1] % 2 == 0)
 
+    def test_one_dataset_of_many_files(self):
+        matrices = np.random.default_rng(5).random((3, 4, 4))
+        for i, matrix in enumerate(matrices):
+            with h5py.File(self.path(f"{i}.h5"), "w") as file:
+                file["A"], file["B"] = matrix, -matrix
+                file["g/C"] = matrices
+        np.savetxt(self.path("x.txt"), matrices[0])
+        np.save(self.path("x.npy"), matrices[0])
+        for name, expected in (("/B", -matrices), ("B", -matrices), ("/g/C[1,:,:]", matrices[[1, 1, 1]])):
+            out = self.run_tool("reduce", "0.h5", "1.h5", "2.h5", "--dataset", name).out
+            sums = [float(line.split()[0]) for line in out.splitlines()]
+            np.testing.assert_allclose(sums, expected.sum(axis=(1, 2)), rtol=1e-12)
+        self.run_tool("transpose", "0.h5", "1.h5", "x.npy", "--dataset", "B", "-o", "{/.}_t.h5")
+        self.assert_same_bits(read_h5(self.path("1_t.h5"), "B")[1], -matrices[1].T.copy())
+        self.assert_same_bits(read_h5(self.path("x_t.h5"), "A")[1], matrices[0].T.copy())
+        self.run_tool("verify", "transpose", "0.h5", "0_t.h5", "--dataset", "B")
+        self.run_tool("compare", "0.h5:/A", "x.npy", "--dataset", "B")
+        self.run_tool("compare", "0.h5", "1.h5", "--dataset", "g/C[0,:,:]")
+        self.run_tool("compare", "0.h5", "1.h5", "--dataset", "A", code=1)
+        self.run_tool("convert", "2.h5", "-o", "c.h5", "--dataset", "B")
+        self.assert_same_bits(read_h5(self.path("c.h5"), "B")[1], -matrices[2])
+        listed = self.run_tool("info", "0.h5", "x.npy", "--dataset", "A", "--json").json()["matrices"]
+        self.assertEqual([matrix["dataset"] for matrix in listed], ["/A", None])
+        self.assert_says(self.run_tool("reduce", "0.h5", "--dataset", "X", code=3), "0.h5:/X: there is no 'X'")
+        self.assert_says(self.run_tool("reduce", "0.h5", "--dataset", "", code=2), "--dataset", "is empty")
+
     def test_what_is_refused(self):
         self.write(A=np.zeros((2, 3, 4)))
         for text, code, words in (

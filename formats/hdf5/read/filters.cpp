@@ -94,6 +94,11 @@ std::span<const std::byte> checked(std::span<const std::byte> data, const std::s
 
 }  // namespace
 
+void append_checksum(std::vector<std::byte>& chunk) {
+    const std::uint32_t sum = fletcher32(chunk);
+    for (unsigned i = 0; i < sizeof sum; ++i) chunk.push_back(static_cast<std::byte>(sum >> (8 * i)));
+}
+
 void shuffle(const std::byte* from, std::byte* to, std::size_t bytes, std::size_t element_bytes) {
     const std::size_t count = bytes / element_bytes;
     switch (element_bytes) {

@@ -20,6 +20,9 @@ void shuffle(const std::byte* from, std::byte* to, std::size_t bytes, std::size_
 void unshuffle(const std::byte* planes, std::size_t total, std::size_t first, std::size_t count,
                std::size_t element_bytes, std::byte* to);
 
+/// Adds HDF5's checksum (fletcher32) to a chunk.
+void append_checksum(std::vector<std::byte>& chunk);
+
 /// Undoes the filters of a dataset, chunk after chunk, in one thread: those that the project has itself.
 /// Never writes more than a chunk.
 class Unfilter {

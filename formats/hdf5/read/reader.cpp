@@ -59,6 +59,28 @@ std::string_view surroundings_of(const std::string& dataset) {
     return dataset.starts_with("/#refs#/") ? ", in a cell, struct array or object (MATLAB)" : "";
 }
 
+/// How it is stored in chunks, as the matrix has them.
+std::optional<Chunking> chunking_of(const Source& source) {
+    constexpr unsigned kMostDeflate = 9;
+    const auto* dense = std::get_if<Dense>(&source.where);
+    if (dense == nullptr || dense->layout != H5D_CHUNKED) return {};
+    const Shape chunk = grain_of(source);
+    Chunking found{.chunk = {chunk.rows, chunk.cols}};
+    for (const Filter& filter : dense->filters) {
+        if (filter.id == H5Z_FILTER_DEFLATE) {
+            found.deflate =
+                filter.values.empty() ? 1 : static_cast<int>(std::min(filter.values[0], kMostDeflate));
+        } else if (filter.id == H5Z_FILTER_SHUFFLE) {
+            found.shuffle = true;
+        } else if (filter.id == H5Z_FILTER_FLETCHER32) {
+            found.fletcher32 = true;
+        } else {
+            found.others += (found.others.empty() ? "" : ", ") + filter.name;
+        }
+    }
+    return found;
+}
+
 Header header_of(const Source& source, const std::string& path) {
     Header header;
     header.format = "hdf5";
@@ -72,6 +94,7 @@ Header header_of(const Source& source, const std::string& path) {
     header.unpacked = source.packing.has_value();
     header.file_bytes = bytes_of_file(path);
     header.grain = grain_of(source);
+    header.chunking = chunking_of(source);
     return header;
 }
 
@@ -250,10 +273,17 @@ void walk_chunks(hid_t dataset, const std::string& what) {
     if (H5Pget_layout(creation.id()) == H5D_CHUNKED) written_chunks(dataset, what);
 }
 
+/// What is meant where the options name the dataset.
+Reference meant(Reference reference, const ReadOptions& options) {
+    if (!reference.dataset.empty() || options.dataset.empty()) return reference;
+    reference.dataset = (options.dataset.starts_with('/') ? "" : "/") + options.dataset;
+    return reference;
+}
+
 /// Everything that opening the matrix, finding its elements and keeping its attributes will do, for a try.
 void try_matrix(const Reference& reference, const ReadOptions& options) {
     const Handle file = open_for_reading(reference.path);
-    const Source source = find_matrix(file.id(), reference, options);
+    const Source source = find_matrix(file.id(), meant(reference, options), options);
     if (const auto* dense = std::get_if<Dense>(&source.where)) {
         walk_chunks(dense->dataset.id(), source.name);
         read_attributes(dense->dataset.id());
@@ -329,7 +359,7 @@ class Hdf5Reader final : public Reader, public AttributeSource {
                          [&] { try_matrix(reference, options); });
         }
         open_file(reference.path);
-        source_ = find_matrix(file_.id(), reference, options);
+        source_ = find_matrix(file_.id(), meant(reference, options), options);
         header_ = header_of(source_, reference.path);
         if (!source_.element.exact && !options.type) {
             throw Error(ErrorCode::input, source_.name + ": its " + source_.element.name +
@@ -378,8 +408,9 @@ bool recognises(std::string_view head, const std::string& path) {
     return false;
 }
 
-Listing list(const Reference& reference, const ReadOptions& options) {
+Listing list(const Reference& asked, const ReadOptions& options) {
     const Session session;
+    const Reference reference = meant(asked, options);
     const std::string& path = reference.path;
     const auto contents = [&](Failures known) {
         const Handle file = open_for_reading(path);

@@ -1,6 +1,7 @@
 #include "formats/hdf5/write/dataset_file.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +13,7 @@
 #include "formats/hdf5/file/element.hpp"
 #include "formats/hdf5/file/inventory.hpp"
 #include "formats/hdf5/sandbox/probe.hpp"
+#include "formats/hdf5/write/matlab.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
@@ -73,6 +75,11 @@ void require_replaceable(hid_t file, const std::string& name, const WriteTarget&
     const std::string what = name_in_messages(target);
     H5L_info_t link{};
     H5O_info_t object{};
+    if (target.is_input) {
+        throw Error(ErrorCode::output, what +
+                                           ": exists already, in the file of an input, of which nothing "
+                                           "is replaced; name another dataset, or another file");
+    }
     require(H5Lget_info(file, name.c_str(), &link, H5P_DEFAULT), ErrorCode::output, what);
     if (link.type != H5L_TYPE_HARD) {
         throw Error(ErrorCode::output,
@@ -169,10 +176,12 @@ class LocalDatasetFile final : public DatasetFile {
         const Reader* const read_by = plan.options.attributes_of;
         const auto* source =
             read_by == nullptr ? nullptr : dynamic_cast<const AttributeSource*>(&read_by->origin());
-        const Handle stored = source != nullptr && source->kept_type() >= 0
-                                  ? take(H5Tcopy(source->kept_type()), ErrorCode::output, shown_)
-                                  : hdf5_type_of(plan.type);
-        create_dataset(plan, stored);
+        const bool boolean = source != nullptr && source->kept_type() >= 0;
+        const bool matlab = plan.options.matlab;
+        create_dataset(plan, matlab    ? matlab_type_of(plan.type)
+                             : boolean ? take(H5Tcopy(source->kept_type()), ErrorCode::output, shown_)
+                                       : hdf5_type_of(plan.type));
+        if (matlab) mark_for_matlab(dataset_.id(), plan.type, boolean, shown_ + ": cannot be created");
         for (const auto& [name, value] : plan.options.attributes) write_attribute(name, value);
         if (source != nullptr) keep_attributes(*source, plan.options);
     }
@@ -215,16 +224,24 @@ class LocalDatasetFile final : public DatasetFile {
     [[noreturn]] void failed() const { fail(ErrorCode::output, shown_ + ": cannot be written"); }
 
     void open_file(const DatasetPlan& plan) {
-        if (!target_.append) {
-            file_ = take(H5Fcreate(target_.shown.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT,
-                                   access_through(target_.descriptor).id()),
-                         ErrorCode::output, shown_ + ": cannot be created");
-            return;
-        }
+        if (!target_.append) return create_file(plan.options.matlab);
         const bool taken = look_at_old(chunks_of(plan));
         if (before_) elements_ = before_->elements_but(removed_);
         file_ = open_target(target_, H5F_ACC_RDWR, {.elements = &elements_});
         if (taken) remove_old();
+    }
+
+    void create_file(bool matlab) {
+        const std::string what = shown_ + ": cannot be created";
+        const Handle creation = take(H5Pcreate(H5P_FILE_CREATE), ErrorCode::output, what);
+        if (matlab) require(H5Pset_userblock(creation.id(), kMatlabHeaderBytes), ErrorCode::output, what);
+        file_ = take(H5Fcreate(target_.shown.c_str(), H5F_ACC_TRUNC, creation.id(),
+                               access_through(target_.descriptor).id()),
+                     ErrorCode::output, what);
+        if (!matlab) return;
+        const std::string header = matlab_header();
+        if (pwrite(target_.descriptor, header.data(), header.size(), 0) != std::ssize(header))
+            throw Error(ErrorCode::output, what + ": " + std::strerror(errno));
     }
 
     /// Returns whether there is something to be replaced.
@@ -265,6 +282,7 @@ class LocalDatasetFile final : public DatasetFile {
             if (plan.options.shuffle) require(H5Pset_shuffle(creation.id()), ErrorCode::output, what);
             if (level > 0)
                 require(H5Pset_deflate(creation.id(), static_cast<unsigned>(level)), ErrorCode::output, what);
+            if (plan.options.fletcher32) require(H5Pset_fletcher32(creation.id()), ErrorCode::output, what);
         } else {  // its place in the file is known at once, and every element will be written
             H5Pset_alloc_time(creation.id(), H5D_ALLOC_TIME_EARLY);
             H5Pset_fill_time(creation.id(), H5D_FILL_TIME_NEVER);

@@ -21,6 +21,7 @@
 #include "formats/hdf5/write/dataset_file.hpp"
 #include "formats/hdf5/write/file_mapping.hpp"
 #include "formats/hdf5/write/in_order.hpp"
+#include "formats/hdf5/write/matlab.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
@@ -50,7 +51,7 @@ std::optional<Shape> chunk_for(const Shape& shape, Type type, const WriteOptions
         if (shape.rows == 0 || shape.cols == 0) return {};
         return Shape{std::min(chunk.rows, shape.rows), std::min(chunk.cols, shape.cols)};
     }
-    const bool filtered = options.deflate > 0 || options.shuffle;
+    const bool filtered = options.deflate > 0 || options.shuffle || options.fletcher32;
     if (!filtered || shape.rows == 0 || shape.cols == 0) return {};
     const std::int64_t narrow = std::min({shape.rows, shape.cols, kDefaultChunkEdge});
     const std::int64_t wide = kDefaultChunkElements / narrow;
@@ -72,7 +73,7 @@ std::uint64_t chunk_bytes(const Shape& chunk, Type type) {
 /// What a thread takes while it stores a chunk, in chunks: the elements, a copy behind each filter, and one
 /// as it is stored.
 std::uint64_t chunk_copies(const WriteOptions& options) {
-    const bool filtered = options.shuffle || options.deflate > 0;
+    const bool filtered = options.shuffle || options.deflate > 0 || options.fletcher32;
     return 1U + (options.shuffle ? 1U : 0U) + (options.deflate > 0 ? 1U : 0U) + (filtered ? 1U : 0U);
 }
 
@@ -318,6 +319,7 @@ class Hdf5Writer final : public Writer {
                 stored.skipped = 1U << (options_.shuffle ? 1 : 0);  // the filter's place in the pipeline
             }
         }
+        if (options_.fletcher32) append_checksum(*result);
         stored.bytes.swap(*result);
     }
 
@@ -339,25 +341,46 @@ class Hdf5Writer final : public Writer {
 
 }  // namespace
 
+namespace {
+
+/// What is stored of it where the dimensions are reversed.
+WriteOptions reversed(WriteOptions options) {
+    if (options.chunk) std::swap(options.chunk->first, options.chunk->second);
+    return options;
+}
+
+std::optional<Shape> chunk_of_matrix(const Shape& shape, Type type, const WriteOptions& options) {
+    if (!options.matlab) return chunk_for(shape, type, options);
+    const auto chunk = chunk_for(shape.transposed(), type, reversed(options));
+    return chunk ? std::optional(chunk->transposed()) : std::nullopt;
+}
+
+}  // namespace
+
 void require_writable(const WriteTarget& target, const Shape& shape, Type type, const WriteOptions& options) {
     const std::string what = name_in_messages(target);
     dense_bytes(shape, type, what);  // throws where the size passes what can be computed with
-    chunk_for(shape, type, options);
+    if (options.matlab) require_matlab(shape, type, what);
+    chunk_of_matrix(shape, type, options);
     if (target.append) require_room(target);
 }
 
 std::uint64_t writing_bytes(const Shape& shape, Type type, const WriteOptions& options) {
-    const std::optional<Shape> chunk = chunk_for(shape, type, options);
-    return chunk ? chunk_copies(options) * chunk_bytes(*chunk, type) : 0;
+    const std::optional<Shape> chunk = chunk_of_matrix(shape, type, options);
+    return (chunk ? chunk_copies(options) * chunk_bytes(*chunk, type) : 0) +
+           (options.matlab ? reversing_bytes(shape, type, chunk.value_or(Shape{1, 1})) : 0);
 }
 
 Shape writing_grain(const Shape& shape, Type type, const WriteOptions& options) {
-    return chunk_for(shape, type, options).value_or(Shape{1, 1});
+    return chunk_of_matrix(shape, type, options).value_or(Shape{1, 1});
 }
 
 std::unique_ptr<Writer> create(const WriteTarget& target, const Shape& shape, Type type,
                                const WriteOptions& options) {
-    return std::make_unique<Hdf5Writer>(target, shape, type, options);
+    if (!options.matlab) return std::make_unique<Hdf5Writer>(target, shape, type, options);
+    require_matlab(shape, type, name_in_messages(target));
+    return reversed_writer(std::make_unique<Hdf5Writer>(target, shape.transposed(), type, reversed(options)),
+                           type, options.threads);
 }
 
 }  // namespace gpumat::formats::hdf5
