@@ -90,10 +90,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     options.as_column = true;
     options.unpack = choice % 2 == 1;
     try {
-        const auto headers = hdf5::list({file.path(), ""}, options).matrices;
+        const Listing listing = hdf5::list({file.path(), ""}, options);
+        std::vector<Reference> wanted;
+        for (const Header& header : listing.matrices) wanted.push_back(header.source);
+        for (const OtherContent& other : listing.others) {
+            for (const char* slice : {"[0,:,:]", "[:,:,0]"})
+                wanted.push_back({other.source.path, other.source.dataset + slice});
+        }
         if (const auto type = choice % 16; type >= 1 && type <= all_types().size())
             options.type = all_types()[type - 1];
-        if (!headers.empty()) read_matrix(headers[choice / 16 % headers.size()].source, options);
+        if (!wanted.empty()) read_matrix(wanted[choice / 16 % wanted.size()], options);
     } catch (const Error& error) {  // refusing is what hostile bytes ask for
         if (std::getenv("FUZZ_SHOW") != nullptr) std::fprintf(stderr, "refused: %s\n", error.what());
         require_sound(error);
