@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/hash/crc32.hpp"
+#include "core/numbers/blocks.hpp"
 #include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
 
@@ -19,19 +20,21 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "elements are hashed as they lie in memory");
 
-/// Bytes that one thread hashes before it takes the next piece.
-constexpr std::int64_t kPieceBytes = std::int64_t{4} << 20;
+/// Bytes that one thread hashes before it takes the next piece: a panel of 16 MiB has some for every thread
+/// of a large machine, and who is held up by the threads of other stages leaves the rest to others.
+constexpr std::int64_t kPieceBytes = std::int64_t{256} << 10;
 
 /// The CRC of pieces that follow each other, each of `grain` units of so many bytes, the last one shorter.
 std::uint32_t combined(const std::vector<std::uint32_t>& crcs, std::int64_t units, std::int64_t grain,
                        std::int64_t unit_bytes) {
+    if (crcs.empty()) return 0;
+    const uLong past_a_piece = crc32_combine_gen(static_cast<z_off_t>(grain * unit_bytes));
     uLong crc = 0;
-    for (std::size_t piece = 0; piece < crcs.size(); ++piece) {
-        const std::int64_t begin = static_cast<std::int64_t>(piece) * grain;
-        const std::int64_t bytes = (std::min(begin + grain, units) - begin) * unit_bytes;
-        crc = crc32_combine(crc, crcs[piece], static_cast<z_off_t>(bytes));
-    }
-    return static_cast<std::uint32_t>(crc);
+    for (std::size_t piece = 0; piece + 1 < crcs.size(); ++piece)
+        crc = crc32_combine_op(crc, crcs[piece], past_a_piece);
+    const std::int64_t last = units - static_cast<std::int64_t>(crcs.size() - 1) * grain;
+    return static_cast<std::uint32_t>(
+        crc32_combine(crc, crcs.back(), static_cast<z_off_t>(last * unit_bytes)));
 }
 
 std::uint32_t content_crc(const MatrixView& matrix, int threads) {
@@ -149,14 +152,45 @@ std::string transposed_content_hash(const MatrixView& matrix, int threads) {
 // A CRC is linear: that of bytes which follow each other is the sum (exclusive or) of what each gives, moved
 // past the bytes behind it. So each block adds its own share, whatever came before.
 
-void ContentHash::add(const Block& block, const MatrixView& elements) {
-    if (block.rows == 0 || block.cols == 0) return;
+std::uint32_t ContentHash::share_of(const Block& block, const MatrixView& elements, int threads) const {
+    if (block.rows == 0 || block.cols == 0) return 0;
     const std::int64_t row_bytes = whole_.cols * element_;
-    const std::uint32_t crc = block.cols == whole_.cols ? content_crc(elements, threads_)
-                                                        : crc_of_rows_apart(elements, row_bytes, threads_);
+    const std::uint32_t crc = block.cols == whole_.cols ? content_crc(elements, threads)
+                                                        : crc_of_rows_apart(elements, row_bytes, threads);
     const std::int64_t behind = (whole_.rows - block.row - block.rows) * row_bytes +
                                 (whole_.cols - block.col - block.cols) * element_;
-    crc_ ^= moved_past(crc, behind);
+    return moved_past(crc, behind);
+}
+
+void ContentHash::add(const Block& block, const MatrixView& elements) {
+    crc_ ^= share_of(block, elements, threads_);
+}
+
+void ContentHash::add_together(std::span<const Part> parts, int threads) {
+    constexpr std::int64_t kPartBytes = std::int64_t{1} << 20;
+    std::vector<Part> pieces;
+    for (const Part& part : parts) {
+        const std::int64_t element = part.hash->element_;
+        const Shape grain = {
+            std::max<std::int64_t>(1, kPartBytes / std::max<std::int64_t>(1, part.block.cols * element)),
+            kPartBytes / element};
+        for_each_block(part.block.shape(), grain, [&](const Block& within) {
+            const Block block{part.block.row + within.row, part.block.col + within.col, within.rows,
+                              within.cols};
+            const MatrixView& all = part.elements;
+            pieces.push_back({part.hash,
+                              block,
+                              {all.type, within.shape(), all.ld,
+                               all.data + (within.row * all.ld + within.col) * element}});
+        });
+    }
+    std::vector<std::uint32_t> shares(pieces.size());
+    parallel_for(static_cast<std::int64_t>(pieces.size()), 1, threads,
+                 [&](std::int64_t begin, std::int64_t end) {
+                     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+                         shares[i] = pieces[i].hash->share_of(pieces[i].block, pieces[i].elements, 1);
+                 });
+    for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i].hash->crc_ ^= shares[i];
 }
 
 std::string ContentHash::text() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "core/numbers/matrix.hpp"
@@ -21,16 +22,30 @@ std::string transposed_content_hash(const MatrixView& matrix, int threads);
 /// came twice would cancel itself.
 class ContentHash {
   public:
+    /// A block of a matrix that has this hash.
+    struct Part {
+        ContentHash* hash;
+        Block block;
+        MatrixView elements;
+    };
+
     ContentHash(const Shape& whole, Type type, int threads)
         : whole_(whole), element_(static_cast<std::int64_t>(size_of(type))), threads_(threads) {}
 
     /// Takes a block of the matrix. Each element must come once.
     void add(const Block& block, const MatrixView& elements);
 
+    /// Takes blocks of several matrices, with threads that wait for each other once: beside the threads of
+    /// others, each time may cost a turn of the scheduler.
+    static void add_together(std::span<const Part> parts, int threads);
+
     /// After all blocks.
     [[nodiscard]] std::string text() const;
 
   private:
+    /// What the block adds.
+    [[nodiscard]] std::uint32_t share_of(const Block& block, const MatrixView& elements, int threads) const;
+
     Shape whole_;
     std::int64_t element_;
     int threads_;

@@ -75,6 +75,14 @@ class Queue : public Stoppable {
         return item;
     }
 
+    /// All that are there, at least one; none once the queue is closed and empty.
+    std::deque<T> pop_all() {
+        std::unique_lock lock(mutex_);
+        wait(lock, [&] { return closed_ || !items_.empty(); });
+        changed_.notify_all();
+        return std::exchange(items_, {});
+    }
+
     /// No more items will come.
     void close() {
         const std::lock_guard lock(mutex_);

@@ -91,8 +91,8 @@ TEST_CASE("the hash of a transpose is that of the transposed elements") {
 TEST_CASE("the hash of a matrix in blocks is that of the whole, whatever their order and shape") {
     std::mt19937 random(1);
     for (const Type type : {Type::u8, Type::f32, Type::c128}) {
-        for (const Shape shape :
-             {Shape{1, 1}, Shape{7, 1}, Shape{1, 9}, Shape{64, 48}, Shape{97, 131}, Shape{3000, 700}}) {
+        for (const Shape shape : {Shape{1, 1}, Shape{7, 1}, Shape{1, 9}, Shape{64, 48}, Shape{97, 131},
+                                  Shape{3000, 700}, Shape{2, 200'000}}) {
             Matrix matrix(shape, type);
             const std::size_t size = size_of(type);
             for (std::size_t i = 0; i < matrix.bytes(); ++i)
@@ -114,13 +114,24 @@ TEST_CASE("the hash of a matrix in blocks is that of the whole, whatever their o
             }
             std::shuffle(blocks.begin(), blocks.end(), random);
             ContentHash hash(shape, type, 3);
+            ContentHash whole(shape, type, 3);
+            ContentHash in_blocks(shape, type, 3);
+            std::vector<ContentHash::Part> parts = {{&whole, Block::whole(shape), matrix.view()}};
             for (const Block& block : blocks) {
                 const auto first = static_cast<std::size_t>(block.row * shape.cols + block.col) * size;
-                hash.add(block, {type, block.shape(), shape.cols, matrix.data() + first});
+                const MatrixView elements{type, block.shape(), shape.cols, matrix.data() + first};
+                hash.add(block, elements);
+                parts.push_back({&in_blocks, block, elements});
             }
+            ContentHash::add_together(parts, 3);
             INFO(name_of(type) << " " << to_string(shape));
             CHECK(hash.text() == content_hash(matrix.view(), 1));
+            CHECK(whole.text() == hash.text());
+            CHECK(in_blocks.text() == hash.text());
         }
     }
-    CHECK(ContentHash({0, 5}, Type::f64, 1).text() == "crc32:00000000");
+    ContentHash none({0, 5}, Type::f64, 1);
+    ContentHash::add_together(
+        std::array{ContentHash::Part{&none, {0, 0, 0, 5}, {Type::f64, {0, 5}, 5, nullptr}}}, 2);
+    CHECK(none.text() == "crc32:00000000");
 }

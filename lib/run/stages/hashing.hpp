@@ -1,5 +1,7 @@
 #pragma once
 
+#include <deque>
+
 #include "lib/run/stages/context.hpp"
 
 namespace gpumat::stages {
@@ -15,7 +17,7 @@ class Hashing {
     void run();
 
   private:
-    void take(const ToHashing& next);
+    void take(const std::deque<ToHashing>& all);
 
     const FlowContext& context_;
     Queues& queues_;
