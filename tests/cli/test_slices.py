@@ -40,8 +40,8 @@ class Cubes(Case):
             self.assert_same_bits(read_h5(self.path("out.h5"))[1], np.ascontiguousarray(taken(cube, text)).astype(kind[1:]),
                                   text)
             limit = {"scaleoffset": "5MiB", "chunked": "40KB"}.get(storage, "9KB")  # HDF5 undoes the first
-            self.run_tool("convert", f"cube.h5:/g/A{text}", "-o", "blocks.h5", "--force", "--memory-limit", limit,
-                          "-t", "f64", "--threads", "2")
+            self.run_tool("convert", f"cube.h5:/g/A{text}", "-o", "blocks.h5", "--force", "--contiguous",
+                          "--memory-limit", limit, "-t", "f64", "--threads", "2")
             self.assert_same_bits(read_h5(self.path("blocks.h5"))[1], taken(cube, text).astype(float), text)
 
 

@@ -170,7 +170,7 @@ class Matlab(Case):
         write_mtx(self.path("in.mtx"), np.arange(6.0).reshape(2, 3))
         self.run_tool("convert", "in.mtx", "-o", "a.h5", "--output-layout", "matlab")
         self.run_tool("convert", "in.mtx", "-o", "a.mat")
-        self.run_tool("generate", "identity", "--shape", "2x3", "-o", "i.mat:/g/I")
+        self.run_tool("generate", "identity", "--shape", "2x3", "-o", "i.mat:g/I")
         for name in ("a.h5", "a.mat", "i.mat"):
             with open(self.path(name), "rb") as file:
                 head = file.read(520)
@@ -188,7 +188,7 @@ class Matlab(Case):
         matrix = np.arange(6.0).reshape(2, 3)
         write_h5(self.path("in.h5"), matrix)
         self.run_tool("convert", "in.h5", "-o", "a.mat:/A")
-        self.run_tool("convert", "in.h5", "-o", "a.mat:/B")
+        self.run_tool("convert", "in.h5", "-o", "a.mat:B")
         self.run_tool("transpose", "a.mat:/A", "-o", "a.mat:/C")
         self.run_tool("convert", "in.h5", "-o", "in.h5:/M", "--output-layout", "matlab")
         for name, stored in (("A", matrix.T), ("B", matrix.T), ("C", matrix)):
