@@ -137,6 +137,8 @@ struct Operation {
 
     /// Its levels: ladders of both kinds of device, baselines and vendor libraries.
     std::vector<Level> (*levels)() = nullptr;
+    /// The ladder for sparse matrices; null: there is none, and what is sparse is read dense.
+    std::vector<Level> (*sparse_levels)() = nullptr;
     /// What `auto` tries for a problem, best first.
     std::vector<Preference> (*preference)(const Problem& problem, const Device& device) = nullptr;
     const Tunable* tunable = nullptr;  ///< null: `tune` has nothing to measure

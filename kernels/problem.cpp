@@ -48,11 +48,20 @@ Operands operands_at(const Problem& problem, std::span<const void* const> inputs
     for (std::size_t role = 0; role < inputs.size() && role < operation.roles.size(); ++role) {
         const auto shape = operation.input(problem, role);
         if (!shape) continue;
-        *places.at(role) = {
-            .data = inputs[role], .rows = shape->rows, .cols = shape->cols, .pitch = shape->cols};
+        *places.at(role) = {.data = inputs[role],
+                            .rows = shape->rows,
+                            .cols = shape->cols,
+                            .pitch = shape->cols,
+                            .storage = problem.storage,
+                            .entries = problem.entries};
     }
     const Shape shape = operation.result(problem);
-    operands.c = {.data = result, .rows = shape.rows, .cols = shape.cols, .pitch = shape.cols};
+    operands.c = {.data = result,
+                  .rows = shape.rows,
+                  .cols = shape.cols,
+                  .pitch = shape.cols,
+                  .storage = problem.storage,
+                  .entries = problem.entries};
     return operands;
 }
 

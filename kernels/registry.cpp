@@ -18,6 +18,14 @@ std::vector<Level> levels_of(const std::vector<const Operation*>& operations) {
     return all;
 }
 
+const Level* find_in(const std::vector<const Level*>& levels, std::string_view name_or_number) {
+    for (const Level* level : levels) {
+        const bool numbered = level->role == Role::rung && std::to_string(level->number) == name_or_number;
+        if (numbered || level->name == name_or_number) return level;
+    }
+    return nullptr;
+}
+
 }  // namespace
 
 Registry Registry::standard() {
@@ -28,7 +36,12 @@ Registry::Registry(const std::vector<const Operation*>& operations)
     : Registry(operations, levels_of(operations)) {}
 
 Registry::Registry(std::vector<const Operation*> operations, std::vector<Level> levels)
-    : operations_(std::move(operations)), levels_(std::move(levels)) {}
+    : operations_(std::move(operations)), levels_(std::move(levels)) {
+    for (const Operation* operation : operations_) {
+        if (operation->sparse_levels != nullptr)
+            std::ranges::move(operation->sparse_levels(), std::back_inserter(sparse_levels_));
+    }
+}
 
 const Operation* Registry::operation(std::string_view name) const {
     const auto found = std::ranges::find(operations_, name, &Operation::name);
@@ -73,17 +86,28 @@ std::vector<const Level*> Registry::levels(const Operation& operation, DeviceKin
 
 const Level* Registry::find(const Operation& operation, DeviceKind device,
                             std::string_view name_or_number) const {
-    for (const Level* level : levels(operation, device)) {
-        const bool numbered = level->role == Role::rung && std::to_string(level->number) == name_or_number;
-        if (numbered || level->name == name_or_number) return level;
+    return find_in(levels(operation, device), name_or_number);
+}
+
+std::vector<const Level*> Registry::sparse_levels(const Operation& operation, DeviceKind device) const {
+    std::vector<const Level*> found;
+    for (const Level& level : sparse_levels_) {
+        if (level.operation == &operation && level.device == device) found.push_back(&level);
     }
-    return nullptr;
+    return found;
+}
+
+const Level* Registry::find_sparse(const Operation& operation, DeviceKind device,
+                                   std::string_view name_or_number) const {
+    return find_in(sparse_levels(operation, device), name_or_number);
 }
 
 Choice Registry::choose(const Problem& problem, const Device& device) const {
     std::string refusals;
     for (const auto& [name, reason, parameters] : problem.operation->preference(problem, device)) {
-        const Level* level = find(*problem.operation, device.kind, name);
+        const Level* level = problem.storage == Storage::csr
+                                 ? find_sparse(*problem.operation, device.kind, name)
+                                 : find(*problem.operation, device.kind, name);
         if (level == nullptr) continue;
         Problem chosen = problem;
         chosen.parameters.insert(parameters.begin(), parameters.end());  // those asked for stay

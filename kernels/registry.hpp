@@ -35,7 +35,7 @@ class Registry {
     /// "transpose, multiply", for messages and help.
     [[nodiscard]] std::string operation_names() const;
 
-    /// Every row, whatever its role.
+    /// Every row for dense matrices, whatever its role.
     [[nodiscard]] std::span<const Level> levels() const { return levels_; }
 
     /// What a run can be asked for: the rungs of the ladder, first rung first, then the vendor's library.
@@ -43,6 +43,13 @@ class Registry {
     /// Those of one role, in the order of the table.
     [[nodiscard]] std::vector<const Level*> levels(const Operation& operation, DeviceKind device,
                                                    Role role) const;
+
+    /// The ladder for sparse matrices, first rung first.
+    [[nodiscard]] std::vector<const Level*> sparse_levels(const Operation& operation,
+                                                          DeviceKind device) const;
+    /// The one of that name or number; null where there is none.
+    [[nodiscard]] const Level* find_sparse(const Operation& operation, DeviceKind device,
+                                           std::string_view name_or_number) const;
 
     /// The level of `levels(operation, device)` of that name, or the rung of that number ("tiled", "5");
     /// null where there is none.
@@ -59,6 +66,7 @@ class Registry {
   private:
     std::vector<const Operation*> operations_;
     std::vector<Level> levels_;
+    std::vector<Level> sparse_levels_;
 };
 
 }  // namespace gpumat

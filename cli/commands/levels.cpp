@@ -103,8 +103,15 @@ void print_json(const Registry& registry, const LevelsRequest& request) {
     for (const Level& level : registry.levels()) {
         if (wanted(level, request)) list.push_back(to_json(level));
     }
-    std::puts(
-        nlohmann::ordered_json{{"schema", "gpumat.levels/1"}, {"levels", std::move(list)}}.dump(2).c_str());
+    nlohmann::ordered_json sparse = nlohmann::ordered_json::array();
+    for (const Operation* operation : registry.operations()) {
+        for (const Level* level : registry.sparse_levels(*operation, DeviceKind::cpu)) {
+            if (wanted(*level, request)) sparse.push_back(to_json(*level));
+        }
+    }
+    const nlohmann::ordered_json all{
+        {"schema", "gpumat.levels/1"}, {"levels", std::move(list)}, {"sparse_levels", std::move(sparse)}};
+    std::puts(all.dump(2).c_str());
 }
 
 /// A level with what it is; `verbose` adds the rest of its row.
@@ -137,6 +144,12 @@ void print_ladders(const Registry& registry, const LevelsRequest& request, bool 
             text += fmt::format("{}{} on a {}\n{}", text.empty() ? "" : "\n", operation->name,
                                 name_of(device), ladder);
         }
+        std::string ladder;
+        for (const Level* level : registry.sparse_levels(*operation, DeviceKind::cpu)) {
+            if (wanted(*level, request)) ladder += entry_of(*level, verbose);
+        }
+        if (!ladder.empty())
+            text += fmt::format("\n{} of sparse matrices on a cpu\n{}", operation->name, ladder);
     }
     std::fputs(text.c_str(), stdout);
 }

@@ -57,6 +57,9 @@ void add_output_options(Command& command, SharedOptions& shared) {
                                .value(kReference);
     // The others say how it is written.
     std::vector<Option*> others = add_storage_options(command, shared.storage);
+    if (run.operation->sparse_levels != nullptr)
+        others.push_back(
+            &command.flag("--dense", &run.dense, "read a sparse matrix dense, and write a dense one"));
     others.push_back(
         &command.flag("--keep-failed", &run.keep_failed, "write the result even where verification fails"));
     for (Option* option : others) option->needs(output);

@@ -31,6 +31,11 @@ std::vector<std::string> level_names(const Registry& registry, const Operation* 
         const bool asked = operation == nullptr || level.operation == operation;
         if (asked && level.role != Role::baseline) add_new_name(names, level.name);
     }
+    for (const Operation* one : registry.operations()) {
+        if (operation != nullptr && one != operation) continue;
+        for (const Level* level : registry.sparse_levels(*one, DeviceKind::cpu))
+            add_new_name(names, level->name);
+    }
     return names;
 }
 

@@ -6,6 +6,7 @@
 #include "kernels/transpose/check/verify_transpose.hpp"
 #include "kernels/transpose/cpu/baselines.hpp"
 #include "kernels/transpose/cpu/levels.hpp"
+#include "kernels/transpose/cpu/sparse/levels.hpp"
 #include "kernels/transpose/gpu/baselines.hpp"
 #include "kernels/transpose/gpu/levels.hpp"
 
@@ -65,7 +66,13 @@ std::vector<Level> levels() {
     return all;
 }
 
+std::vector<Level> sparse_levels() {
+    const auto ladder = cpu::sparse::levels();
+    return {ladder.begin(), ladder.end()};
+}
+
 std::vector<Preference> preference(const Problem& problem, const Device& device) {
+    if (problem.storage == Storage::csr) return cpu::sparse::preference(problem, device);
     return device.kind == DeviceKind::gpu ? gpu::preference(problem, device)
                                           : cpu::preference(problem, device);
 }
@@ -96,6 +103,7 @@ constinit const Operation kTranspose = {
     .bytes = transpose::bytes,
     .part = transpose::part,
     .levels = transpose::levels,
+    .sparse_levels = transpose::sparse_levels,
     .preference = transpose::preference,
     .tunable = &transpose::kTunable,
     .check = &transpose::kCheck};

@@ -126,6 +126,12 @@ std::unique_ptr<formats::Writer> Destination::create(const Shape& shape, Type ty
     return format_->create(target(), shape, type, how);
 }
 
+std::unique_ptr<formats::SparseWriter> Destination::create_sparse(const Shape& shape, Type type,
+                                                                  std::int64_t entries,
+                                                                  const formats::WriteOptions& how) const {
+    return format_->create_sparse(target(), shape, type, entries, how);
+}
+
 std::optional<std::uint64_t> Destination::file_bytes() const {
     struct stat status = {};
     if (!file_ || fstat(file_->descriptor(), &status) != 0 || !S_ISREG(status.st_mode)) return {};

@@ -53,6 +53,10 @@ class Destination {
     [[nodiscard]] std::unique_ptr<formats::Writer> create(const Shape& shape, Type type,
                                                           const formats::WriteOptions& how) const;
 
+    /// The same of a sparse matrix of so many entries, where the format has one.
+    [[nodiscard]] std::unique_ptr<formats::SparseWriter> create_sparse(
+        const Shape& shape, Type type, std::int64_t entries, const formats::WriteOptions& how) const;
+
     /// Gives the file its name, or copies what was held back to where it belongs. Throws Error{output,
     /// closed_pipe}.
     void commit();

@@ -37,21 +37,31 @@ std::string quote_for_shell(const std::string& word) {
     return quoted + "'";
 }
 
-}  // namespace
-
-RecordedMatrix recorded_matrix(const formats::Header& header) {
+RecordedMatrix record_of_header(const formats::Header& header, std::uint64_t bytes) {
     return {.path = header.source.path,
             .dataset = header.source.dataset,
             .format = header.format,
             .rows = header.shape.rows,
             .cols = header.shape.cols,
             .type = std::string(name_of(header.type)),
-            .bytes = dense_bytes(header.shape, header.type, to_string(header.source)),
+            .bytes = bytes,
             .hash = "",
             .file_bytes =
                 formats::is_stream(header.source.path) ? std::nullopt : std::optional(header.file_bytes),
             .packing = header.packing,
             .unpacked = header.unpacked};
+}
+
+}  // namespace
+
+RecordedMatrix recorded_matrix(const formats::Header& header) {
+    return record_of_header(header, dense_bytes(header.shape, header.type, to_string(header.source)));
+}
+
+RecordedMatrix recorded_sparse(const formats::Header& header, std::int64_t entries) {
+    RecordedMatrix matrix = record_of_header(header, csr_bytes(header.shape, header.type, entries));
+    matrix.entries = entries;
+    return matrix;
 }
 
 RecordedMatrix named_matrix(const formats::Reference& reference) {

@@ -55,6 +55,8 @@ struct RecordedMatrix {
     std::optional<std::uint64_t> file_bytes{};  ///< of the file; absent for a pipe
     std::string packing{};                      ///< see formats::Header
     bool unpacked = false;
+    /// Of a matrix that was sparse in memory: its entries. Absent: it was dense.
+    std::optional<std::int64_t> entries{};
 };
 
 /// Milliseconds that each stage worked, on the wall clock; a stage that did not run is absent. Stages may
@@ -119,6 +121,9 @@ struct RunRecord {
 
 /// What a header says of a matrix; without its hash. Throws Error{memory} where it passes any memory.
 RecordedMatrix recorded_matrix(const formats::Header& header);
+
+/// The same of one that is read sparse, with so many entries.
+RecordedMatrix recorded_sparse(const formats::Header& header, std::int64_t entries);
 
 /// The element of a 1x1 matrix, exactly: a number, [re, im], or "nan", "inf", "-inf" for what JSON has no
 /// number for. None for any other shape.

@@ -123,17 +123,22 @@ std::string answer_text(const nlohmann::ordered_json& answer) {
 
 nlohmann::ordered_json to_json(const RecordedMatrix& matrix) {
     const bool opened = !matrix.format.empty();
-    return {{"path", matrix.path},
-            {"dataset", text(matrix.dataset)},
-            {"format", text(matrix.format)},
-            {"rows", opened ? Json(matrix.rows) : Json()},
-            {"cols", opened ? Json(matrix.cols) : Json()},
-            {"type", text(matrix.type)},
-            {"bytes", opened ? Json(matrix.bytes) : Json()},
-            {"file_bytes", matrix.file_bytes ? Json(*matrix.file_bytes) : Json()},
-            {"hash", text(matrix.hash)},
-            {"packing", text(matrix.packing)},
-            {"unpacked", matrix.unpacked}};
+    Json json = {{"path", matrix.path},
+                 {"dataset", text(matrix.dataset)},
+                 {"format", text(matrix.format)},
+                 {"rows", opened ? Json(matrix.rows) : Json()},
+                 {"cols", opened ? Json(matrix.cols) : Json()},
+                 {"type", text(matrix.type)},
+                 {"bytes", opened ? Json(matrix.bytes) : Json()},
+                 {"file_bytes", matrix.file_bytes ? Json(*matrix.file_bytes) : Json()},
+                 {"hash", text(matrix.hash)},
+                 {"packing", text(matrix.packing)},
+                 {"unpacked", matrix.unpacked}};
+    if (matrix.entries) {
+        json["structure"] = "sparse";
+        json["entries"] = *matrix.entries;
+    }
+    return json;
 }
 
 nlohmann::ordered_json to_json(const Verification& verification) {

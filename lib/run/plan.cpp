@@ -7,6 +7,7 @@
 #include "lib/run/plan/level.hpp"
 #include "lib/run/plan/memory.hpp"
 #include "lib/run/plan/output.hpp"
+#include "lib/run/plan/sparse.hpp"
 
 namespace gpumat {
 namespace {
@@ -51,6 +52,10 @@ Plan make_plan(const RunOptions& options, const Registry& registry, Timeline& ti
     plan.result = options.operation->result(plan.problem);
     plan.result_type = result_type(plan.problem);
     plan_output(options, plan);
+    if (stays_sparse(options, plan)) {
+        plan_sparse(options, registry, plan);
+        return plan;
+    }
     choose_device_and_parts(options, registry, say, plan);
     choose_level(options, registry, say, plan);
     return plan;

@@ -32,12 +32,13 @@ struct Plan {
     std::string chosen_because;  ///< why `auto` took this level or device; empty where both were named
     Shape result;
     Type result_type = Type::f32;
-    std::optional<Parts> parts;    ///< set by make_plan; one where all fits into memory
+    std::optional<Parts> parts;    ///< set by make_plan unless sparse; one where all fits into memory
     std::uint64_t host_bytes = 0;  ///< inputs, result (one with the input in place on the CPU), verification
     std::uint64_t working_bytes = 0;    ///< of these: what reading and writing take beside blocks
     bool keeps_input = false;           ///< in place on the CPU: a copy, for a full verification
     std::optional<Destination> output;  ///< absent where nothing is written; not open
 
+    [[nodiscard]] bool is_sparse() const { return problem.storage == Storage::csr; }
     [[nodiscard]] PlannedLane& lane() { return lanes.front(); }
     [[nodiscard]] const PlannedLane& lane() const { return lanes.front(); }
 };

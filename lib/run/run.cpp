@@ -19,6 +19,7 @@
 #include "lib/run/conditions.hpp"
 #include "lib/run/flow.hpp"
 #include "lib/run/plan.hpp"
+#include "lib/run/sparse_flow.hpp"
 
 namespace gpumat {
 namespace {
@@ -46,7 +47,9 @@ void record_plan(const Plan& plan, RunRecord& record) {
     if (const Scalar* alpha = operation.factor(problem, "alpha")) record.alpha = *alpha;
     if (const Scalar* beta = operation.factor(problem, "beta")) record.beta = *beta;
     record.inputs.clear();
-    for (const PlannedInput& input : plan.inputs) record.inputs.push_back(recorded_matrix(input.header()));
+    for (const PlannedInput& input : plan.inputs)
+        record.inputs.push_back(plan.is_sparse() ? recorded_sparse(input.header(), problem.entries)
+                                                 : recorded_matrix(input.header()));
     record.kernel_bytes = problem.bytes();
     record.kernel_flops = problem.flops();
     for (const auto& [name, value] : problem.parameters) record.parameters.emplace_back(name, value);
@@ -106,7 +109,7 @@ void record_flow(const Plan& plan, const FlowResult& done, RunRecord& record) {
     record.level = done.level;
     record.parameters = done.details;
     record.kernel_samples_ms = done.samples_ms;
-    record.parts = plan.parts->count();
+    record.parts = plan.is_sparse() ? 1 : plan.parts->count();
     if (plan.lane().gpu) record.peak_device_bytes = plan.lane().device_bytes + done.workspace_bytes;
     for (std::size_t i = 0; i < done.input_hashes.size(); ++i) record.inputs[i].hash = done.input_hashes[i];
     record.verification = done.verification;
@@ -185,15 +188,18 @@ Outlet outlet_of(const RunOptions& options, const Plan& plan, const Tell& say) {
 /// Gives the output its name.
 void commit_output(const RunOptions& options, Plan& plan, const FlowResult& done, RunRecord& record) {
     RunRecord named = record;
-    named.output = RecordedMatrix{.path = plan.output->reference().path,
-                                  .dataset = plan.output->reference().dataset,
-                                  .format = std::string(plan.output->format().name),
-                                  .rows = plan.result.rows,
-                                  .cols = plan.result.cols,
-                                  .type = std::string(name_of(plan.result_type)),
-                                  .bytes = dense_bytes(plan.result, plan.result_type, "the result"),
-                                  .hash = done.output_hash,
-                                  .file_bytes = plan.output->file_bytes()};
+    named.output = RecordedMatrix{
+        .path = plan.output->reference().path,
+        .dataset = plan.output->reference().dataset,
+        .format = std::string(plan.output->format().name),
+        .rows = plan.result.rows,
+        .cols = plan.result.cols,
+        .type = std::string(name_of(plan.result_type)),
+        .bytes = plan.is_sparse() ? csr_bytes(plan.result, plan.result_type, plan.problem.entries)
+                                  : dense_bytes(plan.result, plan.result_type, "the result"),
+        .hash = done.output_hash,
+        .file_bytes = plan.output->file_bytes()};
+    if (plan.is_sparse()) named.output->entries = plan.problem.entries;
     named.exit_code = record.verification.failed() ? static_cast<int>(ErrorCode::differs) : 0;
     if (options.before_naming) options.before_naming(named);
     plan.output->commit();
@@ -208,6 +214,7 @@ void explain_plan(const Plan& plan, const Tell& say, Severity severity) {
     tell(say, severity,
          fmt::format("memory: {} on the host, {} on the device", format_bytes(plan.host_bytes),
                      format_bytes(plan.lane().device_bytes)));
+    if (plan.is_sparse()) return;
     if (const std::int64_t parts = plan.parts->count(); parts > 1) {
         const ProblemPart first = plan.parts->at(0);
         tell(
@@ -233,6 +240,28 @@ void foretell(const RunOptions& options, Plan& plan, const Tell& say, RunRecord&
     tell(say, Severity::info, fmt::format("bound: {}; {}", to_string(bound), ceilings.basis));
 }
 
+/// The same for sparse matrices, whose entries are known once they are read.
+FlowResult carry_out_sparse(const RunOptions& options, Plan& plan, Progress& progress, RunRecord& record,
+                            const Tell& say) {
+    const auto open = [&](std::int64_t entries) {
+        formats::WriteOptions how = options.write;
+        how.memory_limit = left_for_work(options, plan);
+        if (how.memory_limit) *how.memory_limit += plan.working_bytes;
+        return plan.output->create_sparse(plan.result, plan.result_type, entries, how);
+    };
+    SparseCounts counts;
+    FlowResult done = sparse_flow(plan, options, open, progress, counts);
+    plan.problem.entries = counts.entries;
+    record.kernel_bytes = plan.problem.bytes();
+    record.inputs.front() = recorded_sparse(plan.inputs.front().header(), counts.entries);
+    tell(say, Severity::detail,
+         fmt::format(
+             "sparse: {} entries{}{}", counts.entries,
+             counts.duplicates > 0 ? fmt::format(", after {} were added to others", counts.duplicates) : "",
+             counts.zeros > 0 ? fmt::format(", {} of them zero", counts.zeros) : ""));
+    return done;
+}
+
 /// Reads, computes, verifies and writes what was planned.
 void carry_out(const RunOptions& options, Plan& plan, Progress& progress, RunRecord& record,
                const Tell& say) {
@@ -242,7 +271,9 @@ void carry_out(const RunOptions& options, Plan& plan, Progress& progress, RunRec
     std::optional<ConditionsWatch> watch;
     if (plan.lane().gpu) watch.emplace(plan.lane().gpu->info().uuid, record.before, record.after);
     const Outlet outlet = outlet_of(options, plan, say);
-    FlowResult done = flow(plan, options, outlet, watch ? &*watch : nullptr, progress, say);
+    FlowResult done = plan.is_sparse()
+                          ? carry_out_sparse(options, plan, progress, record, say)
+                          : flow(plan, options, outlet, watch ? &*watch : nullptr, progress, say);
     record_flow(plan, done, record);
     record_bound(plan, done, record);
     tell_facts(record.parameters, say, Severity::detail);

@@ -19,7 +19,8 @@ def tool(*words):
 
 def level_names(operation):
     """What `gpumat levels` knows, as the oracle of what is offered."""
-    return {level["name"] for level in json.loads(tool("levels", operation, "--json"))["levels"]} | {"auto"}
+    known = json.loads(tool("levels", operation, "--json"))
+    return {level["name"] for level in known["levels"] + known["sparse_levels"]} | {"auto"}
 
 
 class ShellCase(Case):

@@ -76,7 +76,7 @@ class TextInBlocks(Case):
 
     def assert_read(self, matrix, *words):
         for output in ("out.h5", "out.mtx"):
-            self.run_tool("transpose", "in.mtx", "-d", "cpu", "-o", output, "--force", "--memory-limit", "1MiB", *words)
+            self.run_tool("transpose", "in.mtx", "-d", "cpu", "--dense", "-o", output, "--force", "--memory-limit", "1MiB", *words)
         np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], matrix.T)
         np.testing.assert_array_equal(read_mtx(self.path("out.mtx")), matrix.T)
         self.run_tool("convert", "in.mtx", "-o", "rows.h5", "--force", "--chunk", f"1x{matrix.shape[1]}", "--memory-limit", "1MiB", *words)

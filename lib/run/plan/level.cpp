@@ -21,16 +21,24 @@ std::string level_names(const Registry& registry, const Operation& operation, De
     return names;
 }
 
+std::string sparse_level_names(const Registry& registry, const Operation& operation) {
+    std::string names;
+    for (const Level* level : registry.sparse_levels(operation, DeviceKind::cpu))
+        names += (names.empty() ? "; of sparse matrices: " : ", ") + std::string(level->name);
+    return names;
+}
+
 [[noreturn]] void refuse_level(const Registry& registry, const Operation& operation,
                                const std::string& level) {
     std::vector<std::string> known = {"auto"};
     for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu}) {
         for (const Level* one : registry.levels(operation, device)) known.emplace_back(one->name);
+        for (const Level* one : registry.sparse_levels(operation, device)) known.emplace_back(one->name);
     }
     throw Error(ErrorCode::usage, "there is no " + std::string(name_of(operation)) + " level '" + level +
                                       "'; on a gpu: " + level_names(registry, operation, DeviceKind::gpu) +
                                       "; on a cpu: " + level_names(registry, operation, DeviceKind::cpu) +
-                                      suggestion(level, known));
+                                      sparse_level_names(registry, operation) + suggestion(level, known));
 }
 
 }  // namespace
@@ -41,6 +49,7 @@ const Level* find_level(const Registry& registry, const Operation& operation, De
     for (const DeviceKind kind : {device, other}) {
         if (const Level* found = registry.find(operation, kind, level)) return found;
     }
+    if (const Level* found = registry.find_sparse(operation, DeviceKind::cpu, level)) return found;
     refuse_level(registry, operation, level);
 }
 
