@@ -78,8 +78,8 @@ void add_convert(Command& tool, Context& context) {
     command.footer =
         "Without --type the elements keep their type and every value. The matrix may be\n"
         "larger than memory. The attributes of an HDF5 dataset are kept, its chunks and\n"
-        "filters unless --chunk, --deflate, --shuffle or --contiguous is given, and its name,\n"
-        "unless --output gives another; what has none becomes /A.\n"
+        "filters unless --chunk, --deflate, --shuffle or --contiguous is given, and its\n"
+        "name, unless --output gives another; what has none becomes /A.\n"
         "FILE:/DATASET[k,:,a:b] is a slice of a dataset, as in NumPy; shells need quotes.\n" +
         std::string(kPlaceholders) +
         "\n"
