@@ -67,9 +67,12 @@ std::vector<std::string> names_of_options(const std::vector<std::string>& words)
 std::vector<std::string> words_to_run(const Job& job, const Assignment& assignment) {
     std::vector<std::string> words = {"gpumat"};
     words.insert(words.end(), job.words.begin(), job.words.end());
+    const auto add = [&](const std::string& option) {  // behind "--" it would be a file
+        words.insert(std::ranges::find(words, "--"), option);
+    };
     if (assignment.threads > 0 && !has_option(words, "--threads"))
-        words.push_back("--threads=" + std::to_string(assignment.threads));
-    if (!has_option(words, "--json")) words.emplace_back("--json");
+        add("--threads=" + std::to_string(assignment.threads));
+    if (!has_option(words, "--json")) add("--json");
     return words;
 }
 

@@ -237,16 +237,22 @@ class LinesAlike {
         return k < job.files.inputs.size() ? job.files.inputs[k] : *job.files.output;
     }
 
-    /// The words of the inputs and of the output. None where a file is not that of one word alone.
+    /// The words of the inputs and of the output. None where a file is not that of one word alone, which no
+    /// other word has in it, such as --add=FILE.
     static std::vector<std::size_t> places_of_files(Job& job) {
         std::vector<std::size_t> places;
         if (!job.wrong.empty()) return places;
         const std::size_t files = job.files.inputs.size() + (job.files.output ? 1 : 0);
         for (std::size_t k = 0; k < files; ++k) {
             const std::string name = formats::to_string(file_of(job, k));
-            const auto place = std::ranges::find(job.words, name);
-            if (place == job.words.end() || std::ranges::count(job.words, name) != 1) return {};
+            const auto has_name = [&](const std::string& word) {
+                return word.find(name) != std::string::npos;
+            };
+            const auto place = std::ranges::find_if(job.words, has_name);
+            if (place == job.words.end() || *place != name || std::ranges::count_if(job.words, has_name) != 1)
+                return {};
             places.push_back(static_cast<std::size_t>(place - job.words.begin()));
+            if (std::ranges::count(places, places.back()) != 1) return {};  // two spellings of one file
         }
         return places;
     }

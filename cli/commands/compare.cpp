@@ -78,7 +78,16 @@ class NamedMatrices {
     [[nodiscard]] const formats::Listing& listing() const { return listing_; }
     /// More than one, or what may be one and cannot be opened.
     [[nodiscard]] bool several() const { return names_.size() + listing_.failures.size() > 1; }
-    [[nodiscard]] bool has(const std::string& name) const { return names_.contains(name); }
+    [[nodiscard]] bool lists(const std::string& name) const { return names_.contains(name); }
+    /// Also under a name that is not listed, because it is another one of a matrix that is (a hard link).
+    [[nodiscard]] bool has(const std::string& name) const {
+        if (lists(name)) return true;
+        try {
+            return file_.open(name) != nullptr;
+        } catch (const Error&) {
+            return false;
+        }
+    }
     [[nodiscard]] std::unique_ptr<formats::Reader> open(const std::string& name) const {
         return file_.open(name);
     }
@@ -125,7 +134,7 @@ class FileComparison {
         }
         for (const formats::Header& header : x_.listing().matrices) names_.push_back(header.source.dataset);
         for (const formats::Header& header : y_.listing().matrices) {
-            if (!x_.has(header.source.dataset)) names_.push_back(header.source.dataset);
+            if (!x_.lists(header.source.dataset)) names_.push_back(header.source.dataset);
         }
         for (std::size_t i = 0; i < names_.size(); ++i) {
             if (i % kTriedAhead == 0) try_ahead(i);

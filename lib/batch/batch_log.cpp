@@ -74,11 +74,12 @@ bool is_regular(const std::string& path) {
     return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
-/// Empty where it is read as another type.
-std::string hash_of_stored(const formats::Reference& reference, Type type, const formats::ReadOptions& read) {
+/// Empty where it has another shape, or is read as another type.
+std::string hash_of_stored(const LoggedMatrix& matrix) {
+    const auto& [reference, read] = matrix.stored;
     const auto reader = formats::open_reader(reference, read);
     const formats::Header& header = reader->header();
-    if (header.type != type) return "";
+    if (header.type != matrix.type || header.shape != matrix.shape) return "";
     const std::uint64_t beside = reader->open_bytes() + reader->working_bytes();
     const std::uint64_t least = saturating_add(beside, least_for_blocks(header));
     require_memory(least, read.memory_limit, to_string(reference));
@@ -92,7 +93,8 @@ LoggedMatrix logged_matrix(const nlohmann::json& matrix, formats::Reference refe
                            formats::ReadOptions read) {
     const Type type = type_from_name(matrix.at("type").get<std::string>()).value();
     if (read.type != type) read.type.reset();
-    return {{std::move(reference), std::move(read)}, type, matrix.at("hash").get<std::string>()};
+    const Shape shape{matrix.at("rows").get<std::int64_t>(), matrix.at("cols").get<std::int64_t>()};
+    return {{std::move(reference), std::move(read)}, type, shape, matrix.at("hash").get<std::string>()};
 }
 
 std::vector<LoggedMatrix> require_matrices(const nlohmann::json& logged, const JobFiles& files,
@@ -178,7 +180,7 @@ std::vector<LoggedMatrix> matrices_of_done(const nlohmann::json& logged, const J
 bool is_unchanged(const LoggedMatrix& matrix) {
     if (!is_regular(matrix.stored.reference.path)) return false;  // a pipe would not end
     try {
-        return hash_of_stored(matrix.stored.reference, matrix.type, matrix.stored.options) == matrix.hash;
+        return hash_of_stored(matrix) == matrix.hash;
     } catch (const Error&) {
         return false;  // the job will say what is wrong with it
     }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/numbers/shape.hpp"
 #include "core/numbers/type.hpp"
 #include "formats/format.hpp"
 #include "formats/registry.hpp"
@@ -31,6 +32,7 @@ std::string output_line(const nlohmann::json& record);
 struct LoggedMatrix {
     formats::AheadCheck stored;
     Type type = Type::f32;
+    Shape shape;
     std::string hash;
 };
 

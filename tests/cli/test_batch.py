@@ -90,6 +90,24 @@ class Lines(BatchCase):
             self.assertEqual(read_h5(self.path(f"out/{number}.h5"))[1].item(), found(self.matrices[matrix]))
         self.assertEqual(read_h5(self.path("out/7.h5"))[1].item(), np.min(self.matrices[1]))
 
+    def test_a_file_that_another_word_names_too(self):
+        """Lines that are alike but for their files: a file that stands in another word as well is a file of the line."""
+        self.make_inputs(2)
+        before = snapshot(self.path("in"))
+        self.write_jobs("transpose in/0.h5 --output=in/0.h5 --force", "transpose in/1.h5 --output=in/0.h5 --force",
+                        "transpose in/0.h5 -oin/0.h5 --force", "transpose in/1.h5 -oin/0.h5 --force",
+                        "multiply in/0.h5 in/1.h5 --add=in/0.h5 -o out/0.h5", "multiply in/1.h5 in/1.h5 --add=in/0.h5 -o in/0.h5 --force")
+        self.run_tool("batch", "jobs.txt", "--log", "log.jsonl", code=None)
+        self.assertEqual(snapshot(self.path("in")), before)
+
+    def test_files_behind_two_dashes(self):
+        self.make_inputs(2)
+        result = self.run_tool("reduce", "--op", "max", "--", "in/0.h5", "in/1.h5")
+        self.assertEqual(len(result.out.splitlines()), 2)
+        self.write_jobs("transpose -o out/0.h5 -- in/0.h5", "compare -- in/0.h5 in/0.h5")
+        self.assert_says(self.run_tool("batch", "jobs.txt"), "2 jobs: 2 done")
+        self.check_transposed("out/0.h5", 0)
+
     def test_from_standard_input(self):
         self.make_inputs(1)
         found = self.run_tool("batch", "-", "--json", stdin=b"transpose in/0.h5 -o out/0.h5\n").json()
@@ -514,6 +532,15 @@ class Resume(BatchCase):
         write_h5(self.path("in/0.h5"), wide)
         self.assert_says(self.resume(), "1 done, 2 done before")  # what is rounded to f16 is as it was
         np.testing.assert_array_equal(read_h5(self.path("out/a.h5"))[1], wide.T)
+
+    def test_the_same_bytes_of_another_shape(self):
+        self.make_inputs(1)
+        self.write_jobs("transpose in/0.h5 -o out/a.h5 --force")
+        self.resume()
+        self.matrices[0] = self.matrices[0].reshape(30, 20)
+        write_h5(self.path("in/0.h5"), self.matrices[0])
+        self.assert_says(self.resume(), "1 jobs: 1 done")
+        self.check_transposed("out/a.h5", 0)
 
     def test_a_file_that_came_after_a_job_was_ended_stays(self):
         self.make_inputs(1, (900, 900))

@@ -697,6 +697,14 @@ class WholeFiles(CompareCase):
         with open(self.path("x.h5"), "rb") as file:
             self.run_tool("compare", "-", "y.h5", "--from", "hdf5", stdin=file.read(), code=0)
 
+    def test_two_names_of_one_matrix(self):
+        self.write("y.h5", {**self.matrices, "D": self.matrices["B"]})
+        with h5py.File(self.path("x.h5"), "a") as file:
+            file["D"] = file["B"]
+        for left, right in (("x.h5", "y.h5"), ("y.h5", "x.h5")):
+            found = self.run_tool("compare", left, right, "--json", code=0).json()
+            self.assertEqual([pair["verdict"] for pair in found["pairs"]], 4 * ["equal"])
+
     def test_one_of_them_differs(self):
         changed = self.matrices["B"].copy()
         changed[4, 5] += 0.5

@@ -72,6 +72,22 @@ class OwnFile(Case):
             self.assert_says(self.run_tool("transpose", "a.h5:/A", "-o", "a.h5:/B", code=4), "another process")
         self.assertEqual(snapshot(self.folder), before)
 
+    def test_who_appends_in_swmr_mode_keeps_others_away(self):
+        """Such a program holds no lock; it writes the whole of what it knows when it closes the file."""
+        self.write()
+        write_h5(self.path("in.h5"), self.matrix)
+        for block in (0, 512):
+            with h5py.File(self.path("growing.h5"), "w", libver="latest", userblock_size=block) as file:
+                growing = file.create_dataset("A", data=self.matrix, maxshape=(None, 90), chunks=(16, 16))
+                file.swmr_mode = True
+                for source in ("growing.h5:/A", "in.h5"):
+                    self.assert_says(self.run_tool("transpose", source, "-o", "growing.h5:/B", code=4), "growing.h5:/B",
+                                     "marked as open for writing", "h5clear -s")
+                growing.resize((80, 90))
+            self.run_tool("transpose", "in.h5", "-o", "growing.h5:/B")
+            with h5py.File(self.path("growing.h5")) as file:
+                self.assertEqual((file["A"].shape, file["B"].shape), ((80, 90), (90, 70)))
+
 
 def storage_of(dataset):
     return (dataset.chunks, dataset.compression, dataset.compression_opts, dataset.shuffle, dataset.fletcher32)

@@ -51,6 +51,25 @@ void require_whole_file(hid_t file, const WriteTarget& target) {
                                        "; nothing is added to a damaged file");
 }
 
+/// A program that appends in HDF5's mode for that (SWMR) holds no lock, and would write over what is added.
+/// Its mark stands in the superblock, which lies at 0, 512, 1024 and so on.
+void require_not_open_elsewhere(const WriteTarget& target) {
+    constexpr std::array<unsigned char, 8> kSignature = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
+    constexpr std::size_t kVersion = 8;
+    constexpr std::size_t kFlags = 11;
+    constexpr unsigned kOpen = 0x5;  // for writing, or SWMR
+    std::array<unsigned char, 12> head{};
+    for (off_t place = 0; pread(target.descriptor, head.data(), head.size(), place) == std::ssize(head);
+         place = place == 0 ? 512 : 2 * place) {
+        if (!std::equal(kSignature.begin(), kSignature.end(), head.begin())) continue;
+        if (head[kVersion] < 3 || (head[kFlags] & kOpen) == 0) return;
+        throw Error(ErrorCode::output,
+                    name_in_messages(target) +
+                        ": the file is marked as open for writing, and what its program writes would be lost "
+                        "or would damage it; if no program has it open, h5clear -s removes the mark");
+    }
+}
+
 Handle open_target(const WriteTarget& target, unsigned flags, const Guards& guards = {}) {
     return take(H5Fopen(target.shown.c_str(), flags, access_through(target.descriptor, guards).id()),
                 ErrorCode::output, name_in_messages(target) + ": cannot be opened");
@@ -246,6 +265,7 @@ class LocalDatasetFile final : public DatasetFile {
 
     /// Returns whether there is something to be replaced.
     bool look_at_old(std::size_t new_chunks) {
+        require_not_open_elsewhere(target_);
         const Handle file = open_target(target_, H5F_ACC_RDONLY);
         require_whole_file(file.id(), target_);
         before_ = inventory_of(file.id(), kMostChunks, shown_);
