@@ -93,20 +93,24 @@ std::int64_t sort_columns(const MutableCsrView& matrix, int threads) {
 template <class T>
 T merged_value(std::span<const T> values, const Element& element, Type type, const std::string& what,
                Merged& merged) {
-    const auto is_value = [](const T& value) { return !is_zero(value); };
-    const auto first = std::find_if(values.begin(), values.end(), is_value);
-    if (first == values.end()) return values.back();
-    if (std::find_if(first + 1, values.end(), is_value) == values.end()) return *first;
+    if constexpr (!std::is_integral_v<T> && !std::is_same_v<T, Wide<T>>) {
+        merged.unadded.push_back(element);  // what is zero in the type may not have been zero
+        return values.front();
+    }
+    std::vector<T> terms;
+    std::ranges::copy_if(values, std::back_inserter(terms), [](const T& value) { return !is_zero(value); });
+    if (terms.empty()) return values.back();
+    if (terms.size() == 1) return terms.front();
     if constexpr (std::is_same_v<T, Wide<T>>) {
         T sum{};
-        if (add_exactly(values, sum)) return sum;
+        if (add_exactly(terms, sum)) return sum;
         throw Error(ErrorCode::input, what + ": row " + std::to_string(element.row + 1) + ", column " +
                                           std::to_string(element.col + 1) +
                                           ": found entries whose sum passes the range, expected a sum that " +
                                           std::string(name_of(type)) + " can hold");
     } else {
         merged.unadded.push_back(element);
-        return *first;
+        return terms.front();
     }
 }
 

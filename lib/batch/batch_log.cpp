@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/hash/sparse_hash.hpp"
 #include "core/memory.hpp"
 #include "core/numbers/blocks.hpp"
 #include "core/numbers/whole.hpp"
@@ -74,12 +75,21 @@ bool is_regular(const std::string& path) {
     return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
+std::string hash_of_sparse(formats::Reader& reader, const formats::ReadOptions& read) {
+    if (!reader.header().most_entries) return "";
+    require_memory(formats::sparse_reading_bytes(reader.header()), read.memory_limit,
+                   to_string(reader.header().source));
+    std::int64_t duplicates = 0;
+    return content_hash(std::as_const(reader.read_sparse(duplicates)).view(), read.threads);
+}
+
 /// Empty where it has another shape, or is read as another type.
 std::string hash_of_stored(const LoggedMatrix& matrix) {
     const auto& [reference, read] = matrix.stored;
     const auto reader = formats::open_reader(reference, read);
     const formats::Header& header = reader->header();
     if (header.type != matrix.type || header.shape != matrix.shape) return "";
+    if (matrix.sparse) return hash_of_sparse(*reader, read);
     const std::uint64_t beside = reader->open_bytes() + reader->working_bytes();
     const std::uint64_t least = saturating_add(beside, least_for_blocks(header));
     require_memory(least, read.memory_limit, to_string(reference));
@@ -94,7 +104,9 @@ LoggedMatrix logged_matrix(const nlohmann::json& matrix, formats::Reference refe
     const Type type = type_from_name(matrix.at("type").get<std::string>()).value();
     if (read.type != type) read.type.reset();
     const Shape shape{matrix.at("rows").get<std::int64_t>(), matrix.at("cols").get<std::int64_t>()};
-    return {{std::move(reference), std::move(read)}, type, shape, matrix.at("hash").get<std::string>()};
+    const bool sparse = matrix.value("structure", "") == "sparse";
+    return {
+        {std::move(reference), std::move(read)}, type, shape, sparse, matrix.at("hash").get<std::string>()};
 }
 
 std::vector<LoggedMatrix> require_matrices(const nlohmann::json& logged, const JobFiles& files,

@@ -33,6 +33,7 @@ struct LoggedMatrix {
     formats::AheadCheck stored;
     Type type = Type::f32;
     Shape shape;
+    bool sparse = false;  ///< is read so, as its job does: dense, it may not fit
     std::string hash;
 };
 

@@ -49,6 +49,13 @@ std::string csv_line(const std::vector<std::pair<std::string, Json>>& columns, b
     return line;
 }
 
+/// With the columns that only sparse matrices fill.
+void complete(Json& matrix) {
+    for (const char* name : {"structure", "entries"}) {
+        if (!matrix.contains(name)) matrix[name] = nullptr;
+    }
+}
+
 std::vector<std::pair<std::string, Json>> csv_columns(const RunRecord& record) {
     Json json = to_json(record);
     Json inputs = Json::object();
@@ -58,6 +65,7 @@ std::vector<std::pair<std::string, Json>> csv_columns(const RunRecord& record) {
         if (!present) {
             for (auto& value : input) value = nullptr;
         }
+        complete(input);
         inputs[std::to_string(i)] = std::move(input);
     }
     json["inputs"] = std::move(inputs);
@@ -65,6 +73,7 @@ std::vector<std::pair<std::string, Json>> csv_columns(const RunRecord& record) {
         json["output"] = to_json(RecordedMatrix{});
         for (auto& value : json["output"]) value = nullptr;
     }
+    complete(json["output"]);
     if (!record.verification.detects) {
         for (const char* name : {"absolute", "relative"}) json["verification"]["detects"][name] = nullptr;
     }

@@ -378,10 +378,19 @@ class Collector {
         return text;
     }
 
+    /// " of 24000 entries" where an input is sparse.
+    static std::string structure_of(const LoggedJson& json) {
+        for (const LoggedJson& input : json.value("inputs", LoggedJson::array())) {
+            if (const auto entries = number_at(input, "entries"))
+                return " of " + std::to_string(static_cast<std::int64_t>(*entries)) + " entries";
+        }
+        return "";
+    }
+
     void measure_run(const LogRecord& record, const LoggedRun& run, const Extents& size) {
         const LoggedJson& json = record.json;
         Measured one = {.what = "kernel", .op = run.op, .level = run.level, .type = run.type, .size = size};
-        one.label = run.level + choices_of(json, run.op) + settings_of(json);
+        one.label = run.level + choices_of(json, run.op) + settings_of(json) + structure_of(json);
         one.bytes = number_at(json, "kernel_bytes").value_or(0);
         one.flops = number_at(json, "kernel_flops").value_or(0);
         one.verified = run.verified;

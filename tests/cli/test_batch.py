@@ -539,7 +539,7 @@ class Resume(BatchCase):
         self.resume()
         self.matrices[0] = self.matrices[0].reshape(30, 20)
         write_h5(self.path("in/0.h5"), self.matrices[0])
-        self.assert_says(self.resume(), "1 jobs: 1 done")
+        self.assert_says(self.resume(), "1 job: 1 done")
         self.check_transposed("out/a.h5", 0)
 
     def test_a_file_that_came_after_a_job_was_ended_stays(self):

@@ -232,12 +232,15 @@ class PlacedText final : public CoordinateText {
         clear(out);
         const Owners owners(block.rows, context().threads);
         std::vector<Terms<W>> later(owners.count());
+        std::vector<std::vector<std::int64_t>> zeros(owners.count());
         parse_all(context(), block, owners, [&](std::span<const CoordinateChunk> chunks) {
-            each(owners, [&](std::size_t owner) { put(chunks, owner, out, later[owner]); });
+            each(owners, [&](std::size_t owner) { put(chunks, owner, out, later[owner], zeros[owner]); });
             std::size_t count = 0;
-            for (const Terms<W>& terms : later) count += terms.size();
+            for (std::size_t owner = 0; owner < owners.count(); ++owner)
+                count += later[owner].size() + zeros[owner].size();
             require_room(count, sizeof(Term<W>));
         });
+        each(owners, [&](std::size_t owner) { add_beside_others(out, zeros[owner], later[owner]); });
         if (std::ranges::all_of(later, [](const Terms<W>& terms) { return terms.empty(); })) return;
         if (context().type == wide_context().type) {
             each(owners, [&](std::size_t owner) {
@@ -271,9 +274,11 @@ class PlacedText final : public CoordinateText {
         return entry;
     }
 
-    /// Puts the entries of one owner in their places. Those that come where another one is go to `later`.
+    /// Puts the entries of one owner in their places. Those that come where another one is go to `later`, and
+    /// the elements of what may be zero only in the type that is delivered to `zeros`.
     void put(std::span<const CoordinateChunk> chunks, std::size_t owner, const MutableMatrixView& out,
-             Terms<W>& later) const {
+             Terms<W>& later, std::vector<std::int64_t>& zeros) const {
+        const bool rounds = context().type != wide_context().type && !is_integer(context().type);
         constexpr std::size_t kAhead = 16;  // entries lie anywhere in the matrix: fetch theirs in time
         for (const CoordinateChunk& chunk : chunks) {
             const std::byte* const entries = chunk.owned[owner].data();
@@ -285,12 +290,28 @@ class PlacedText final : public CoordinateText {
                 std::byte* const place = place_of(out, entry.row, entry.col);
                 B there;
                 std::memcpy(&there, place, sizeof there);
+                const bool zero = (entry.value & bits_of_zero_) == 0;
+                if (rounds && zero) zeros.push_back(entry.row * out.shape.cols + entry.col);
                 if ((there & bits_of_zero_) == 0) {
                     std::memcpy(place, &entry.value, sizeof entry.value);
-                } else if ((entry.value & bits_of_zero_) != 0) {
+                } else if (!zero) {
                     later.push_back({entry.row * out.shape.cols + entry.col, entry.value});
                 }
             }
+        }
+    }
+
+    /// Adds to `later` the elements of `zeros` that have another entry.
+    void add_beside_others(const MutableMatrixView& out, std::vector<std::int64_t>& zeros,
+                           Terms<W>& later) const {
+        std::ranges::sort(zeros);
+        for (std::size_t n = 0; n < zeros.size(); ++n) {
+            const std::byte* const place =
+                place_of(out, zeros[n] / out.shape.cols, zeros[n] % out.shape.cols);
+            B there;
+            std::memcpy(&there, place, sizeof there);
+            if ((there & bits_of_zero_) != 0 || (n > 0 && zeros[n] == zeros[n - 1]))
+                later.push_back({zeros[n], {}});
         }
     }
 
