@@ -80,7 +80,8 @@ std::string hash_of_sparse(formats::Reader& reader, const formats::ReadOptions& 
     require_memory(formats::sparse_reading_bytes(reader.header()), read.memory_limit,
                    to_string(reader.header().source));
     std::int64_t duplicates = 0;
-    return content_hash(std::as_const(reader.read_sparse(duplicates)).view(), read.threads);
+    const Csr matrix = reader.read_sparse(duplicates);
+    return content_hash(matrix.view(), read.threads);
 }
 
 /// Empty where it has another shape, or is read as another type.

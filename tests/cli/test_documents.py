@@ -70,7 +70,8 @@ class Shown(Case):
             write_any(at(f"in/{name}.h5"), matrix, "f64")
         with open(at("A.mtx"), "rb") as text, gzip.open(at("A.mtx.gz"), "wb") as packed:
             packed.write(text.read())
-        for name, dataset, indices in MATRIX.findall(line):
+        read = [found for found in MATRIX.findall(line) if f"-o {found[0]}:/{found[1]}" not in line]
+        for name, dataset, indices in read:
             extents = [max([20, *(int(n) + 1 for n in re.findall(r"\d+", index))]) for index in indices.split(",")]
             write_h5(at(name), np.zeros(extents, "f4") if indices else self.a, dataset=dataset)
         with open(at("jobs.txt"), "w", encoding="ascii") as jobs:
@@ -81,7 +82,7 @@ class Shown(Case):
         if "jobs.txt" in line:
             os.remove(at("runs.jsonl"))
         for name in OUTPUT.findall(line):
-            if os.path.isfile(at(name)):
+            if os.path.isfile(at(name)) and name not in [found[0] for found in read]:
                 os.remove(at(name))
 
     def check_runs(self, line):
