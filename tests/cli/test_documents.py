@@ -70,7 +70,7 @@ class Shown(Case):
             write_any(at(f"in/{name}.h5"), matrix, "f64")
         with open(at("A.mtx"), "rb") as text, gzip.open(at("A.mtx.gz"), "wb") as packed:
             packed.write(text.read())
-        read = [found for found in MATRIX.findall(line) if f"-o {found[0]}:/{found[1]}" not in line]
+        read = [found for found in MATRIX.findall(line) if f"-o {found[0]}:/{found[1]} " not in line + " "]
         for name, dataset, indices in read:
             extents = [max([20, *(int(n) + 1 for n in re.findall(r"\d+", index))]) for index in indices.split(",")]
             write_h5(at(name), np.zeros(extents, "f4") if indices else self.a, dataset=dataset)

@@ -1,8 +1,10 @@
 """Matrices that stay sparse, beside SciPy."""
 
+import csv
 import os
 import unittest
 import zlib
+from fractions import Fraction
 
 import numpy as np
 import scipy.io
@@ -93,6 +95,49 @@ class Sparse(Case):
         said = self.run_tool("transpose", "A.mtx", "-o", "B.mtx", "-v").err
         self.assertIn("sparse: 3 entries, after 2 were added to others, 2 of them zero", said)
         self.assertEqual(self.text("B.mtx"), "%%MatrixMarket matrix coordinate real general\n3 2 3\n1 1 -0\n1 2 0\n3 1 1\n")
+
+    def test_terms_that_round_to_zero_are_added(self):
+        """Each is zero in f16, and their sum is not."""
+        terms = ["2e-8"] * 1000
+        self.write("A.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 1002\n" +
+                   "".join(f"1 1 {term}\n" for term in terms + ["1"]) + "2 1 0\n")
+        exact = np.float16(float(sum(map(Fraction, terms + ["1"]))))
+        tiny = self.text("A.mtx").replace("1 1 1\n", "1 2 1\n")
+        for text, expected in ((self.text("A.mtx"), exact), (tiny, np.float16(2e-5))):
+            self.write("A.mtx", text)
+            for form in ([], ["--dense"]):
+                self.run_tool("transpose", "A.mtx", "-t", "f16", "-o", "B.mtx", "--force", *form)
+                found = scipy.io.mmread(self.path("B.mtx"))
+                found = found.toarray() if scipy.sparse.issparse(found) else found
+                self.assertEqual(np.float16(found[0, 0]), expected)
+                self.assertEqual(found[0, 1], 0)
+
+    def test_the_sign_of_sums_is_that_of_the_dense_matrix(self):
+        self.write("A.mtx", "%%MatrixMarket matrix coordinate complex general\n3 3 3\n2 1 -0.0 1.5\n2 1 -0.0 2\n2 1 0 0\n")
+        hashes = [self.record("transpose", "A.mtx", "-o", "B.mtx", "--force", *form)["output"]["hash"] for form in ([], ["--dense"])]
+        self.assertEqual(hashes[0], hashes[1])
+
+    def test_logs_and_reports(self):
+        """Sparse and dense records have the same columns, and are not one measurement."""
+        self.write("A.mtx", "%%MatrixMarket matrix coordinate real general\n3 4 1\n2 1 5\n")
+        for form in ([], ["--dense"]):
+            self.run_tool("transpose", "A.mtx", "-o", "B.mtx", "--force", "--level", "serial", "--log", "log.csv", *form)
+            self.run_tool("transpose", "A.mtx", "-o", "B.mtx", "--force", "--level", "serial", "--log", "log.jsonl", *form)
+        with open(self.path("log.csv"), newline="") as file:
+            sparse, dense = csv.DictReader(file)
+        for row, structure, entries in ((sparse, "sparse", "1"), (dense, "", "")):
+            self.assertNotIn(None, row)
+            self.assertEqual((row["output.structure"], row["inputs.0.entries"], row["exit_code"], row["output.path"]),
+                             (structure, entries, "0", "B.mtx"))
+        table = self.run_tool("report", "log.jsonl", "--csv").out
+        self.assertIn("serial of 1 entries", table)
+
+    def test_a_batch_knows_what_is_done(self):
+        """Neither matrix would fit into memory dense."""
+        self.write("A.mtx", "%%MatrixMarket matrix coordinate real general\n400000 300000 1\n2 1 5\n")
+        self.write("jobs.txt", "transpose A.mtx -o B.mtx\n")
+        self.run_tool("batch", "jobs.txt", "--log", "log.jsonl")
+        self.assert_says(self.run_tool("batch", "jobs.txt", "--log", "log.jsonl", "--resume"), "1 done before")
 
     def test_empty_ones(self):
         for shape in ["0 0", "0 5", "5 0", "4 6"]:
