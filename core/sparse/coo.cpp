@@ -93,24 +93,21 @@ std::int64_t sort_columns(const MutableCsrView& matrix, int threads) {
 template <class T>
 T merged_value(std::span<const T> values, const Element& element, Type type, const std::string& what,
                Merged& merged) {
-    if constexpr (!std::is_integral_v<T> && !std::is_same_v<T, Wide<T>>) {
-        merged.unadded.push_back(element);  // what is zero in the type may not have been zero
-        return values.front();
-    }
-    std::vector<T> terms;
-    std::ranges::copy_if(values, std::back_inserter(terms), [](const T& value) { return !is_zero(value); });
-    if (terms.empty()) return values.back();
-    if (terms.size() == 1) return terms.front();
     if constexpr (std::is_same_v<T, Wide<T>>) {
+        std::vector<T> terms;
+        std::ranges::copy_if(values, std::back_inserter(terms),
+                             [](const T& value) { return !is_zero(value); });
+        if (terms.empty()) return values.back();
+        if (terms.size() == 1) return terms.front();
         T sum{};
         if (add_exactly(terms, sum)) return sum;
         throw Error(ErrorCode::input, what + ": row " + std::to_string(element.row + 1) + ", column " +
                                           std::to_string(element.col + 1) +
                                           ": found entries whose sum passes the range, expected a sum that " +
                                           std::string(name_of(type)) + " can hold");
-    } else {
+    } else {  // what is zero in the type may not have been zero
         merged.unadded.push_back(element);
-        return terms.front();
+        return values.front();
     }
 }
 

@@ -62,14 +62,14 @@ struct Element {
 /// What became of entries for the same element.
 struct Merged {
     std::int64_t duplicates = 0;  ///< entries that went into another one
-    /// Elements with several entries, of integers other than zero, of a type narrower than that in which they
-    /// have to be added: they hold the first of them. In the order of rows and columns.
+    /// Elements with several entries, of a type that is narrower than the one in which they have to be added:
+    /// they hold the first of them. In the order of rows and columns.
     std::vector<Element> unadded;
 };
 
 /// Sorts entries by row and column, and makes one of those for the same element. One that is the only one
-/// other than zero stays as it is; several are added exactly (types narrower than f64 or c128, and than i64
-/// or u64: `merged` says where that is still to be done). Zeros are entries like others. Throws Error{input}
+/// other than zero stays as it is; several are added exactly (floats narrower than f64 or c128: `merged` says
+/// where that is still to be done). Zeros are entries like others. Throws Error{input}
 /// naming `what` for a sum beyond the range of the type, Error{memory}.
 Csr to_csr(Coo entries, int threads, const std::string& what, Merged& merged);
 

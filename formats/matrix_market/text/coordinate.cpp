@@ -278,7 +278,7 @@ class PlacedText final : public CoordinateText {
     /// the elements of what may be zero only in the type that is delivered to `zeros`.
     void put(std::span<const CoordinateChunk> chunks, std::size_t owner, const MutableMatrixView& out,
              Terms<W>& later, std::vector<std::int64_t>& zeros) const {
-        const bool rounds = context().type != wide_context().type && !is_integer(context().type);
+        const bool rounds = context().type != wide_context().type;
         constexpr std::size_t kAhead = 16;  // entries lie anywhere in the matrix: fetch theirs in time
         for (const CoordinateChunk& chunk : chunks) {
             const std::byte* const entries = chunk.owned[owner].data();
