@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <span>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/numbers/exact_sum.hpp"
