@@ -56,7 +56,10 @@ class Coo {
 struct Element {
     std::int64_t row = 0;
     std::int64_t col = 0;
-    auto operator<=>(const Element&) const = default;
+    bool operator==(const Element&) const = default;
+    bool operator<(const Element& other) const {
+        return row != other.row ? row < other.row : col < other.col;
+    }
 };
 
 /// What became of entries for the same element.

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <functional>
 #include <limits>
-#include <ranges>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/numbers/exact_sum.hpp"
@@ -60,11 +60,12 @@ using AddTerms = bool (*)(std::span<const Term<W>> terms, std::byte* to);
 
 template <class T, class W>
 bool add_terms(std::span<const Term<W>> terms, std::byte* to) {
+    std::vector<Wide<T>> values;
+    values.reserve(terms.size());
+    for (const Term<W>& term : terms)
+        values.push_back(std::bit_cast<Wide<T>>(static_cast<Bits<Wide<T>>>(term.bits)));
     T sum{};
-    const bool holds = add_exactly(terms | std::views::transform([](const Term<W>& term) {
-                                       return std::bit_cast<Wide<T>>(static_cast<Bits<Wide<T>>>(term.bits));
-                                   }),
-                                   sum);
+    const bool holds = add_exactly(values, sum);
     std::memcpy(to, &sum, sizeof sum);
     return holds;
 }
@@ -367,7 +368,7 @@ class PlacedText final : public CoordinateText {
                 for (std::size_t n = 0; n < chunk.owned.front().count(); ++n) {
                     const Entry<W> entry = entry_at<W>(chunk.owned.front().data(), n);
                     const Element element{entry.row, entry.col};
-                    const auto found = std::ranges::lower_bound(elements, element);
+                    const auto found = std::lower_bound(elements.begin(), elements.end(), element);
                     if (found != elements.end() && *found == element)
                         terms.push_back({found - elements.begin(), entry.value});
                 }
