@@ -4,7 +4,6 @@
 #include "tests/catch.hpp"
 
 using gpumat::Error;
-using gpumat::ErrorCode;
 using namespace gpumat::formats;
 
 namespace {
