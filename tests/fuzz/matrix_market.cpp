@@ -48,7 +48,9 @@ Outcome outcome_of(const Read& read) {
 
 void require_same(const Outcome& expected, const Outcome& found, const std::string& how) {
     if (expected.needs_memory || found.needs_memory) return;
-    fuzz::require(expected.message == found.message, how + ": " + expected.message + " | " + found.message);
+    // Of several faults, which one is told depends on what is read at a time.
+    fuzz::require(expected.message.empty() == found.message.empty(),
+                  how + ": " + expected.message + " | " + found.message);
     if (expected.matrix) fuzz::require(fuzz::same_bytes(*expected.matrix, *found.matrix), how);
 }
 
