@@ -46,10 +46,18 @@ Outcome outcome_of(const Read& read) {
     return outcome;
 }
 
+bool contradicts_symmetry(const std::string& message) {
+    return message.find("diagonal") != std::string::npos ||
+           message.find("whose negative") != std::string::npos;
+}
+
 void require_same(const Outcome& expected, const Outcome& found, const std::string& how) {
     if (expected.needs_memory || found.needs_memory) return;
-    // Of several faults, which one is told depends on what is read at a time.
-    fuzz::require(expected.message.empty() == found.message.empty(),
+    // Behind a value that contradicts the symmetry, which values do once they are placed, a malformed one is
+    // told first where it is read with it.
+    const bool one_of_two = !expected.message.empty() && !found.message.empty() &&
+                            (contradicts_symmetry(expected.message) || contradicts_symmetry(found.message));
+    fuzz::require(one_of_two || expected.message == found.message,
                   how + ": " + expected.message + " | " + found.message);
     if (expected.matrix) fuzz::require(fuzz::same_bytes(*expected.matrix, *found.matrix), how);
 }
