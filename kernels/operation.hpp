@@ -37,9 +37,9 @@ struct Setting {
     std::optional<std::size_t> conjugates = {};      ///< it conjugates the input of this role; takes no value
     std::span<const std::string_view> choices = {};  ///< of a value; empty: the setting says what it takes
     std::string_view fallback = {};                  ///< the value where it is not given, for the help
-    bool benched = false;                            ///< `bench` takes it too, for levels, not for baselines
-    bool stored = true;                              ///< it says what the result is, not how it is computed
-    bool of_levels = false;                          ///< only levels that say so can do it: Requirements
+    bool benched = false;    ///< `bench` takes it: for levels, and for a vendor's where stored
+    bool stored = true;      ///< it says what the result is, not how it is computed
+    bool of_levels = false;  ///< only levels that say so can do it: Requirements
     /// Puts another value into a problem, whose type is set. Throws Error{usage}.
     void (*apply)(const std::string& value, Problem& problem) = nullptr;
 

@@ -135,7 +135,8 @@ class Bench {
                         .in_place = problem.in_place,
                         .type = problem.type,
                         .size = problem.extents(),
-                        .parameters = entrant.parameters};
+                        .parameters = entrant.parameters,
+                        .settings = problem.choices};
         try {
             measure(entrant, problem, row);
         } catch (const Error& error) {

@@ -17,6 +17,9 @@
 
 namespace gpumat {
 
+/// Settings of an operation, by name.
+using Settings = std::map<std::string, std::string, std::less<>>;
+
 /// What a bench is to measure.
 struct BenchOptions {
     const Operation* operation = nullptr;
@@ -27,8 +30,9 @@ struct BenchOptions {
     std::string device = "auto";                 ///< auto, cpu, gpu, gpu:N
     /// Values to try for the parameters of the levels that have them; one row for each combination.
     std::map<std::string, std::vector<std::string>> parameters;
-    /// The operation's own, by name, for its levels; baselines are as ever.
-    std::map<std::string, std::string, std::less<>> settings;
+    /// The operation's own, by name, for its levels; a vendor's library has those that say what the result
+    /// is, other baselines none.
+    Settings settings;
     bool hot = false;         ///< one set of operands, which stays in the cache if it fits
     double time_limit_s = 2;  ///< for the samples of one row
     std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< no row begins after it
@@ -70,6 +74,7 @@ struct BenchRow {
     Type type = Type::f32;
     Extents size;
     Parameters parameters;
+    Parameters settings;                                       ///< of the operation, as this row has them
     std::vector<std::pair<std::string, std::string>> details;  ///< of the launch
 
     std::vector<double> samples_ms;  ///< empty where it could not run, failed or was throttled throughout

@@ -131,6 +131,7 @@ Json to_json(const BenchRow& row) {
             {"baseline", row.baseline},
             {"in_place", row.in_place},
             {"parameters", row.parameters.empty() ? Json::object() : Json(row.parameters)},
+            {"settings", row.settings.empty() ? Json::object() : Json(row.settings)},
             {"type", name_of(row.type)},
             {"m", row.size.m},
             {"n", row.size.n},

@@ -78,7 +78,19 @@ class Line {
         add({.level = level,
              .name = std::string(level->name),
              .baseline = true,
-             .yardstick = level->yardstick});
+             .yardstick = level->yardstick,
+             .settings = settings_of(*level)});
+    }
+
+    /// Those that say what the result is, for a vendor's library, so that it computes the same as the levels.
+    [[nodiscard]] Settings settings_of(const Level& level) const {
+        Settings settings;
+        if (level.role != Role::vendor) return settings;
+        for (const auto& [name, value] : options_.settings) {
+            const Setting* const setting = operation_.setting(name);
+            if (setting == nullptr || setting->stored) settings[name] = value;  // what it has not is refused
+        }
+        return settings;
     }
 
     void add_yardsticks() {
@@ -127,7 +139,7 @@ class Line {
     /// One entrant for each combination of the values to try of the parameters that the level has.
     void add_variants(const Level* level) {
         const bool measured = std::ranges::any_of(entrants_, [&](const Entrant& entrant) {
-            return entrant.level == level && entrant.baseline && options_.settings.empty();
+            return entrant.level == level && entrant.baseline && entrant.settings == options_.settings;
         });
         if (measured) return;
         std::vector<Parameters> combinations = {{}};

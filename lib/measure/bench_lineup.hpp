@@ -12,8 +12,8 @@ struct Entrant {
     const Level* level = nullptr;  ///< null for auto
     std::string name;
     bool baseline = false;
-    bool yardstick = false;                                         ///< shares of speed are given of it
-    std::map<std::string, std::string, std::less<>> settings = {};  ///< of the operation; none for baselines
+    bool yardstick = false;  ///< shares of speed are given of it
+    Settings settings = {};  ///< of the operation
     Parameters parameters = {};
 };
 

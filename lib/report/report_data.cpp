@@ -284,7 +284,7 @@ class Collector {
         one.baseline = row.value("baseline", false);
         one.label = gpumat::label_of(one.level, one.level == "auto" ? Parameters{} : parameters) +
                     (row.value("in_place", false) ? " in place" : "") +
-                    (one.baseline ? "" : settings_of(record.json));
+                    settings_of(one.baseline ? row : record.json);
         one.type = text_at(row, "type");
         one.size = size_at(row);
         one.cache = text_at(record.json, "cache");

@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "lib/measure/bench_export.hpp"
+#include "lib/measure/bench_lineup.hpp"
 #include "lib/measure/bench_memory.hpp"
 #include "lib/measure/bench_sampling.hpp"
 #include "lib/report/plot.hpp"
@@ -459,6 +460,30 @@ TEST_CASE(
     choice.level = "auto";
     choice.parameters = {{"tile", "2"}};  // of the level that it took
     CHECK(label_of(choice) == "auto in place");
+}
+
+TEST_CASE("a vendor's library is measured in what the levels are asked for, not in how they work") {
+    const auto entrants_of = [](const Operation& operation, const Settings& settings) {
+        BenchOptions options;
+        options.operation = &operation;
+        options.levels = {"vendor", "tiled"};
+        options.against = {"vendor"};
+        options.settings = settings;
+        return line_up(options, Registry::standard(), DeviceKind::gpu);
+    };
+    for (const Settings& asked : {Settings{{"compute", "bf16"}}, Settings{{"result", "i32"}}}) {
+        const std::vector<Entrant> entrants = entrants_of(kMultiply, asked);
+        REQUIRE(entrants.size() == 2);  // the level `vendor` is the baseline
+        CHECK(entrants[0].level->role == Role::vendor);
+        CHECK(entrants[0].baseline);
+        CHECK(entrants[0].settings == asked);
+        CHECK(entrants[1].settings == asked);
+    }
+    BenchOptions options;
+    options.operation = &kTranspose;
+    options.settings = {{"in-place", ""}};
+    for (const Entrant& entrant : line_up(options, Registry::standard(), DeviceKind::gpu))
+        CHECK(entrant.settings.empty() == entrant.baseline);
 }
 
 TEST_CASE("in place: a wrong result fails, other shapes are rows with their reason, a multiply is refused") {
