@@ -61,9 +61,9 @@ void add_several_inputs(Command& command, SeveralInputs& inputs, const std::stri
 }
 
 bool run_several(const Command& command, SeveralInputs& inputs, const std::optional<std::string>& output,
-                 bool answers, const std::string& log, Context& context) {
+                 const std::string& to, bool answers, const std::string& log, Context& context) {
     const bool many = inputs.names.size() > 1 || inputs.batch.timeout_s > 0 || inputs.batch.resume;
-    const bool fills = output && is_template(*output);
+    const bool fills = output && (is_template(*output) || is_folder(*output));
     if (context.is_job || !(many || fills)) return false;
     if (!output && !answers) {
         throw Error(ErrorCode::usage,
@@ -73,7 +73,7 @@ bool run_several(const Command& command, SeveralInputs& inputs, const std::optio
     }
     inputs.batch.log = log;
     const std::vector<Job> jobs =
-        jobs_of_inputs(command, context.command_line, inputs.names, output, context.registry());
+        jobs_of_inputs(command, context.command_line, inputs.names, output, to, context.registry());
     context.exit_code = run_batch(jobs, inputs.batch, "input ", context);
     return true;
 }

@@ -25,7 +25,8 @@ void add_batch_options(Command& command, BatchOptions& options);
 inline constexpr const char* kPlaceholders =
     "Of several inputs, --output is a folder, or has a placeholder: {} is the path\n"
     "of the input, {.} the path without its extension, {/} its name, {/.} its name\n"
-    "without the extension, {//} its folder.\n";
+    "without the extension, {//} its folder. '{}:/NEW' adds each result to the file\n"
+    "of its input.\n";
 
 /// Throws Error{usage} where the log cannot serve, or `json` wants standard output as well.
 void require_log_of_batch(const BatchOptions& options, bool json);
@@ -40,11 +41,12 @@ struct SeveralInputs {
 void add_several_inputs(Command& command, SeveralInputs& inputs, const std::string& name,
                         const std::string& help);
 
-/// Where the command has several inputs, a template, a time-out or a batch to resume, runs its line for
-/// each of them, sets the exit code and returns true. `answers`: it prints an answer where it has no output.
-/// Throws Error{usage} for options that need several.
+/// Where the command has several inputs, a template or a folder as its output, a time-out or a batch to
+/// resume, runs its line for each of them, sets the exit code and returns true. `to` is the format that is
+/// asked for; `answers`: it prints an answer where it has no output. Throws Error{usage} for options that
+/// need several.
 bool run_several(const Command& command, SeveralInputs& inputs, const std::optional<std::string>& output,
-                 bool answers, const std::string& log, Context& context);
+                 const std::string& to, bool answers, const std::string& log, Context& context);
 
 /// Runs the jobs, tells on standard error what failed and the summary, appends a record of each to the log as
 /// it ends. `shown` names where the lines are from. Returns the exit code: 1 where a job's result differs,

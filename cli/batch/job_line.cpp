@@ -287,9 +287,10 @@ std::vector<Job> jobs_of_text(const std::string& text, const Registry& registry)
 
 std::vector<Job> jobs_of_inputs(const Command& command, const std::vector<std::string>& command_line,
                                 const std::vector<std::string>& inputs,
-                                const std::optional<std::string>& output, const Registry& registry) {
+                                const std::optional<std::string>& output, const std::string& to,
+                                const Registry& registry) {
     std::vector<std::optional<std::string>> outputs(inputs.size());
-    if (output) std::ranges::copy(outputs_of(*output, inputs), outputs.begin());
+    if (output) std::ranges::copy(outputs_of(*output, inputs, to), outputs.begin());
     const LineOfOne line(command, command_line);
     std::vector<Job> jobs;
     std::optional<LinesAlike> alike;

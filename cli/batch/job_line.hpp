@@ -27,10 +27,11 @@ struct Job {
 /// The jobs of lines of text, one a line; empty lines and comments are none.
 std::vector<Job> jobs_of_text(const std::string& text, const Registry& registry);
 
-/// The jobs of one command for each of several inputs.
+/// The jobs of one command for each of several inputs. `to` is the format that --to names, if it does.
 std::vector<Job> jobs_of_inputs(const Command& command, const std::vector<std::string>& command_line,
                                 const std::vector<std::string>& inputs,
-                                const std::optional<std::string>& output, const Registry& registry);
+                                const std::optional<std::string>& output, const std::string& to,
+                                const Registry& registry);
 
 /// Bytes of the files that the job reads.
 std::uint64_t input_bytes(const Job& job);

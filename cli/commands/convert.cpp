@@ -89,7 +89,9 @@ void add_convert(Command& tool, Context& context) {
         "  gpumat convert matlab.mat:/A -o A.h5\n"
         "  gpumat convert 'A.h5:/frames[7,:,0:512]' -o A.npy  # a slice, counted from 0";
     command.run = [&command, request, several, &context] {
-        if (run_several(command, *several, request->output, false, request->log, context)) return;
+        if (run_several(command, *several, request->output, request->storage.format, false, request->log,
+                        context))
+            return;
         request->input = several->names.front();
         convert_asked(*request, context);
     };

@@ -104,8 +104,8 @@ void add_operation(Command& tool, Context& context, const Operation& operation) 
                      std::string(operation.examples);
     command.run = [&command, shared, several, place, &context] {
         if (place) {
-            if (run_several(command, *several, shared->output, shared->run.operation->answers, shared->log,
-                            context))
+            if (run_several(command, *several, shared->output, shared->storage.format,
+                            shared->run.operation->answers, shared->log, context))
                 return;
             shared->inputs[*place] = several->names.front();
         }

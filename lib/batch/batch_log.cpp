@@ -15,6 +15,7 @@
 #include "core/numbers/blocks.hpp"
 #include "core/numbers/whole.hpp"
 #include "formats/registry.hpp"
+#include "lib/output/paths.hpp"
 #include "lib/record/record.hpp"
 #include "lib/stored/read_in_blocks.hpp"
 
@@ -62,11 +63,13 @@ formats::Reference reference_of(const nlohmann::json& matrix, const formats::Ref
     return reference;
 }
 
-/// As the job names it: where that is without a dataset, the file must hold no second matrix meanwhile.
-formats::Reference input_of(const nlohmann::json& matrix, const formats::Reference* of_job) {
+/// As the job names it: where that is without a dataset, the file must hold no second matrix meanwhile, but
+/// for what the job itself added to it.
+formats::Reference input_of(const nlohmann::json& matrix, const formats::Reference* of_job,
+                            const std::optional<formats::Reference>& output) {
     formats::Reference reference = reference_of(matrix, of_job);
-    if (of_job != nullptr && of_job->dataset.empty() && of_job->path == reference.path)
-        reference.dataset.clear();
+    const bool unnamed = of_job != nullptr && of_job->dataset.empty() && of_job->path == reference.path;
+    if (unnamed && !(output && one_name(output->path) == one_name(of_job->path))) reference.dataset.clear();
     return reference;
 }
 
@@ -116,12 +119,13 @@ std::vector<LoggedMatrix> require_matrices(const nlohmann::json& logged, const J
     std::vector<LoggedMatrix> matrices;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         const formats::Reference* const of_job = i < files.inputs.size() ? &files.inputs[i] : nullptr;
-        matrices.push_back(logged_matrix(inputs[i], input_of(inputs[i], of_job), read));
+        matrices.push_back(logged_matrix(inputs[i], input_of(inputs[i], of_job, files.output), read));
     }
     // What a verification checked is read as the inputs are.
     if (const auto result = logged.find("result"); result != logged.end()) {
         if (files.inputs.size() != inputs.size() + 1) return {};
-        matrices.push_back(logged_matrix(*result, input_of(*result, &files.inputs.back()), read));
+        matrices.push_back(
+            logged_matrix(*result, input_of(*result, &files.inputs.back(), files.output), read));
         return matrices;
     }
     const auto& output = logged.at("output");

@@ -1,12 +1,16 @@
 #include "lib/output/output_template.hpp"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <map>
 #include <set>
+#include <string_view>
+#include <system_error>
 
 #include "core/error.hpp"
 #include "formats/format.hpp"
+#include "formats/registry.hpp"
 #include "lib/output/paths.hpp"
 
 namespace gpumat {
@@ -47,6 +51,11 @@ bool is_template(const std::string& name) {
     return false;
 }
 
+bool is_folder(const std::string& output) {
+    std::error_code ignored;
+    return !is_template(output) && std::filesystem::is_directory(output, ignored);
+}
+
 std::string fill_template(const std::string& name, const std::string& input) {
     const std::string path = formats::parse_reference(input).path;
     std::string filled;
@@ -64,23 +73,37 @@ std::string fill_template(const std::string& name, const std::string& input) {
 
 namespace {
 
-/// No input is written to, also not by the run of another one.
+/// The name in a folder: that of the input, with an extension of the format that is asked for.
+std::string place_in_folder(const std::string& folder, const std::string& input, const std::string& to) {
+    std::string name = fill_template("{/}", input);
+    if (!to.empty()) {
+        const auto extensions = formats::format_named(to).extensions;
+        const auto ends = [&](std::string_view extension) { return name.ends_with(extension); };
+        if (std::ranges::none_of(extensions, ends)) name = stem_of(name) + std::string(extensions.front());
+    }
+    return folder + (folder.ends_with('/') ? "" : "/") + name;
+}
+
+/// No input is replaced, and none is added to but by its own run.
 void require_no_input(const std::vector<std::string>& outputs, const std::vector<std::string>& inputs) {
     const auto file = [](const std::string& text) { return one_name(formats::parse_reference(text).path); };
     std::set<std::string> read;
     for (const std::string& input : inputs) read.insert(file(input));
-    for (const std::string& output : outputs) {
-        if (!read.contains(file(output))) continue;
-        throw Error(ErrorCode::usage,
-                    "--output gives '" + output + "', the file of an input; inputs are never written to");
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+        if (!read.contains(file(outputs[i]))) continue;
+        const bool adds = !formats::parse_reference(outputs[i]).dataset.empty();
+        if (adds && file(outputs[i]) == file(inputs[i])) continue;
+        throw Error(ErrorCode::usage, "--output gives '" + outputs[i] + "', the file of " +
+                                          (adds ? "another input; only its own run adds to it"
+                                                : "an input; inputs are never replaced"));
     }
 }
 
 }  // namespace
 
-std::vector<std::string> outputs_of(const std::string& output, const std::vector<std::string>& inputs) {
-    std::error_code ignored;
-    const bool folder = !is_template(output) && std::filesystem::is_directory(output, ignored);
+std::vector<std::string> outputs_of(const std::string& output, const std::vector<std::string>& inputs,
+                                    const std::string& to) {
+    const bool folder = is_folder(output);
     if (inputs.size() == 1 && !folder && !is_template(output)) return {output};
     if (!folder && !is_template(output)) {
         throw Error(
@@ -89,11 +112,10 @@ std::vector<std::string> outputs_of(const std::string& output, const std::vector
             "that exists; '" +
                 output + "' is neither");
     }
-    const std::string name = folder ? output + (output.ends_with('/') ? "{/}" : "/{/}") : output;
     std::vector<std::string> outputs;
     std::map<std::string, std::string> taken;
     for (const std::string& input : inputs) {
-        outputs.push_back(fill_template(name, input));
+        outputs.push_back(folder ? place_in_folder(output, input, to) : fill_template(output, input));
         const auto [other, fresh] = taken.emplace(outputs.back(), input);
         if (!fresh) {
             throw Error(ErrorCode::usage, "--output " + output + " gives '" + outputs.back() +

@@ -13,8 +13,13 @@ bool is_template(const std::string& name);
 /// see the file.
 std::string fill_template(const std::string& name, const std::string& input);
 
-/// The output of each input, from a template or an existing folder, where they keep their names. Throws
-/// Error{usage} where two inputs would have one output, an output is an input, or `output` is neither.
-std::vector<std::string> outputs_of(const std::string& output, const std::vector<std::string>& inputs);
+/// Whether it is a folder that exists, in which outputs get the names of their inputs.
+bool is_folder(const std::string& output);
+
+/// The output of each input, from a template or a folder, where they keep their names but for the extension
+/// of the format `to`. A run may add a dataset to its own input. Throws Error{usage} where two inputs would
+/// have one output, an output is an input otherwise, or `output` is neither.
+std::vector<std::string> outputs_of(const std::string& output, const std::vector<std::string>& inputs,
+                                    const std::string& to = {});
 
 }  // namespace gpumat

@@ -329,15 +329,41 @@ class Templates(BatchCase):
         self.make_inputs(2)
         os.symlink("1.h5", self.path("in/0_t.h5"))
         before = snapshot(self.path("in"))
-        for template in ("{//}/../in/{/}", "{//}/{/.}_t.h5", "{}:/T"):
+        for template, words in (("{//}/../in/{/}", "the file of an input; inputs are never replaced"),
+                                ("{//}/{/.}_t.h5", "the file of an input; inputs are never replaced"),
+                                ("{//}/{/.}_t.h5:/T", "the file of another input; only its own run adds to it")):
             result = self.run_tool("transpose", "in/0.h5", "in/1.h5", "-o", template, "--force", code=2)
-            self.assert_says(result, "the file of an input; inputs are never written to")
+            self.assert_says(result, words)
             self.assertEqual(snapshot(self.path("in")), before)
+
+    def test_each_result_beside_its_input(self):
+        self.make_inputs(3)
+        inputs = [f"in/{i}.h5" for i in range(3)]
+        words = ["transpose", *inputs, "-o", "{}:/At", "--log", "log.jsonl"]
+        self.assert_says(self.run_tool(*words), "3 jobs: 3 done in")
+        for i in range(3):
+            with h5py.File(self.path(f"in/{i}.h5")) as file:
+                self.assertEqual(set(file), {"A", "At"})
+                np.testing.assert_array_equal(file["At"], file["A"][()].T)
+        # The inputs, which are named as files alone, hold two matrices now: one is the job's own.
+        before = snapshot(self.path("in"))
+        self.assert_says(self.run_tool(*words, "--resume"), "3 jobs: 0 done, 3 done before in")
+        self.assertEqual(snapshot(self.path("in")), before)
+        with h5py.File(self.path("in/1.h5"), "r+") as file:
+            file["A"][0, 0] += 1
+        result = self.run_tool(*words, "--resume", code=3)
+        self.assert_says(result, "holds 2 matrices", "2 done before, 1 failed (3)")
 
     def test_into_a_folder(self):
         self.make_inputs(2)
         self.run_tool("transpose", "in/0.h5", "in/1.h5", "-o", "out")
         self.check_transposed("out/1.h5", 1)
+        self.run_tool("transpose", "in/0.h5", "-o", "out", "--force")
+        self.check_transposed("out/0.h5", 0)
+        self.run_tool("transpose", "in/0.h5", "in/1.h5", "-o", "out/", "--to", "npy")
+        with h5py.File(self.path("in/1.h5")) as file:
+            np.testing.assert_array_equal(np.load(self.path("out/1.npy")), file["A"][()].T)
+        self.assertEqual(set(os.listdir(self.path("out"))), {"0.h5", "1.h5", "0.npy", "1.npy"})
 
     def test_one_input(self):
         self.make_inputs(1)

@@ -249,7 +249,7 @@ CASES = [
     ("dry_run_over_an_output", 4, ["out.h5", "--force"], "transpose a.h5 -o out.h5 --dry-run"),
     ("dry_run_over_its_input", 4, ["a.h5", "input"], "transpose a.h5 -o a.h5 --force --dry-run"),
     ("dry_run_without_folder", 4, ["nowhere"], "transpose a.h5 -o nowhere/out.h5 --dry-run"),
-    ("dry_run_over_a_folder", 4, ["folder", "directory"], "transpose a.h5 -o folder --to hdf5 --force --dry-run"),
+    ("dry_run_over_a_folder", 4, ["folder", "directory"], "multiply a.h5 a.h5 --transpose-b -o folder --to hdf5 --force --dry-run"),
     # More than memory holds: refused from the header
     ("huge_coordinate", MEMORY, ["huge.mtx", "1000000x1000000", "14.56 TiB"], "transpose huge.mtx"),
     ("huge_array", MEMORY, ["huge_array.mtx", "14.56 TiB"], "transpose huge_array.mtx"),

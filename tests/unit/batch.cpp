@@ -52,6 +52,9 @@ TEST_CASE("placeholders are those of GNU parallel") {
     CHECK_THROWS_AS(outputs_of("out/{/.}.h5", {"x/a.h5", "y/a.mtx"}), Error);
     CHECK_THROWS_AS(outputs_of("nowhere", {"a", "b"}), Error);
     CHECK(outputs_of("/tmp", {"x/a.h5"}) == Words{"/tmp/a.h5"});
+    CHECK(outputs_of("/tmp/", {"a.hdf5", "a.mtx.gz"}, "hdf5") == Words{"/tmp/a.hdf5", "/tmp/a.h5"});
+    CHECK(outputs_of("{}:/T", {"x/a.h5", "b.h5:/B"}) == Words{"x/a.h5:/T", "b.h5:/T"});
+    CHECK_THROWS_AS(outputs_of("{//}/a.h5:/{/.}", {"x/a.h5", "x/b.h5"}), Error);
 }
 
 JobFiles files(const std::vector<std::string>& inputs, const std::string& output,
