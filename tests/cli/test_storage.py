@@ -219,6 +219,16 @@ class Matlab(Case):
         with h5py.File(self.path("a.mat")) as file:
             self.assertEqual((file["A"].attrs["MATLAB_class"], file["A"].attrs["MATLAB_int_decode"], file["A"].dtype),
                              (np.bytes_("logical"), 1, np.uint8))
+        for command, into in (("convert", "b.mat"), ("transpose", "c.mat")):
+            self.run_tool(command, "a.mat", "-o", into)
+            with h5py.File(self.path(into)) as file:
+                self.assertEqual(file["A"].attrs["MATLAB_class"], np.bytes_("logical"))
+        self.run_tool("transpose", "a.mat", "-o", "back.h5")
+        self.run_tool("transpose", "a.mat", "-o", "plain.h5", "-t", "u8")
+        for name, kind in (("back.h5", np.bool_), ("plain.h5", np.uint8)):
+            with h5py.File(self.path(name)) as file:
+                self.assertEqual(file["A"].dtype, kind)
+                np.testing.assert_array_equal(file["A"], np.arange(6).reshape(2, 3).T % 2 == 0)
 
     def test_what_is_refused(self):
         for name in ("f16", "bf16"):

@@ -23,9 +23,8 @@ class AttributeSource {
     /// Whether the attribute is as true of the elements that are read as of those that are stored.
     [[nodiscard]] virtual bool keeps(const std::string& attribute) const = 0;
 
-    /// The type in which elements that only move are to be stored where that is not the one of their matrix
-    /// type: of booleans. Else invalid.
-    [[nodiscard]] virtual hid_t kept_type() const = 0;
+    /// Whether the elements, read as u8, are h5py's booleans or MATLAB's, and stay so where they only move.
+    [[nodiscard]] virtual bool holds_booleans() const = 0;
 };
 
 /// Reads every attribute of `object` that would be copied, for a try.

@@ -98,7 +98,7 @@ std::optional<Element> integer_element(hid_t type) {
     return element;
 }
 
-/// Booleans as h5py writes them: an enumeration of one byte with FALSE = 0 and TRUE = 1.
+/// Booleans as h5py writes them.
 std::optional<Element> boolean_element(hid_t type) {
     if (H5Tget_size(type) != 1 || H5Tget_nmembers(type) != 2) return {};
     unsigned char zero = 0xff;
@@ -525,6 +525,15 @@ Handle hdf5_type_of(Type type) {
         H5Tset_ebias(number.id(), 127);
     }
     return number;
+}
+
+Handle hdf5_type_of_booleans() {
+    const std::int8_t off = 0;
+    const std::int8_t on = 1;
+    Handle booleans(H5Tenum_create(H5T_NATIVE_INT8));
+    H5Tenum_insert(booleans.id(), "FALSE", &off);
+    H5Tenum_insert(booleans.id(), "TRUE", &on);
+    return booleans;
 }
 
 void narrow(const Element& element, const std::byte* from, bool reversed, const MutableMatrixView& to,

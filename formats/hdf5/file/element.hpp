@@ -48,6 +48,9 @@ std::string words_for(hid_t type);
 /// The type in which matrices of `type` are stored and held in memory: native byte order, h5py's names.
 Handle hdf5_type_of(Type type);
 
+/// That of h5py's booleans: an enumeration of one byte with FALSE = 0 and TRUE = 1.
+Handle hdf5_type_of_booleans();
+
 /// Rounds `wide` elements at most once, to the type of `to`. `from` holds from_rows × from_cols elements
 /// without gaps; `to` has that shape or, where `reversed`, the transposed one. `to_row` and `to_col` place
 /// `to` in its matrix. Throws Error{input} naming `what`, row and column where the type cannot hold a value.

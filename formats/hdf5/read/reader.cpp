@@ -336,10 +336,11 @@ class Hdf5Reader final : public Reader, public AttributeSource {
         return !signs && (!source_.packing || !is_of_packing(attribute));
     }
 
-    [[nodiscard]] hid_t kept_type() const override {
-        const hid_t memory = source_.element.memory.id();
-        const bool boolean = source_.element.memory.valid() && H5Tget_class(memory) == H5T_ENUM;
-        return boolean && !options_.type && !source_.packing ? memory : H5I_INVALID_HID;
+    [[nodiscard]] bool holds_booleans() const override {
+        const Element& element = source_.element;
+        if (element.type != Type::u8 || options_.type || source_.packing || attributed() < 0) return false;
+        return (element.memory.valid() && H5Tget_class(element.memory.id()) == H5T_ENUM) ||
+               text_attribute(attributed(), "MATLAB_class", source_.name) == "logical";
     }
 
     void read(const Block& block, const MutableMatrixView& out) override {

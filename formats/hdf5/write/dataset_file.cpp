@@ -195,10 +195,10 @@ class LocalDatasetFile final : public DatasetFile {
         const Reader* const read_by = plan.options.attributes_of;
         const auto* source =
             read_by == nullptr ? nullptr : dynamic_cast<const AttributeSource*>(&read_by->origin());
-        const bool boolean = source != nullptr && source->kept_type() >= 0;
+        const bool boolean = source != nullptr && source->holds_booleans();
         const bool matlab = plan.options.matlab;
         create_dataset(plan, matlab    ? matlab_type_of(plan.type)
-                             : boolean ? take(H5Tcopy(source->kept_type()), ErrorCode::output, shown_)
+                             : boolean ? hdf5_type_of_booleans()
                                        : hdf5_type_of(plan.type));
         if (matlab) mark_for_matlab(dataset_.id(), plan.type, boolean, shown_ + ": cannot be created");
         for (const auto& [name, value] : plan.options.attributes) write_attribute(name, value);
