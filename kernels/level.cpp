@@ -23,8 +23,36 @@ std::string join(std::span<const Type> types) {
     return text;
 }
 
-const char* words_of(Storage storage) {
-    return storage == Storage::dense ? "dense" : "sparse";
+/// "sparse matrices", or "sparse A and dense B".
+std::string words_of(const Structure& structure, const Problem& problem, const std::string& matrices) {
+    const auto word = [](Storage storage) { return storage == Storage::dense ? "dense " : "sparse "; };
+    std::string text;
+    bool all_alike = true;
+    for (std::size_t role = 0; role < problem.operation->roles.size(); ++role) {
+        if (!problem.operation->input(problem, role)) continue;
+        const Storage storage = structure.inputs.at(role);
+        all_alike = all_alike && storage == structure.inputs.front();
+        text += (text.empty() ? "" : " and ") + std::string(word(storage));
+        text += problem.operation->roles[role].name;
+    }
+    return all_alike ? word(structure.inputs.front()) + matrices : text;
+}
+
+/// Whether both mean the same for a problem: what it does not read may lie in any way.
+bool same_structure(const Structure& x, const Structure& y, const Problem& problem) {
+    for (std::size_t role = 0; role < problem.operation->roles.size(); ++role) {
+        if (x.inputs.at(role) != y.inputs.at(role) && problem.operation->input(problem, role)) return false;
+    }
+    return x.result == y.result;
+}
+
+void add_structure_reasons(const Level& level, const Problem& problem, Reasons& reasons) {
+    if (takes_structure(level, problem)) return;
+    std::string taken;
+    for (const Structure& one : level.needs.structures)
+        taken += (taken.empty() ? "" : ", or on ") + words_of(one, problem, "matrices");
+    if (taken.empty()) taken = "dense matrices";
+    reasons.push_back("it works on " + taken + ", not on " + words_of(problem.structure, problem, "ones"));
 }
 
 std::string capability(int value) {
@@ -72,14 +100,11 @@ void add_setting_reasons(const Level& level, const Problem& problem, Reasons& re
 /// Throws where the level cannot take operands that lie so.
 void require_operands(const Level& level, const Problem& problem, const Operands& operands,
                       const Device& device) {
-    std::vector<Storage> given = {operands.a.storage, operands.c.storage};
-    for (const Operand& other : {operands.b, operands.d})
-        if (other.data != nullptr) given.push_back(other.storage);
-    for (const Storage storage : given) {
-        if (storage != level.needs.storage)
-            throw Error(ErrorCode::unsupported,
-                        "level '" + std::string(level.name) + "' does not take operands stored so");
-    }
+    const Structure given = {{operands.a.storage, operands.b.storage, operands.d.storage},
+                             operands.c.storage};
+    if (!takes_structure(level, problem) || !same_structure(given, problem.structure, problem))
+        throw Error(ErrorCode::unsupported,
+                    "level '" + std::string(level.name) + "' does not take operands stored so");
     if (level.unsupported == nullptr) return;
     const Reasons reasons = level.unsupported(problem, operands, device);
     if (!reasons.empty())
@@ -130,6 +155,13 @@ Factors factors_of(const Problem& problem) {
     return static_cast<Factors>(1 + (found - kComputeChoices.begin()));
 }
 
+bool takes_structure(const Level& level, const Problem& problem) {
+    if (level.needs.structures.empty()) return same_structure({}, problem.structure, problem);
+    return std::ranges::any_of(level.needs.structures, [&](const Structure& one) {
+        return same_structure(one, problem.structure, problem);
+    });
+}
+
 Reasons unsupported_reasons(const Level& level, const Problem& problem, const Operands& operands,
                             const Device& device) {
     Reasons reasons;
@@ -138,9 +170,7 @@ Reasons unsupported_reasons(const Level& level, const Problem& problem, const Op
     if (!types.empty() && std::ranges::find(types, problem.type) == types.end()) {
         reasons.push_back("it works on " + join(types) + ", not on " + std::string(name_of(problem.type)));
     }
-    if (problem.storage != level.needs.storage)
-        reasons.push_back(std::string("it works on ") + words_of(level.needs.storage) + " matrices, not on " +
-                          words_of(problem.storage) + " ones");
+    add_structure_reasons(level, problem, reasons);
     add_parameter_reasons(level, problem, reasons);
     add_setting_reasons(level, problem, reasons);
     if (reasons.empty() && level.unsupported != nullptr)
@@ -158,7 +188,7 @@ Launch prepare_launch(const Level& level, const Problem& problem, const Operands
     // Without elements there may be any number of rows or columns, which no level should count or have work
     // space for.
     const Shape result = problem.operation->result(problem);
-    const bool empty = problem.storage == Storage::dense && (result.rows == 0 || result.cols == 0);
+    const bool empty = !problem.is_sparse() && (result.rows == 0 || result.cols == 0);
     Problem served = as_read(problem);
     if (empty) served.m = served.n = served.k = 0;
     const Operands seen = seen_by(level, operands);

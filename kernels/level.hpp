@@ -73,14 +73,18 @@ Arithmetic plain_arithmetic(const Problem& problem);
 
 /// What a level asks of the device and the problem; what it cannot say here, `Level::unsupported` says.
 struct Requirements {
-    int compute_capability = 0;        ///< 90 for 9.0; 0 for any
-    std::span<const Type> types = {};  ///< empty: every type
-    Storage storage = Storage::dense;  ///< of every operand
+    int compute_capability = 0;                  ///< 90 for 9.0; 0 for any
+    std::span<const Type> types = {};            ///< empty: every type
+    std::span<const Structure> structures = {};  ///< empty: every operand is dense
     /// The settings that it can do, of those that only some levels can (Setting::of_levels).
     std::span<const std::string_view> settings = {};
 };
 
 /// A prepared run of one level on fixed memory: everything that must stay out of timing is done.
+///
+/// A sparse result lies in `operands.c` like any other where Operation::result_entries knows how many entries
+/// it has. Where it does not, `operands.c` has pointers and nothing else, and each run has two halves: it
+/// counts, asks `operands.room->take(count)` for a result with room for so many entries, and fills that.
 struct Launch {
     /// The name of the level, written by the level itself, so that a test can prove what ran.
     std::string_view level;
@@ -132,6 +136,10 @@ struct Level {
     /// One of those that the operation's shares of speed are given of: see Operation::yardstick.
     bool yardstick = false;
 };
+
+/// Whether it is a level for operands that lie as the problem says; those that the problem does not read may
+/// lie in any way.
+bool takes_structure(const Level& level, const Problem& problem);
 
 /// Every reason why `level` cannot serve `problem` on `device` with these operands: not compiled in, device
 /// kind, compute capability, type, unknown or impossible parameters, and the level's own. Without operands

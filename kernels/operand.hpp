@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -15,6 +17,20 @@ enum class Storage {
 };
 
 std::string_view name_of(Storage storage);
+
+/// An operation has at most so many inputs.
+inline constexpr std::size_t kMostInputs = 3;
+
+/// How the operands of a problem lie: the inputs in the order of the operation's roles, and the result.
+struct Structure {
+    std::array<Storage, kMostInputs> inputs = {};
+    Storage result = Storage::dense;
+    bool operator==(const Structure&) const = default;
+
+    [[nodiscard]] bool has_sparse_inputs() const {
+        return std::ranges::find(inputs, Storage::csr) != inputs.end();
+    }
+};
 
 /// A matrix in memory, as it is stored (a transposed A is K×M), or a batch of them.
 struct Operand {
@@ -81,6 +97,19 @@ inline MutableOperand operand_of(const MutableCsrView& matrix) {
             .pointers = matrix.pointers,
             .columns = matrix.columns};
 }
+
+/// Memory for the entries of a sparse result whose number a level finds out: see kernels/level.hpp.
+class EntryRoom {
+  public:
+    virtual ~EntryRoom() = default;
+    EntryRoom() = default;
+    EntryRoom(const EntryRoom&) = delete;
+    EntryRoom& operator=(const EntryRoom&) = delete;
+
+    /// The result with memory for so many entries, which are to be written; its pointers are those that it
+    /// had. What was given before is gone. Throws Error{memory}.
+    virtual MutableOperand take(std::int64_t entries) = 0;
+};
 
 /// Whether rows follow each other without gaps.
 inline bool is_contiguous(const Operand& operand) {

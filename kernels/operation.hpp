@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <span>
@@ -137,8 +138,13 @@ struct Operation {
 
     /// Its levels: ladders of both kinds of device, baselines and vendor libraries.
     std::vector<Level> (*levels)() = nullptr;
-    /// The ladder for sparse matrices; null: there is none, and what is sparse is read dense.
+    /// The ladders for sparse matrices; null: there are none, and what is sparse is read dense.
     std::vector<Level> (*sparse_levels)() = nullptr;
+    /// With `sparse_levels`: how a problem's operands lie in memory where its inputs are stored so; all dense
+    /// where no ladder is for that.
+    Structure (*structure)(const Problem& problem, const std::array<Storage, kMostInputs>& stored) = nullptr;
+    /// The entries of a sparse result, from those of the inputs; null: levels count them.
+    std::int64_t (*result_entries)(const Problem& problem) = nullptr;
     /// What `auto` tries for a problem, best first.
     std::vector<Preference> (*preference)(const Problem& problem, const Device& device) = nullptr;
     const Tunable* tunable = nullptr;  ///< null: `tune` has nothing to measure

@@ -44,7 +44,7 @@ Type result_type(const Problem& problem) {
 Operands operands_at(const Problem& problem, std::span<const void* const> inputs, void* result) {
     const Operation& operation = *problem.operation;
     Operands operands;
-    const std::array<Operand*, 3> places = {&operands.a, &operands.b, &operands.d};
+    const std::array<Operand*, kMostInputs> places = {&operands.a, &operands.b, &operands.d};
     for (std::size_t role = 0; role < inputs.size() && role < operation.roles.size(); ++role) {
         const auto shape = operation.input(problem, role);
         if (!shape) continue;
@@ -52,16 +52,16 @@ Operands operands_at(const Problem& problem, std::span<const void* const> inputs
                             .rows = shape->rows,
                             .cols = shape->cols,
                             .pitch = shape->cols,
-                            .storage = problem.storage,
-                            .entries = problem.entries};
+                            .storage = problem.structure.inputs.at(role),
+                            .entries = problem.entries.at(role)};
     }
     const Shape shape = operation.result(problem);
     operands.c = {.data = result,
                   .rows = shape.rows,
                   .cols = shape.cols,
                   .pitch = shape.cols,
-                  .storage = problem.storage,
-                  .entries = problem.entries};
+                  .storage = problem.structure.result,
+                  .entries = problem.result_entries};
     return operands;
 }
 

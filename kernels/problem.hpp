@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -41,8 +42,9 @@ struct Problem {
     std::int64_t m = 0;
     std::int64_t n = 0;
     std::int64_t k = 0;
-    Storage storage = Storage::dense;  ///< of every matrix
-    std::int64_t entries = 0;          ///< of A, where that is sparse
+    Structure structure = {};
+    std::array<std::int64_t, kMostInputs> entries = {};  ///< of the inputs that are sparse, by role
+    std::int64_t result_entries = 0;                     ///< of a sparse result; 0 until they are known
     bool transpose_a = false;
     bool transpose_b = false;
     Scalar alpha = Scalar::of(1);
@@ -56,6 +58,8 @@ struct Problem {
     /// The level's own parameters that were asked for; absent ones take their default.
     Parameters parameters = {};
 
+    /// Whether it is one for the levels of sparse matrices.
+    [[nodiscard]] bool is_sparse() const { return structure != Structure{}; }
     [[nodiscard]] Extents extents() const { return {m, n, k}; }
     /// The fewest bytes that the operation moves: every input read once, the output written once.
     [[nodiscard]] double bytes() const;
@@ -76,6 +80,7 @@ struct Operands {
     Operand b = {};
     Operand d = {};
     MutableOperand c = {};
+    EntryRoom* room = nullptr;  ///< of a sparse result that is counted first; c has pointers only then
 };
 
 /// The operands of a problem that lie without gaps between rows: the inputs by role, and the result.

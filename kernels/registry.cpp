@@ -102,12 +102,22 @@ const Level* Registry::find_sparse(const Operation& operation, DeviceKind device
     return find_in(sparse_levels(operation, device), name_or_number);
 }
 
+std::vector<const Level*> Registry::sparse_levels(const Problem& problem, DeviceKind device) const {
+    std::vector<const Level*> found = sparse_levels(*problem.operation, device);
+    std::erase_if(found, [&](const Level* level) { return !takes_structure(*level, problem); });
+    return found;
+}
+
+const Level* Registry::find_sparse(const Problem& problem, DeviceKind device,
+                                   std::string_view name_or_number) const {
+    return find_in(sparse_levels(problem, device), name_or_number);
+}
+
 Choice Registry::choose(const Problem& problem, const Device& device) const {
     std::string refusals;
     for (const auto& [name, reason, parameters] : problem.operation->preference(problem, device)) {
-        const Level* level = problem.storage == Storage::csr
-                                 ? find_sparse(*problem.operation, device.kind, name)
-                                 : find(*problem.operation, device.kind, name);
+        const Level* level = problem.is_sparse() ? find_sparse(problem, device.kind, name)
+                                                 : find(*problem.operation, device.kind, name);
         if (level == nullptr) continue;
         Problem chosen = problem;
         chosen.parameters.insert(parameters.begin(), parameters.end());  // those asked for stay

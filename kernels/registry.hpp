@@ -44,11 +44,16 @@ class Registry {
     [[nodiscard]] std::vector<const Level*> levels(const Operation& operation, DeviceKind device,
                                                    Role role) const;
 
-    /// The ladder for sparse matrices, first rung first.
+    /// The ladders for sparse matrices, first rung first.
     [[nodiscard]] std::vector<const Level*> sparse_levels(const Operation& operation,
                                                           DeviceKind device) const;
-    /// The one of that name or number; null where there is none.
+    /// The ladder for matrices of the problem's structure.
+    [[nodiscard]] std::vector<const Level*> sparse_levels(const Problem& problem, DeviceKind device) const;
+    /// The level of that name or number in any of the operation's ladders for sparse matrices, or in the one
+    /// for the problem; null where there is none.
     [[nodiscard]] const Level* find_sparse(const Operation& operation, DeviceKind device,
+                                           std::string_view name_or_number) const;
+    [[nodiscard]] const Level* find_sparse(const Problem& problem, DeviceKind device,
                                            std::string_view name_or_number) const;
 
     /// The level of `levels(operation, device)` of that name, or the rung of that number ("tiled", "5");

@@ -104,6 +104,16 @@ Csr::Csr(const Shape& shape, Type type, std::int64_t entries, Buffer columns, Bu
       columns_(std::move(columns)),
       values_(std::move(values)) {}
 
+void Csr::hold(std::int64_t entries, const std::string& what) {
+    if (entries == entries_) return;
+    entries_ = 0;
+    columns_ = Buffer();
+    values_ = Buffer();
+    columns_ = Buffer(addressable(static_cast<std::uint64_t>(entries), index_bytes(shape_), what));
+    values_ = Buffer(addressable(static_cast<std::uint64_t>(entries), size_of(type_), what));
+    entries_ = entries;
+}
+
 std::optional<std::string> structure_fault(const CsrView& matrix, int threads) {
     if (auto fault = pointer_fault(matrix)) return fault;
     // The first row that is wrong, whatever the number of threads.

@@ -101,6 +101,9 @@ class Csr {
         return {type_,           shape_,        entries_, reinterpret_cast<std::int64_t*>(pointers_.data()),
                 columns_.data(), values_.data()};
     }
+    /// Memory for so many entries in place of what there was, unless that had as many; the pointers stay.
+    /// Throws Error{memory} naming `what`.
+    void hold(std::int64_t entries, const std::string& what = "matrix");
     /// Leaves out all entries from `entries` on; the pointers say the same.
     void shorten(std::int64_t entries) { entries_ = entries; }
 

@@ -44,8 +44,9 @@ Shape result(const Problem& problem) {
 }
 
 double bytes(const Problem& problem) {
-    if (problem.storage == Storage::csr) {
-        return 2 * static_cast<double>(entry_bytes({problem.m, problem.n}, problem.type, problem.entries)) +
+    if (problem.is_sparse()) {
+        const std::int64_t entries = problem.entries.front();
+        return 2 * static_cast<double>(entry_bytes({problem.m, problem.n}, problem.type, entries)) +
                8 * (static_cast<double>(problem.m) + static_cast<double>(problem.n) + 2);
     }
     return 2 * static_cast<double>(problem.m) * static_cast<double>(problem.n) *
@@ -71,8 +72,16 @@ std::vector<Level> sparse_levels() {
     return {ladder.begin(), ladder.end()};
 }
 
+Structure structure(const Problem&, const std::array<Storage, kMostInputs>& stored) {
+    return {stored, stored.front()};
+}
+
+std::int64_t result_entries(const Problem& problem) {
+    return problem.entries.front();
+}
+
 std::vector<Preference> preference(const Problem& problem, const Device& device) {
-    if (problem.storage == Storage::csr) return cpu::sparse::preference(problem, device);
+    if (problem.is_sparse()) return cpu::sparse::preference(problem, device);
     return device.kind == DeviceKind::gpu ? gpu::preference(problem, device)
                                           : cpu::preference(problem, device);
 }
@@ -104,6 +113,8 @@ constinit const Operation kTranspose = {
     .part = transpose::part,
     .levels = transpose::levels,
     .sparse_levels = transpose::sparse_levels,
+    .structure = transpose::structure,
+    .result_entries = transpose::result_entries,
     .preference = transpose::preference,
     .tunable = &transpose::kTunable,
     .check = &transpose::kCheck};

@@ -39,6 +39,9 @@ struct FlowResult {
 struct Outlet {
     /// Makes the writer; null where nothing is written. Called at the start, beside reading.
     std::function<std::unique_ptr<formats::Writer>()> open;
+    /// The same of a result that is sparse, when all that it has is known.
+    std::function<std::unique_ptr<formats::SparseWriter>(const FlowResult&, std::int64_t entries)>
+        open_sparse;
     /// The writer has a child, which is made while there is one thread alone, and ends with that thread.
     bool has_child = false;
     /// Completes what the writer was given all elements of; the result says where it comes from.

@@ -52,7 +52,8 @@ Plan make_plan(const RunOptions& options, const Registry& registry, Timeline& ti
     plan.result = options.operation->result(plan.problem);
     plan.result_type = result_type(plan.problem);
     plan_output(options, plan);
-    if (stays_sparse(options, plan)) {
+    plan.problem.structure = structure_of(options, plan);
+    if (plan.is_sparse()) {
         plan_sparse(options, registry, plan);
         return plan;
     }

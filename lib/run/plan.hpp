@@ -38,7 +38,8 @@ struct Plan {
     bool keeps_input = false;           ///< in place on the CPU: a copy, for a full verification
     std::optional<Destination> output;  ///< absent where nothing is written; not open
 
-    [[nodiscard]] bool is_sparse() const { return problem.storage == Storage::csr; }
+    [[nodiscard]] bool is_sparse() const { return problem.is_sparse(); }
+    [[nodiscard]] bool result_is_sparse() const { return problem.structure.result == Storage::csr; }
     [[nodiscard]] PlannedLane& lane() { return lanes.front(); }
     [[nodiscard]] const PlannedLane& lane() const { return lanes.front(); }
 };

@@ -19,7 +19,7 @@
 #include "lib/run/conditions.hpp"
 #include "lib/run/flow.hpp"
 #include "lib/run/plan.hpp"
-#include "lib/run/sparse_flow.hpp"
+#include "lib/run/sparse/flow.hpp"
 
 namespace gpumat {
 namespace {
@@ -35,6 +35,11 @@ void record_request(const RunOptions& options, RunRecord& record) {
         if (input) record.inputs.push_back(named_matrix(*input));
 }
 
+RecordedMatrix recorded_input(const PlannedInput& input, const Problem& problem) {
+    if (problem.structure.inputs.at(input.role) == Storage::dense) return recorded_matrix(input.header());
+    return recorded_sparse(input.header(), problem.entries.at(input.role));
+}
+
 void record_plan(const Plan& plan, RunRecord& record) {
     const Problem& problem = plan.problem;
     const Operation& operation = *problem.operation;
@@ -47,9 +52,7 @@ void record_plan(const Plan& plan, RunRecord& record) {
     if (const Scalar* alpha = operation.factor(problem, "alpha")) record.alpha = *alpha;
     if (const Scalar* beta = operation.factor(problem, "beta")) record.beta = *beta;
     record.inputs.clear();
-    for (const PlannedInput& input : plan.inputs)
-        record.inputs.push_back(plan.is_sparse() ? recorded_sparse(input.header(), problem.entries)
-                                                 : recorded_matrix(input.header()));
+    for (const PlannedInput& input : plan.inputs) record.inputs.push_back(recorded_input(input, problem));
     record.kernel_bytes = problem.bytes();
     record.kernel_flops = problem.flops();
     for (const auto& [name, value] : problem.parameters) record.parameters.emplace_back(name, value);
@@ -157,11 +160,16 @@ std::vector<std::pair<std::string, std::string>> provenance(const Plan& plan, co
     return attributes;
 }
 
-std::unique_ptr<formats::Writer> open_writer(const RunOptions& options, const Plan& plan, const Tell& say) {
+formats::WriteOptions how_to_write(const RunOptions& options, const Plan& plan) {
     formats::WriteOptions how = options.write;
     how.memory_limit = left_for_work(options, plan);
     if (how.memory_limit) *how.memory_limit += plan.working_bytes;
     if (plan.problem.operation->keeps_attributes) how.attributes_of = plan.inputs.front().reader.get();
+    return how;
+}
+
+std::unique_ptr<formats::Writer> open_writer(const RunOptions& options, const Plan& plan, const Tell& say) {
+    const formats::WriteOptions how = how_to_write(options, plan);
     auto writer = plan.output->create(plan.result, plan.result_type, how);
     for (const std::string& attribute : writer->left_out())
         tell(say, Severity::warning, "the result does not keep the attribute " + attribute);
@@ -173,6 +181,11 @@ Outlet outlet_of(const RunOptions& options, const Plan& plan, const Tell& say) {
     if (!plan.output) return outlet;
     const formats::Format& format = plan.output->format();
     outlet.open = [&] { return open_writer(options, plan, say); };
+    outlet.open_sparse = [&](const FlowResult& done, std::int64_t entries) {
+        formats::WriteOptions how = how_to_write(options, plan);
+        if (format.has_datasets) how.attributes = provenance(plan, done);
+        return plan.output->create_sparse(plan.result, plan.result_type, entries, how);
+    };
     outlet.complete = [&](formats::Writer& writer, const FlowResult& done) {
         if (format.has_datasets) writer.annotate(provenance(plan, done));
         writer.finish();
@@ -188,18 +201,19 @@ Outlet outlet_of(const RunOptions& options, const Plan& plan, const Tell& say) {
 /// Gives the output its name.
 void commit_output(const RunOptions& options, Plan& plan, const FlowResult& done, RunRecord& record) {
     RunRecord named = record;
-    named.output = RecordedMatrix{
-        .path = plan.output->reference().path,
-        .dataset = plan.output->reference().dataset,
-        .format = std::string(plan.output->format().name),
-        .rows = plan.result.rows,
-        .cols = plan.result.cols,
-        .type = std::string(name_of(plan.result_type)),
-        .bytes = plan.is_sparse() ? csr_bytes(plan.result, plan.result_type, plan.problem.entries)
-                                  : dense_bytes(plan.result, plan.result_type, "the result"),
-        .hash = done.output_hash,
-        .file_bytes = plan.output->file_bytes()};
-    if (plan.is_sparse()) named.output->entries = plan.problem.entries;
+    named.output =
+        RecordedMatrix{.path = plan.output->reference().path,
+                       .dataset = plan.output->reference().dataset,
+                       .format = std::string(plan.output->format().name),
+                       .rows = plan.result.rows,
+                       .cols = plan.result.cols,
+                       .type = std::string(name_of(plan.result_type)),
+                       .bytes = plan.result_is_sparse()
+                                    ? csr_bytes(plan.result, plan.result_type, plan.problem.result_entries)
+                                    : dense_bytes(plan.result, plan.result_type, "the result"),
+                       .hash = done.output_hash,
+                       .file_bytes = plan.output->file_bytes()};
+    if (plan.result_is_sparse()) named.output->entries = plan.problem.result_entries;
     named.exit_code = record.verification.failed() ? static_cast<int>(ErrorCode::differs) : 0;
     if (options.before_naming) options.before_naming(named);
     plan.output->commit();
@@ -241,24 +255,24 @@ void foretell(const RunOptions& options, Plan& plan, const Tell& say, RunRecord&
 }
 
 /// The same for sparse matrices, whose entries are known once they are read.
-FlowResult carry_out_sparse(const RunOptions& options, Plan& plan, Progress& progress, RunRecord& record,
-                            const Tell& say) {
-    const auto open = [&](std::int64_t entries) {
-        formats::WriteOptions how = options.write;
-        how.memory_limit = left_for_work(options, plan);
-        if (how.memory_limit) *how.memory_limit += plan.working_bytes;
-        return plan.output->create_sparse(plan.result, plan.result_type, entries, how);
-    };
+FlowResult carry_out_sparse(const RunOptions& options, Plan& plan, const Outlet& outlet, Progress& progress,
+                            RunRecord& record, const Tell& say) {
     SparseCounts counts;
-    FlowResult done = sparse_flow(plan, options, open, progress, counts);
+    FlowResult done = sparse_flow(plan, options, outlet, progress, counts);
     plan.problem.entries = counts.entries;
+    plan.problem.result_entries = counts.result_entries;
     record.kernel_bytes = plan.problem.bytes();
-    record.inputs.front() = recorded_sparse(plan.inputs.front().header(), counts.entries);
+    record.kernel_flops = plan.problem.flops();
+    for (std::size_t i = 0; i < plan.inputs.size(); ++i)
+        record.inputs[i] = recorded_input(plan.inputs[i], plan.problem);
+    std::int64_t entries = 0;
+    for (const std::int64_t some : counts.entries) entries += some;
     tell(say, Severity::detail,
          fmt::format(
-             "sparse: {} entries{}{}", counts.entries,
+             "sparse: {} entries{}{}{}", entries,
              counts.duplicates > 0 ? fmt::format(", after {} were added to others", counts.duplicates) : "",
-             counts.zeros > 0 ? fmt::format(", {} of them zero", counts.zeros) : ""));
+             counts.zeros > 0 ? fmt::format(", {} of them zero", counts.zeros) : "",
+             plan.result_is_sparse() ? fmt::format("; the result has {}", counts.result_entries) : ""));
     return done;
 }
 
@@ -272,7 +286,7 @@ void carry_out(const RunOptions& options, Plan& plan, Progress& progress, RunRec
     if (plan.lane().gpu) watch.emplace(plan.lane().gpu->info().uuid, record.before, record.after);
     const Outlet outlet = outlet_of(options, plan, say);
     FlowResult done = plan.is_sparse()
-                          ? carry_out_sparse(options, plan, progress, record, say)
+                          ? carry_out_sparse(options, plan, outlet, progress, record, say)
                           : flow(plan, options, outlet, watch ? &*watch : nullptr, progress, say);
     record_flow(plan, done, record);
     record_bound(plan, done, record);

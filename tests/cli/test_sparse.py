@@ -200,7 +200,7 @@ class Sparse(Case):
     def test_a_limit_that_is_too_small_names_both_sizes(self):
         scipy.io.mmwrite(self.path("A.mtx"), random_sparse((3000, 2000), 60000), precision=17)
         said = self.run_tool("transpose", "A.mtx", "-o", "B.mtx", "--memory-limit", "1MiB", code=6).err
-        self.assertRegex(said, r"up to \d+ entries of f64; dense, which can go in parts, .* for both\) needs .* and the limit is 1")
+        self.assertRegex(said, r"with up to \d+ entries, all f64; dense, which can go in parts, .* for all\) needs .* and the limit is 1")
         self.assertFalse(os.path.exists(self.path("B.mtx")))
         self.run_tool("transpose", "A.mtx", "-o", "B.mtx", "--memory-limit", "16MiB")
         self.run_tool("transpose", "A.mtx", "-o", "C.mtx", "--memory-limit", "4MiB", "--dense")

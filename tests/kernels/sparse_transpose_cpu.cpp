@@ -122,13 +122,15 @@ Csr poisoned(const Shape& shape, Type type, std::int64_t entries) {
     return matrix;
 }
 
+constexpr Structure kSparse = {.inputs = {Storage::csr}, .result = Storage::csr};
+
 Problem problem_of(const Csr& matrix) {
     return {.operation = &kTranspose,
             .type = matrix.type(),
             .m = matrix.shape().rows,
             .n = matrix.shape().cols,
-            .storage = Storage::csr,
-            .entries = matrix.entries()};
+            .structure = kSparse,
+            .entries = {matrix.entries()}};
 }
 
 }  // namespace
@@ -255,9 +257,9 @@ TEST_CASE("what is wrong with a sparse transpose is found") {
 }
 
 TEST_CASE("sparse and dense levels say why they do not take the other") {
-    const Problem sparse{.operation = &kTranspose, .m = 3, .n = 4, .storage = Storage::csr, .entries = 2};
+    const Problem sparse{.operation = &kTranspose, .m = 3, .n = 4, .structure = kSparse, .entries = {2}};
     Problem dense = sparse;
-    dense.storage = Storage::dense;
+    dense.structure = {};
     const Device device{.threads = 1};
     for (const Level& level : transpose::cpu::sparse::levels()) {
         CHECK(unsupported_reasons(level, dense, device) ==
@@ -267,7 +269,7 @@ TEST_CASE("sparse and dense levels say why they do not take the other") {
         CHECK(unsupported_reasons(level, in_place, device).size() == 1);
     }
     for (const Level& level : kTranspose.levels()) {
-        if (level.device != DeviceKind::cpu || level.needs.storage == Storage::csr) continue;
+        if (level.device != DeviceKind::cpu || !level.needs.structures.empty()) continue;
         CHECK(unsupported_reasons(level, sparse, device) ==
               Reasons{"it works on dense matrices, not on sparse ones"});
     }

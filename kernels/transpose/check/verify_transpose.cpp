@@ -124,7 +124,7 @@ class TransposePanels final : public ResultCheck {
 };
 
 Verification verify_transposed(const Problem& problem, const Operands& operands, const VerifyOptions& how) {
-    if (problem.storage == Storage::csr) return transpose::verify_sparse(problem, operands, how);
+    if (problem.is_sparse()) return transpose::verify_sparse(problem, operands, how);
     return verify_transpose(
         {problem.type, {problem.m, problem.n}, operands.a.pitch, operands.a.as<std::byte>()},
         {problem.type, {problem.n, problem.m}, operands.c.pitch, operands.c.as<std::byte>()}, how);

@@ -10,6 +10,7 @@
 #include "core/memory.hpp"
 #include "core/numbers/whole.hpp"
 #include "core/sparse/csr.hpp"
+#include "kernels/check/check.hpp"
 #include "lib/choose/device_choice.hpp"
 #include "lib/run/executor.hpp"
 #include "lib/run/plan.hpp"
@@ -20,9 +21,9 @@ namespace {
 
 constexpr const char* kDenseInstead = "; --dense makes the matrices dense";
 
-std::string sparse_names(const Registry& registry, const Operation& operation) {
+std::string sparse_names(const Registry& registry, const Problem& problem) {
     std::string names = "auto";
-    for (const Level* level : registry.sparse_levels(operation, DeviceKind::cpu))
+    for (const Level* level : registry.sparse_levels(problem, DeviceKind::cpu))
         names += ", " + std::string(level->name);
     return names;
 }
@@ -31,7 +32,7 @@ void choose_sparse_device(const RunOptions& options, const Registry& registry, P
     if (options.device != "auto" && options.device != "cpu")
         throw Error(ErrorCode::unsupported,
                     fmt::format("no level for sparse matrices runs on a gpu; on a cpu: {}{}",
-                                sparse_names(registry, *options.operation), kDenseInstead));
+                                sparse_names(registry, plan.problem), kDenseInstead));
     DeviceChoice choice = choose_device("cpu", *options.operation, "auto", options.threads, registry);
     plan.lanes.clear();
     plan.lanes.push_back({.device = choice.device, .gpu = nullptr});
@@ -46,59 +47,129 @@ void choose_sparse_level(const RunOptions& options, const Registry& registry, Pl
         plan.chosen_because = choice.reason;
         return;
     }
-    plan.level = registry.find_sparse(operation, DeviceKind::cpu, options.level);
+    plan.level = registry.find_sparse(plan.problem, DeviceKind::cpu, options.level);
     if (plan.level == nullptr) plan.level = find_level(registry, operation, DeviceKind::cpu, options.level);
     const Reasons reasons = unsupported_reasons(*plan.level, plan.problem, plan.lane().device);
     if (reasons.empty()) return;
     throw Error(
         ErrorCode::unsupported,
         fmt::format("level '{}' cannot serve this problem: {}; levels for sparse matrices: {}{}",
-                    plan.level->name, join(reasons), sparse_names(registry, operation), kDenseInstead));
+                    plan.level->name, join(reasons), sparse_names(registry, plan.problem), kDenseInstead));
+}
+
+bool is_sparse(const PlannedInput& input, const Plan& plan) {
+    return plan.problem.structure.inputs.at(input.role) == Storage::csr;
 }
 
 /// What the dense matrices would take, in words.
 std::string dense_words(const Plan& plan) {
-    const formats::Header& header = plan.inputs.front().header();
-    const double bytes = 2.0 * static_cast<double>(header.shape.rows) *
-                         static_cast<double>(header.shape.cols) * static_cast<double>(size_of(header.type));
-    return format_traffic(bytes);
+    const auto bytes_of = [](const Shape& shape, Type type) {
+        return static_cast<double>(shape.rows) * static_cast<double>(shape.cols) *
+               static_cast<double>(size_of(type));
+    };
+    double bytes = bytes_of(plan.result, plan.result_type);
+    for (const PlannedInput& input : plan.inputs)
+        bytes += bytes_of(input.header().shape, input.header().type);
+    return "dense, which can go in parts, " + format_traffic(bytes) + " for all";
 }
 
-/// Reading holds the entries in either order; computing, the input, the result and what the level needs.
+/// "this transpose of sparse matrices (A = A.mtx is 4x5 with up to 7 entries, …".
+std::string describe_sparse_work(const Plan& plan) {
+    std::string text = "this " + std::string(name_of(*plan.problem.operation)) + " of sparse matrices (";
+    for (const PlannedInput& input : plan.inputs) {
+        text += describe(input);
+        if (is_sparse(input, plan))
+            text += fmt::format(" with up to {} entries", plan.problem.entries.at(input.role));
+        text += ", ";
+    }
+    return text + "all " + std::string(name_of(plan.problem.type)) + "; " + dense_words(plan) + ")";
+}
+
+std::uint64_t bytes_of_inputs(const Plan& plan) {
+    std::uint64_t bytes = 0;
+    for (const PlannedInput& input : plan.inputs) {
+        const formats::Header& header = input.header();
+        bytes = saturating_add(bytes,
+                               is_sparse(input, plan)
+                                   ? csr_bytes(header.shape, header.type, plan.problem.entries.at(input.role))
+                                   : dense_bytes(header.shape, header.type, to_string(header.source)));
+    }
+    return bytes;
+}
+
+/// A sparse result that is counted has no entries yet.
+std::uint64_t bytes_of_result(const Plan& plan) {
+    if (!plan.result_is_sparse()) return dense_bytes(plan.result, plan.result_type, "the result");
+    const auto entries = plan.problem.operation->result_entries;
+    return csr_bytes(plan.result, plan.result_type, entries == nullptr ? 0 : entries(plan.problem));
+}
+
+/// What reading one input after the other takes at most.
+std::uint64_t bytes_of_reading(const Plan& plan) {
+    std::uint64_t others = bytes_of_inputs(plan);
+    std::uint64_t most = others;
+    for (const PlannedInput& input : plan.inputs) {
+        if (!is_sparse(input, plan)) continue;
+        const formats::Header& header = input.header();
+        const std::uint64_t held = csr_bytes(header.shape, header.type, plan.problem.entries.at(input.role));
+        most = std::max(
+            most, saturating_add(others - std::min(others, held), formats::sparse_reading_bytes(header)));
+    }
+    return most;
+}
+
+std::uint64_t bytes_of_writing(const RunOptions& options, const Plan& plan) {
+    if (!plan.output) return 0;
+    const formats::Format& format = plan.output->format();
+    if (plan.result_is_sparse()) return format.sparse_writing_bytes(plan.result_type);
+    return format.writing_bytes == nullptr
+               ? 0
+               : format.writing_bytes(plan.result, plan.result_type, options.write);
+}
+
 void plan_sparse_memory(const RunOptions& options, Plan& plan) {
-    const formats::Reader& reader = *plan.inputs.front().reader;
-    const formats::Header& header = reader.header();
-    plan.working_bytes =
-        std::max(reader.working_bytes(), plan.output->format().sparse_writing_bytes(header.type));
-    const std::uint64_t input = csr_bytes(header.shape, header.type, plan.problem.entries);
-    const std::uint64_t result = csr_bytes(plan.result, header.type, plan.problem.entries);
+    plan.working_bytes = bytes_of_writing(options, plan);
+    std::uint64_t open = 0;
+    for (const PlannedInput& input : plan.inputs) {
+        plan.working_bytes = std::max(plan.working_bytes, input.reader->working_bytes());
+        open = saturating_add(open, input.reader->open_bytes());
+    }
     const std::uint64_t workspace =
         plan.level->workspace == nullptr ? 0 : plan.level->workspace(plan.problem, options.threads);
-    const std::uint64_t computing = saturating_add(saturating_add(input, result), workspace);
-    plan.host_bytes = saturating_add(
-        saturating_add(std::max(formats::sparse_reading_bytes(header), computing), plan.working_bytes),
-        reader.open_bytes());
-    require_memory(plan.host_bytes, options.memory_limit,
-                   fmt::format("this {} of sparse matrices ({}, up to {} entries of {}; dense, which can go "
-                               "in parts, {} for both)",
-                               name_of(*options.operation), describe(plan.inputs.front()),
-                               plan.problem.entries, name_of(header.type), dense_words(plan)));
+    const std::uint64_t computing =
+        saturating_add(saturating_add(bytes_of_inputs(plan), bytes_of_result(plan)),
+                       std::max(workspace, verification_bytes(plan.problem, options.verify)));
+    plan.host_bytes =
+        saturating_add(saturating_add(std::max(bytes_of_reading(plan), computing), plan.working_bytes), open);
+    require_memory(plan.host_bytes, options.memory_limit, describe_sparse_work(plan));
 }
 
 }  // namespace
 
-bool stays_sparse(const RunOptions& options, const Plan& plan) {
-    return !options.dense && options.operation->sparse_levels != nullptr && plan.inputs.size() == 1 &&
-           plan.inputs.front().header().most_entries && plan.output &&
-           plan.output->format().create_sparse != nullptr;
+Structure structure_of(const RunOptions& options, const Plan& plan) {
+    const Operation& operation = *options.operation;
+    if (options.dense || operation.sparse_levels == nullptr) return {};
+    std::array<Storage, kMostInputs> stored = {};
+    for (const PlannedInput& input : plan.inputs)
+        if (input.header().most_entries) stored.at(input.role) = Storage::csr;
+    if (std::ranges::find(stored, Storage::csr) == stored.end()) return {};
+    const Structure structure = operation.structure(plan.problem, stored);
+    const bool can_be_written = plan.output && plan.output->format().create_sparse != nullptr;
+    return structure.result == Storage::csr && !can_be_written ? Structure{} : structure;
 }
 
 void plan_sparse(const RunOptions& options, const Registry& registry, Plan& plan) {
-    plan.problem.storage = Storage::csr;
-    plan.problem.entries = *plan.inputs.front().header().most_entries;
+    for (const PlannedInput& input : plan.inputs)
+        if (is_sparse(input, plan)) plan.problem.entries.at(input.role) = *input.header().most_entries;
     choose_sparse_device(options, registry, plan);
     choose_sparse_level(options, registry, plan);
     plan_sparse_memory(options, plan);
+}
+
+void require_memory_for_counted(const RunOptions& options, const Plan& plan, std::int64_t entries) {
+    const std::uint64_t result = entry_bytes(plan.result, plan.result_type, entries);
+    require_memory(saturating_add(plan.host_bytes, result), options.memory_limit,
+                   fmt::format("{} has a result of {} entries and", describe_sparse_work(plan), entries));
 }
 
 }  // namespace gpumat

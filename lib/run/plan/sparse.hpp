@@ -8,12 +8,15 @@ namespace gpumat {
 
 struct Plan;
 
-/// Whether a run keeps its sparse input sparse: the operation has levels for that, the result is written in a
-/// format that has sparse matrices, and nothing asks for dense ones.
-bool stays_sparse(const RunOptions& options, const Plan& plan);
+/// How the operands of a run lie in memory: sparse where inputs are stored so, the operation has levels for
+/// that, a sparse result is written in a format that has sparse matrices, and nothing asks for dense ones.
+Structure structure_of(const RunOptions& options, const Plan& plan);
 
-/// Decides the level and the memory of such a run, on the CPU. Throws Error{unsupported} with every reason
-/// and the levels that there are, Error{memory} before anything is allocated.
+/// Decides the level and the memory of a run with sparse matrices, on the CPU. Throws Error{unsupported} with
+/// every reason and the levels that there are, Error{memory} before anything is allocated.
 void plan_sparse(const RunOptions& options, const Registry& registry, Plan& plan);
+
+/// Throws Error{memory} where a result that turns out to have so many entries does not fit.
+void require_memory_for_counted(const RunOptions& options, const Plan& plan, std::int64_t entries);
 
 }  // namespace gpumat

@@ -40,7 +40,8 @@ struct Blocks {
 };
 
 Blocks blocks_of(const Problem& problem) {
-    const std::int64_t wanted = std::clamp<std::int64_t>(problem.entries / kBlockEntries, 1, kMostBlocks);
+    const std::int64_t wanted =
+        std::clamp<std::int64_t>(problem.entries.front() / kBlockEntries, 1, kMostBlocks);
     Blocks blocks;
     const std::int64_t last = std::max<std::int64_t>(problem.n, 1) - 1;
     while ((last >> blocks.shift) >= wanted) ++blocks.shift;
@@ -192,7 +193,7 @@ std::uint64_t sorted_bytes(const Problem& problem) {
 std::uint64_t blocked_bytes(const Problem& problem, int threads) {
     const Blocks blocks = blocks_of(problem);
     const auto shares = static_cast<std::uint64_t>(threads);
-    return static_cast<std::uint64_t>(problem.entries) * index_bytes({problem.m, problem.n}) +
+    return static_cast<std::uint64_t>(problem.entries.front()) * index_bytes({problem.m, problem.n}) +
            shares *
                (static_cast<std::uint64_t>(blocks.count) * sizeof(std::int64_t) + sorted_bytes(problem)) +
            (static_cast<std::uint64_t>(blocks.count) + 1) * sizeof(std::int64_t);
@@ -202,7 +203,8 @@ Launch prepare_blocked(const Problem& problem, const Operands& operands, const D
     const Blocks blocks = blocks_of(problem);
     const auto threads = static_cast<std::size_t>(device.threads);
     const auto work = std::make_shared<Workspace>();
-    work->within = Buffer(static_cast<std::size_t>(problem.entries) * index_bytes({problem.m, problem.n}));
+    work->within =
+        Buffer(static_cast<std::size_t>(problem.entries.front()) * index_bytes({problem.m, problem.n}));
     work->next.resize(threads * static_cast<std::size_t>(blocks.count));
     work->start.resize(static_cast<std::size_t>(blocks.count) + 1);
     for (std::size_t i = 0; i < threads; ++i) work->sorted.emplace_back(sorted_bytes(problem));

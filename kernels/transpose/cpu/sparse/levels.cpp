@@ -17,10 +17,10 @@ Reasons in_place_reasons(const Problem& problem, const Operands&, const Device&)
 Reasons blocked_reasons(const Problem& problem, const Operands& operands, const Device& device) {
     Reasons reasons = in_place_reasons(problem, operands, device);
     constexpr std::int64_t kMostEntries = (std::int64_t{1} << 32) - 1;
-    if (has_short_indices({problem.m, problem.n}) && problem.entries > kMostEntries)
+    if (has_short_indices({problem.m, problem.n}) && problem.entries.front() > kMostEntries)
         reasons.push_back("it takes up to " + std::to_string(kMostEntries) +
                           " entries where indices are of 32 bits, and there are " +
-                          std::to_string(problem.entries));
+                          std::to_string(problem.entries.front()));
     return reasons;
 }
 
@@ -29,7 +29,8 @@ Reasons blocked_reasons(const Problem& problem, const Operands& operands, const 
 std::span<const Level> levels() {
     constexpr const Operation* op = &kTranspose;
     constexpr auto device = DeviceKind::cpu;
-    constexpr Requirements sparse{.storage = Storage::csr};
+    static constexpr std::array kSparse = {Structure{.inputs = {Storage::csr}, .result = Storage::csr}};
+    constexpr Requirements sparse{.structures = kSparse};
 
     static const std::array kLevels = {
         Level{.operation = op,

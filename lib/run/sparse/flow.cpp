@@ -1,0 +1,111 @@
+#include "lib/run/sparse/flow.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include "core/helpers.hpp"
+#include "lib/run/sparse/inputs.hpp"
+#include "lib/run/sparse/result.hpp"
+
+namespace gpumat {
+namespace {
+
+class SparseFlow {
+  public:
+    SparseFlow(const Plan& plan, const RunOptions& options, const Outlet& outlet, Progress& progress,
+               SparseCounts& counts)
+        : plan_(plan), options_(options), outlet_(outlet), timeline_(progress.timeline), counts_(counts) {}
+
+    FlowResult run() {
+        // Its child is made while there is one thread alone.
+        if (writes() && !plan_.result_is_sparse()) timeline_.write([&] { writer_ = outlet_.open(); });
+        const KeptThreads kept;
+        timeline_.read([&] { read(); });
+        timeline_.kernel([&] { compute(); });
+        timeline_.verify([&] { verify(); });
+        if (found_.wrong() && !options_.keep_failed) return std::move(found_);
+        answer();
+        if (!writes()) return std::move(found_);
+        timeline_.hash([&] { hash(); });
+        timeline_.write([&] { plan_.result_is_sparse() ? write_sparse() : write_dense(); });
+        found_.written = true;
+        return std::move(found_);
+    }
+
+  private:
+    [[nodiscard]] bool writes() const { return outlet_.open != nullptr; }
+
+    void read() {
+        inputs_ = sparse::read_inputs(plan_, options_, found_.input_hashes, counts_);
+        problem_ = plan_.problem;
+        problem_.entries = counts_.entries;
+    }
+
+    void compute() {
+        result_.emplace(plan_, problem_, options_);
+        Operands operands = sparse::operands_of(inputs_);
+        result_->add_to(operands);
+        const Launch launch = std::move(executor_.prepare(*plan_.level, problem_, {&operands, 1}).front());
+        found_.samples_ms = executor_.time(launch, problem_, options_.warmup, options_.repeat).samples_ms;
+        found_.level = launch.level;
+        found_.details = launch.details;
+        counts_.result_entries = problem_.result_entries = result_->entries();
+    }
+
+    void verify() {
+        Operands operands = sparse::operands_of(inputs_);
+        result_->add_to(operands);
+        found_.verification = executor_.verify(*plan_.level, problem_, operands);
+    }
+
+    /// Keeps a result of few elements, where the operation answers.
+    void answer() {
+        const Matrix* const matrix = result_->dense();
+        if (!options_.operation->answers || matrix == nullptr || plan_.result.elements() > kMostAnswered)
+            return;
+        found_.few_elements = Matrix(plan_.result, plan_.result_type);
+        std::memcpy(found_.few_elements.data(), matrix->data(), matrix->bytes());
+    }
+
+    void hash() {
+        if (!plan_.output->format().keeps_nans) result_->make_nans_plain();
+        found_.output_hash = result_->hash();
+    }
+
+    void write_dense() {
+        writer_->write({0, 0, plan_.result.rows, plan_.result.cols}, result_->dense()->view());
+        outlet_.complete(*writer_, found_);
+        writer_.reset();
+    }
+
+    void write_sparse() {
+        const auto writer = outlet_.open_sparse(found_, result_->entries());
+        writer->write(0, result_->sparse()->view());
+        writer->finish();
+    }
+
+    const Plan& plan_;
+    const RunOptions& options_;
+    const Outlet& outlet_;
+    Timeline& timeline_;
+    SparseCounts& counts_;
+    Executor executor_{plan_.lane().device,
+                       {.mode = options_.verify,
+                        .tolerance = options_.tolerance,
+                        .threads = options_.threads,
+                        .seed = options_.seed}};
+    std::unique_ptr<formats::Writer> writer_;
+    Problem problem_;
+    sparse::Inputs inputs_;
+    std::optional<sparse::Result> result_;
+    FlowResult found_;
+};
+
+}  // namespace
+
+FlowResult sparse_flow(const Plan& plan, const RunOptions& options, const Outlet& outlet, Progress& progress,
+                       SparseCounts& counts) {
+    return SparseFlow(plan, options, outlet, progress, counts).run();
+}
+
+}  // namespace gpumat

@@ -1,0 +1,82 @@
+#include "lib/run/sparse/inputs.hpp"
+
+#include <utility>
+
+#include "core/hash/hash.hpp"
+#include "core/hash/sparse_hash.hpp"
+#include "lib/stored/conjugate.hpp"
+
+namespace gpumat::sparse {
+namespace {
+
+/// As it is to be computed with, from its reader, which is at its start.
+class InputReader {
+  public:
+    InputReader(const Plan& plan, const RunOptions& options, SparseCounts& counts)
+        : plan_(plan), options_(options), counts_(counts) {}
+
+    /// The hash is of the matrix as it is stored.
+    Held read(const PlannedInput& input, std::string& hash) {
+        const bool is_sparse = plan_.problem.structure.inputs.at(input.role) == Storage::csr;
+        Held held = is_sparse ? Held(read_sparse(input, hash)) : Held(read_dense(input, hash));
+        input.reader->require_unchanged();
+        return held;
+    }
+
+  private:
+    Csr read_sparse(const PlannedInput& input, std::string& hash) {
+        std::int64_t duplicates = 0;
+        Csr matrix = input.reader->read_sparse(duplicates);
+        counts_.duplicates += duplicates;
+        counts_.entries.at(input.role) = matrix.entries();
+        counts_.zeros += explicit_zeros(matrix.view(), options_.threads);
+        hash = content_hash(std::as_const(matrix).view(), options_.threads);
+        if (is_conjugated(plan_.problem, input.role)) conjugate(values_of(matrix.view()), options_.threads);
+        return matrix;
+    }
+
+    Matrix read_dense(const PlannedInput& input, std::string& hash) {
+        const formats::Header& header = input.header();
+        Matrix matrix(header.shape, header.type, to_string(header.source));
+        input.reader->read({0, 0, header.shape.rows, header.shape.cols}, matrix.view());
+        hash = content_hash(std::as_const(matrix).view(), options_.threads);
+        if (is_conjugated(plan_.problem, input.role)) conjugate(matrix.view(), options_.threads);
+        return matrix;
+    }
+
+    const Plan& plan_;
+    const RunOptions& options_;
+    SparseCounts& counts_;
+};
+
+}  // namespace
+
+MutableMatrixView values_of(const MutableCsrView& matrix) {
+    return {matrix.type, {1, matrix.entries}, matrix.entries, matrix.values};
+}
+
+Inputs read_inputs(const Plan& plan, const RunOptions& options, std::vector<std::string>& hashes,
+                   SparseCounts& counts) {
+    Inputs inputs;
+    InputReader reader(plan, options, counts);
+    for (const PlannedInput& input : plan.inputs) {
+        hashes.emplace_back();
+        if (plan.problem.operation->input(plan.problem, input.role))
+            inputs.at(input.role) = reader.read(input, hashes.back());
+    }
+    return inputs;
+}
+
+Operands operands_of(const Inputs& inputs) {
+    Operands operands;
+    const std::array<Operand*, kMostInputs> places = {&operands.a, &operands.b, &operands.d};
+    for (std::size_t role = 0; role < kMostInputs; ++role) {
+        if (const auto* dense = std::get_if<Matrix>(&inputs.at(role)))
+            *places.at(role) = operand_of(dense->view());
+        if (const auto* sparse = std::get_if<Csr>(&inputs.at(role)))
+            *places.at(role) = operand_of(sparse->view());
+    }
+    return operands;
+}
+
+}  // namespace gpumat::sparse

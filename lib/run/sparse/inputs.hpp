@@ -1,0 +1,28 @@
+#pragma once
+
+#include <variant>
+
+#include "core/numbers/matrix.hpp"
+#include "core/sparse/csr.hpp"
+#include "lib/run/sparse/flow.hpp"
+
+namespace gpumat::sparse {
+
+/// A matrix in memory; nothing where the problem does not read it.
+using Held = std::variant<std::monostate, Matrix, Csr>;
+
+/// All inputs by role, as the level gets them.
+using Inputs = std::array<Held, kMostInputs>;
+
+/// The values of compressed rows, as a dense row of them.
+MutableMatrixView values_of(const MutableCsrView& matrix);
+
+/// Reads all inputs whole, and what is to be said of them: their hashes in the order of the plan's inputs
+/// (empty of one that is not read), and the counts.
+Inputs read_inputs(const Plan& plan, const RunOptions& options, std::vector<std::string>& hashes,
+                   SparseCounts& counts);
+
+/// What they are to the level.
+Operands operands_of(const Inputs& inputs);
+
+}  // namespace gpumat::sparse
