@@ -175,7 +175,7 @@ class Cutter {
         const auto parts = static_cast<double>(down) * static_cast<double>(across);
         Candidate found{
             .step = step, .down_first = down_first, .at_once = parts == 1 ? 1 : at_once, .cost = 0};
-        double varying = 0;
+        double first_read = 0;
         for (std::size_t role = 0; role < inputs_.size(); ++role) {
             found.buffers.inputs.push_back(0);
             found.buffers.device_inputs.push_back(0);
@@ -196,7 +196,7 @@ class Cutter {
             found.host_bytes += bytes * static_cast<double>(found.buffers.inputs[role]);
             found.device_bytes += bytes * static_cast<double>(found.buffers.device_inputs[role]);
             found.cost += reads * cost_of_reading(block, stored);
-            if (!resident) varying += bytes;
+            first_read += bytes;
         }
         const Shape given = problem_.operation->result(first.problem);
         const double result_bytes = bytes_of(given, result_type(first.problem));
@@ -212,7 +212,7 @@ class Cutter {
         if (!chunked && first.result.cols < result_.shape.cols)
             found.cost += parts * static_cast<double>(first.result.rows) * kBytesARun;
         // The first part is read, and the last one written, while nothing else is done.
-        found.cost += parts * kBytesAPart + 2 * (varying + result_bytes);
+        found.cost += parts * kBytesAPart + 2 * (first_read + result_bytes);
         // Stages that do not overlap take turns.
         if (found.at_once < kPartsAtOnce.front() && parts > 1) found.cost *= found.at_once == 1 ? 2 : 1.2;
         if (first.shares_result()) found.cost *= kCombiningCost;
