@@ -25,12 +25,8 @@ constexpr double kLongestWait = 1e6;  // seconds
 
 void print_file_summary(const FileRecord& begun, const FileRecord& record) {
     const RecordedMatrix& output = *record.output;
-    const std::string taken = taken_unnamed(begun.inputs, record.inputs);
-    spdlog::info("{} {} {}x{}: wrote {}{}{} in {:.4g} ms", record.op, output.type, output.rows, output.cols,
-                 output.path == "-" ? "standard output" : formats::to_string({output.path, output.dataset}),
-                 taken.empty() ? "" : " from " + taken,
-                 output.file_bytes ? " (a file of " + format_bytes(*output.file_bytes) + ")" : "",
-                 *record.total_ms);
+    spdlog::info("{} {} {}x{}: wrote {} in {:.4g} ms", record.op, output.type, output.rows, output.cols,
+                 written_words(output, taken_unnamed(begun.inputs, record.inputs)), *record.total_ms);
 }
 
 /// Whether the log would be among what a pipe or a file gets from standard output.
@@ -42,6 +38,12 @@ bool is_on_stdout(const std::string& log) {
 }
 
 }  // namespace
+
+std::string written_words(const RecordedMatrix& output, const std::string& taken) {
+    return (output.path == "-" ? "standard output" : formats::to_string({output.path, output.dataset})) +
+           (taken.empty() ? "" : " from " + taken) +
+           (output.file_bytes ? " (a file of " + format_bytes(*output.file_bytes) + ")" : "");
+}
 
 std::vector<Option*> add_storage_options(Command& command, StorageOptions& storage) {
     return {&command

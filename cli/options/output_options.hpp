@@ -33,6 +33,9 @@ std::vector<Option*> add_storage_options(Command& command, StorageOptions& stora
 DestinationRequest destination_of(const std::string& output, const StorageOptions& storage);
 formats::WriteOptions write_options_of(const StorageOptions& storage, const std::string& output, int threads);
 
+/// "C.h5:/C from A.h5:/A (a file of 3.00 KiB)"; `taken` is empty where all names were given.
+std::string written_words(const RecordedMatrix& output, const std::string& taken);
+
 /// "256x512" as two numbers of at least `least`; `option` names it in errors. Throws Error{usage}.
 Shape parse_shape(const std::string& text, const std::string& option, std::int64_t least);
 

@@ -305,7 +305,8 @@ Error Parser::with_origins(const Command& command, const Error& error) const {
     for (const Option& option : command.options()) {
         const bool is_default = !option.origin.empty() && given(option).empty();
         if (is_default && text.find("'" + option.fallback + "'") != std::string::npos)
-            text += "; '" + option.fallback + "' is from " + option.origin;
+            text += "; '" + option.fallback + "' is from " + option.origin + ", before which --" +
+                    option.long_name() + " goes";
     }
     return {error.code(), text};
 }

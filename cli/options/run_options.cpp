@@ -156,11 +156,6 @@ Table table_of(const Matrix& results) {
     return table;
 }
 
-/// " (a file of 1.20 MiB)".
-std::string size_of_file(const RecordedMatrix& output) {
-    return output.file_bytes ? " (a file of " + format_bytes(*output.file_bytes) + ")" : "";
-}
-
 /// What was done, in two or three lines.
 void print_summary(const RunRecord& record, const RunOptions& run) {
     const std::string inner = record.k ? "x" + std::to_string(*record.k) : "";
@@ -177,10 +172,7 @@ void print_summary(const RunRecord& record, const RunOptions& run) {
     spdlog::info("{:.4g} ms, {}; verification: {}{}", *median(record.kernel_samples_ms),
                  rate(record, run.operation->rate), record.verification.verdict,
                  record.verification.mode == "none" ? "" : " (" + record.verification.mode + ")");
-    if (record.output) {
-        spdlog::info("wrote {}{}{}", formats::to_string({record.output->path, record.output->dataset}),
-                     taken.empty() ? "" : " from " + taken, size_of_file(*record.output));
-    }
+    if (record.output) spdlog::info("wrote {}", written_words(*record.output, taken));
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ struct Check {
     /// null.
     std::optional<Verification> (*in_blocks)(const Problem& problem, const StoredMatrices& stored,
                                              const VerifyOptions& how, std::uint64_t room) = nullptr;
+    /// Whether a result may have more bits than its type, which only a check finds out; null: none has.
+    bool (*may_wrap)(const Problem& problem) = nullptr;
     /// Of a result in parts, nothing is kept but what `bytes` says of the parts in work.
     bool bytes_by_part = false;
     /// Results of our levels keep a narrower bound than those of others need to.

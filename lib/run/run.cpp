@@ -123,7 +123,15 @@ void tell_verification(const Plan& plan, const RunRecord& record, const Tell& sa
     if (!found.note.empty() && !found.failed()) tell(say, Severity::info, found.note);
     if (found.wrapped > 0) {
         tell(say, Severity::warning,
-             fmt::format("{} results do not fit in {} and are given modulo 2^{}", found.wrapped,
+             fmt::format("{} not fit in {} and {} given modulo 2^{}",
+                         found.wrapped == 1 ? "1 result does" : std::to_string(found.wrapped) + " results do",
+                         name_of(plan.result_type), found.wrapped == 1 ? "is" : "are",
+                         8 * size_of(plan.result_type)));
+    } else if (const auto may_wrap = plan.problem.operation->check->may_wrap;
+               found.mode == "none" && may_wrap != nullptr && may_wrap(plan.problem)) {
+        tell(say, Severity::warning,
+             fmt::format("results that do not fit in {} are given modulo 2^{}, and nothing looks for them "
+                         "without --verify",
                          name_of(plan.result_type), 8 * size_of(plan.result_type)));
     }
     if (found.failed()) {

@@ -136,6 +136,8 @@ class Wrapping(MultiplyCase):
                                "--verify", "full")
         self.assert_product(name, *read_h5(self.path("out.h5")), a, b, -7)
         self.assert_says(result, f"modulo 2^{limits.bits}")
+        unchecked = self.run_tool("multiply", "a.h5", "b.h5", "-l", level, "-d", "cpu", "--verify", "none")
+        self.assert_says(unchecked, f"do not fit in {name} are given modulo 2^{limits.bits}", "without --verify")
 
 
 class Arguments(MultiplyCase):

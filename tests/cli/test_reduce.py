@@ -170,7 +170,12 @@ class Reduce(Reducing):
         path = self.path("wide.h5")
         write_h5(path, np.full((1, 3), 2**63 - 1, np.int64))
         done = self.run_tool("reduce", path, "-d", "cpu", "-v")
-        self.assertIn("1 results do not fit in i64", done.err)
+        self.assertIn("1 result does not fit in i64 and is given modulo 2^64", done.err)
+        self.assertIn("modulo 2^64", self.run_tool("reduce", path, "-d", "cpu", "--verify", "none").err)
+        for words in (["--op", "max"], ["--op", "mean"], ["-t", "f64"]):
+            self.assertNotIn("modulo", self.run_tool("reduce", path, "-d", "cpu", "--verify", "none", *words).err)
+        write_h5(self.path("narrow.h5"), np.ones((1, 3), np.int32))
+        self.assertNotIn("modulo", self.run_tool("reduce", "narrow.h5", "-d", "cpu", "--verify", "none").err)
         self.assertEqual(int(done.out), (3 * (2**63 - 1) + 2**63) % 2**64 - 2**63)
         self.assertEqual(self.answer(path, "--op", "mean"), float(2**63 - 1))
         self.assertEqual(self.answer(path, "--op", "absmax"), 2**63 - 1)

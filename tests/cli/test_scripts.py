@@ -220,7 +220,7 @@ class Words(Case):
     def test_a_refused_variable_is_named(self):
         for name, value, code in (("GPUMAT_LEVEL", "bogus", 2), ("GPUMAT_DEVICE", "xpu", 2), ("GPUMAT_LEVEL", "interchanged", 2)):
             result = self.run_tool("transpose", "a.h5", env={name: value}, code=code)
-            self.assert_says(result, f"'{value}' is from {name}")
+            self.assert_says(result, f"'{value}' is from {name}, before which --{name[7:].lower()} goes")
         with open(self.path("c.toml"), "w", encoding="utf-8") as file:
             file.write('level = "bogus"\n')
         self.assert_says(self.run_tool("transpose", "a.h5", "--config", "c.toml", code=2), "'bogus' is from c.toml: level")
@@ -246,6 +246,7 @@ class Words(Case):
         size = r"\(a file of \d[\d.]* \w+\)"
         self.assertRegex(self.run_tool("transpose", "a.h5", "-o", "b.h5").err, f"wrote b.h5:/A from a.h5:/A {size}")
         self.assertRegex(self.run_tool("convert", "a.h5", "-o", "b.mtx").err, f"wrote b.mtx from a.h5:/A {size}")
+        self.assertIn("wrote standard output from a.h5:/A\n", self.run_tool("transpose", "a.h5", "-o", "-").err)
         record = self.run_tool("convert", "a.h5", "-o", "c.h5", "--json").json()
         self.assertEqual(record["output"]["file_bytes"], os.path.getsize(self.path("c.h5")))
 

@@ -125,6 +125,7 @@ constinit const Check multiply::kCheck = {
         if (!checks_at_random(problem, how.mode)) return nullptr;
         return std::make_unique<ProductPanels>(problem, inputs, how);
     },
-    .in_blocks = verify_product_in_blocks};
+    .in_blocks = verify_product_in_blocks,
+    .may_wrap = [](const Problem& problem) { return is_integer(problem.type); }};
 
 }  // namespace gpumat

@@ -470,6 +470,11 @@ Verification verify_reduction(const Problem& problem, const Operands& operands,
 constinit const Check reduce::kCheck = {.verify = verify_reduction,
                                         .bytes = bytes_of_states,
                                         .panels = begin_parts,
+                                        .may_wrap =
+                                            [](const Problem& problem) {
+                                                return reduction_of(problem) == Reduction::sum &&
+                                                       is_integer(problem.type) && size_of(problem.type) == 8;
+                                            },
                                         .bytes_by_part = true,
                                         .narrows = true};
 
