@@ -28,12 +28,6 @@ struct SparseLayout {
     bool pairs = false;
 };
 
-constexpr SparseLayout kMatlabLayout{.kind = "CSC", .by = " (MATLAB)", .lines = "jc", .indices = "ir"};
-constexpr SparseLayout kOctaveLayout{.kind = "CSC", .by = " (Octave)", .lines = "cidx", .indices = "ridx"};
-constexpr SparseLayout kScipyLayout{.kind = "COO", .lines = "row", .indices = "col"};
-constexpr SparseLayout kCoolerLayout{
-    .kind = "COO", .by = " (cooler)", .lines = "bin1_id", .indices = "bin2_id", .values = "count"};
-
 [[noreturn]] void malformed(const Source& source, const std::string& kind, const std::string& why) {
     throw Error(ErrorCode::input, source.name + ": is a " + kind + " matrix " + why);
 }
@@ -146,7 +140,8 @@ std::optional<Found> matlab(const Source& source, hid_t group, const ReadOptions
     const std::int64_t rows = number_attribute(group, "MATLAB_sparse", -1, source.name);
     const Element element =
         element_for(matlab_type(text_attribute(group, "MATLAB_class", source.name)).value_or(Type::f64));
-    return with_parts(source, group, kMatlabLayout, {rows, -1}, options, &element);
+    const SparseLayout layout{.kind = "CSC", .by = " (MATLAB)", .lines = "jc", .indices = "ir"};
+    return with_parts(source, group, layout, {rows, -1}, options, &element);
 }
 
 /// A shape that is stated, and what else the way in which it is stated tells.
@@ -185,7 +180,7 @@ std::string marked_kind(const Source& source, hid_t group) {
 /// Three arrays: the values, the index of each in its row or column, and where each row or column starts.
 /// AnnData says which it is. Else the lengths tell; of a square matrix, whose program is known, that.
 std::optional<Found> compressed(const Source& source, hid_t group, const ReadOptions& options) {
-    SparseLayout layout{.kind = marked_kind(source, group)};
+    SparseLayout layout{.kind = marked_kind(source, group), .by = {}};
     layout.by = layout.kind.empty() ? "" : " (AnnData)";
     if (layout.kind.empty() && !has_members(source, group, {"data", "indices", "indptr"})) return {};
     const Stated stated = stated_shape(source, group, layout.kind.empty() ? "sparse" : layout.kind, options);
@@ -219,8 +214,8 @@ std::optional<Found> coordinates(const Source& source, hid_t group, const ReadOp
                length_of(*numbers) == length_of(*found);
     };
     if (found == nullptr || !beside("row") || !beside("col")) return {};
-    return with_parts(source, group, kScipyLayout, stated_shape(source, group, "COO", options).shape,
-                      options);
+    const SparseLayout layout{.kind = "COO", .by = "", .lines = "row", .indices = "col"};
+    return with_parts(source, group, layout, stated_shape(source, group, "COO", options).shape, options);
 }
 
 /// How many bins the genome has, of which the pixels are pairs, and whether all pairs are stored: the group
@@ -234,7 +229,8 @@ std::optional<Found> cooler(const Source& source, hid_t group, const ReadOptions
     const std::int64_t bins = number_attribute(parent.id(), "nbins", -1, source.name);
     if (bins < 0)
         malformed(source, "COO", "(cooler), and the group that it is in says no number of bins 'nbins'");
-    SparseLayout layout = kCoolerLayout;
+    SparseLayout layout{
+        .kind = "COO", .by = " (cooler)", .lines = "bin1_id", .indices = "bin2_id", .values = "count"};
     layout.symmetric = text_attribute(parent.id(), "storage-mode", source.name) != "square";
     return with_parts(source, group, layout, {bins, bins}, options);
 }
@@ -328,7 +324,8 @@ Found describe_octave_sparse(const Source& source, hid_t group, const ReadOption
     const auto rows = number("nr");
     if (!rows) malformed(source, "sparse (Octave)", "without its number of rows 'nr'");
     const Element element = element_for(Type::f64);
-    Source matrix = with_parts(source, group, kOctaveLayout, {*rows, -1}, options, &element);
+    const SparseLayout layout{.kind = "CSC", .by = " (Octave)", .lines = "cidx", .indices = "ridx"};
+    Source matrix = with_parts(source, group, layout, {*rows, -1}, options, &element);
     for (const auto& [member, count] : {std::pair{"nc", matrix.stored.cols}, {"nz", matrix.entries}}) {
         if (number(member) == count) continue;
         malformed(
