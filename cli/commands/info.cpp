@@ -65,7 +65,16 @@ nlohmann::ordered_json to_json(const Statistics& found) {
             {"hermitian", found.hermitian}};
 }
 
+/// The share of the elements that a sparse matrix has entries for; nothing of a dense matrix, or one without
+/// elements.
+std::optional<double> density(const Header& header) {
+    const double elements = static_cast<double>(header.shape.rows) * static_cast<double>(header.shape.cols);
+    if (!header.most_entries || elements == 0) return {};
+    return static_cast<double>(*header.most_entries) / elements;
+}
+
 nlohmann::ordered_json to_json(const Header& header) {
+    const auto share = density(header);
     const auto bytes = addressable_bytes(header.shape, header.type);
     return {
         {"path", header.source.path},
@@ -76,6 +85,9 @@ nlohmann::ordered_json to_json(const Header& header) {
         {"type", name_of(header.type)},
         {"storage", header.storage},
         {"stored_entries", header.stored_entries},
+        {"structure", header.most_entries ? "sparse" : "dense"},
+        {"entries", header.most_entries ? nlohmann::ordered_json(*header.most_entries) : nullptr},
+        {"density", share ? nlohmann::ordered_json(*share) : nullptr},
         {"file_bytes", header.file_bytes},
         {"unread", header.unread.empty() ? nullptr : nlohmann::ordered_json(header.unread)},
         {"packing", header.packing.empty() ? nullptr : nlohmann::ordered_json(header.packing)},
@@ -176,13 +188,21 @@ std::string text_of(double value) {
     return fmt::format("{:.6g}", value);
 }
 
+/// With the density of a sparse one.
+std::string storage_words(const Header& header) {
+    const auto share = density(header);
+    constexpr double kPercent = 100;
+    return header.storage + (share ? fmt::format(", density {:.3g} %", *share * kPercent) : "") +
+           (header.unread.empty() ? "" : "; cannot be read yet");
+}
+
 void print_headers(const std::vector<Entry>& entries) {
     Table table({"matrix", "format", "shape", "type", "dense", "storage"});
     for (const auto& [header, found, hash] : entries) {
         const auto bytes = addressable_bytes(header.shape, header.type);
         table.add({to_string(header.source), header.format, to_string(header.shape),
                    std::string(name_of(header.type)), bytes ? format_bytes(*bytes) : "beyond any memory",
-                   header.storage + (header.unread.empty() ? "" : "; cannot be read yet")});
+                   storage_words(header)});
     }
     std::fputs(table.text().c_str(), stdout);
 }

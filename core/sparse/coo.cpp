@@ -91,6 +91,13 @@ std::int64_t sort_columns(const MutableCsrView& matrix, int threads) {
     return duplicates;
 }
 
+[[noreturn]] void refuse_sum(const Element& element, Type type, const std::string& what) {
+    throw Error(ErrorCode::input, what + ": row " + std::to_string(element.row + 1) + ", column " +
+                                      std::to_string(element.col + 1) +
+                                      ": found entries whose sum passes the range, expected a sum that " +
+                                      std::string(name_of(type)) + " can hold");
+}
+
 /// One value of those for an element.
 template <class T>
 T merged_value(std::span<const T> values, const Element& element, Type type, const std::string& what,
@@ -103,10 +110,7 @@ T merged_value(std::span<const T> values, const Element& element, Type type, con
         if (terms.size() == 1) return terms.front();
         T sum{};
         if (add_exactly(terms, sum)) return sum;
-        throw Error(ErrorCode::input, what + ": row " + std::to_string(element.row + 1) + ", column " +
-                                          std::to_string(element.col + 1) +
-                                          ": found entries whose sum passes the range, expected a sum that " +
-                                          std::string(name_of(type)) + " can hold");
+        refuse_sum(element, type, what);
     } else {  // what is zero in the type may not have been zero
         merged.unadded.push_back(element);
         return values.front();
@@ -137,7 +141,45 @@ void merge(Csr& matrix, const std::string& what, Merged& merged) {
     matrix.shorten(to);
 }
 
+/// See add_again. The terms of an element follow each other.
+template <class I, class T>
+void add_terms(const std::vector<Element>& unadded, const Coo& wide, const MutableCsrView& matrix,
+               const std::string& what) {
+    using W = Wide<T>;
+    const W* const values = reinterpret_cast<const W*>(wide.values());
+    std::vector<std::pair<std::ptrdiff_t, W>> terms;
+    for (std::int64_t at = 0; at < wide.entries(); ++at) {
+        const Element element{wide.rows_as<I>()[at], wide.columns_as<I>()[at]};
+        const auto found = std::lower_bound(unadded.begin(), unadded.end(), element);
+        if (found != unadded.end() && *found == element)
+            terms.emplace_back(found - unadded.begin(), values[at]);
+    }
+    std::ranges::stable_sort(terms, {}, &std::pair<std::ptrdiff_t, W>::first);
+    std::vector<W> same;
+    for (std::size_t at = 0; at < terms.size(); ++at) {
+        same.push_back(terms[at].second);
+        if (at + 1 < terms.size() && terms[at + 1].first == terms[at].first) continue;
+        const Element& element = unadded[static_cast<std::size_t>(terms[at].first)];
+        T sum{};
+        if (!add_exactly(same, sum)) refuse_sum(element, matrix.type, what);
+        same.clear();
+        const I* const columns = matrix.columns_as<I>();
+        const I* const place = std::lower_bound(columns + matrix.pointers[element.row],
+                                                columns + matrix.pointers[element.row + 1], element.col);
+        matrix.values_as<T>()[place - columns] = sum;
+    }
+}
+
 }  // namespace
+
+Coo::Coo(const Shape& shape, Type type, std::int64_t entries, Buffer rows, Buffer columns, Buffer values)
+    : shape_(shape),
+      type_(type),
+      room_(entries),
+      entries_(entries),
+      rows_(std::move(rows)),
+      columns_(std::move(columns)),
+      values_(std::move(values)) {}
 
 Coo::Coo(const Shape& shape, Type type, std::int64_t room, const std::string& what)
     : shape_(shape),
@@ -177,6 +219,15 @@ Csr to_csr(Coo entries, int threads, const std::string& what, Merged& merged) {
             merged.duplicates = sort_columns<I, T>(sorted.view(), threads);
             if (merged.duplicates > 0) merge<I, T>(sorted, what, merged);
             return sorted;
+        });
+    });
+}
+
+void add_again(const std::vector<Element>& unadded, const Coo& wide, const MutableCsrView& matrix,
+               const std::string& what) {
+    visit_index(matrix.shape, [&]<class I>(TypeTag<I>) {
+        visit_type(matrix.type, [&]<class T>(TypeTag<T>) {
+            if constexpr (!std::is_same_v<T, Wide<T>>) add_terms<I, T>(unadded, wide, matrix, what);
         });
     });
 }

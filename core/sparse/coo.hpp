@@ -17,6 +17,8 @@ class Coo {
   public:
     /// With room for so many entries. Throws Error{memory} naming `what`.
     Coo(const Shape& shape, Type type, std::int64_t room, const std::string& what = "matrix");
+    /// Of entries that are there, which lie in the matrix; their memory may have room for more.
+    Coo(const Shape& shape, Type type, std::int64_t entries, Buffer rows, Buffer columns, Buffer values);
 
     [[nodiscard]] const Shape& shape() const { return shape_; }
     [[nodiscard]] Type type() const { return type_; }
@@ -76,7 +78,12 @@ struct Merged {
 /// naming `what` for a sum beyond the range of the type, Error{memory}.
 Csr to_csr(Coo entries, int threads, const std::string& what, Merged& merged);
 
-/// What that takes at most, with the entries that it is given and the matrix that it makes.
+/// Adds the elements that `to_csr` left `unadded` in `matrix`: from the same entries in f64 or c128, exactly.
+/// Throws as `to_csr`.
+void add_again(const std::vector<Element>& unadded, const Coo& wide, const MutableCsrView& matrix,
+               const std::string& what);
+
+/// What `to_csr` takes at most, with the entries that it is given and the matrix that it makes.
 std::uint64_t to_csr_bytes(const Shape& shape, Type type, std::int64_t entries);
 
 }  // namespace gpumat

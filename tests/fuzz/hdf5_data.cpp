@@ -419,7 +419,7 @@ void try_sparse(FuzzedDataProvider& input, const std::string& path) {
     for (std::size_t col = 0; col < cols; ++col) {
         for (auto entry = static_cast<std::size_t>(starts[col]);
              entry < static_cast<std::size_t>(starts[col + 1]); ++entry)
-            expected.at(static_cast<std::size_t>(ir.at(entry)) * cols + col) = values[entry];
+            expected.at(static_cast<std::size_t>(ir.at(entry)) * cols + col) += values[entry];
     }
     fuzz::require(matrix->shape() == Shape{rows, static_cast<std::int64_t>(cols)} &&
                       std::equal(expected.begin(), expected.end(), matrix->as<std::int64_t>()),

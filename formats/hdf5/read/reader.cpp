@@ -31,11 +31,10 @@ std::uint64_t bytes_of_file(const std::string& path) {
 }
 
 /// The rectangles of what is stored that cost no more than their share: chunks, runs of rows of a page,
-/// columns of a sparse matrix. Other storage is read through the library, row by row.
+/// rows of a sparse matrix. Other storage is read through the library, row by row.
 Shape stored_grain(const Source& source) {
     constexpr std::int64_t kRunBytes = 4096;
     const auto* dense = std::get_if<Dense>(&source.where);
-    if (std::holds_alternative<Sparse>(source.where)) return {source.stored.rows, 1};
     if (dense != nullptr && dense->layout == H5D_CHUNKED) return dense->chunk;
     if (dense != nullptr && dense->layout == H5D_CONTIGUOUS)
         return {1, kRunBytes / static_cast<std::int64_t>(source.element.memory_bytes)};
@@ -89,6 +88,7 @@ Header header_of(const Source& source, const std::string& path) {
     header.type = source.type();
     header.storage = source.storage + std::string(surroundings_of(source.dataset));
     header.stored_entries = source.entries;
+    header.most_entries = most_entries(source);
     header.unread = why_unread(source);
     header.packing = source.packed_by;
     header.unpacked = source.packing.has_value();
@@ -174,7 +174,9 @@ std::string listed(const std::vector<Listed>& matrices) {
     std::vector<std::string> lines;
     lines.reserve(matrices.size());
     for (const auto& [header, element] : matrices) {
-        const std::string readable = element + std::string(surroundings_of(header.source.dataset));
+        const std::string readable = header.most_entries
+                                         ? element + ", " + header.storage
+                                         : element + std::string(surroundings_of(header.source.dataset));
         lines.push_back(header.source.dataset + " " + to_string(header.shape) + " " +
                         (header.unread.empty() ? readable : header.storage));
     }
@@ -280,14 +282,23 @@ Reference meant(Reference reference, const ReadOptions& options) {
     return reference;
 }
 
+/// Finds the elements of a dense matrix, for a try.
+void try_dataset(const Source& source, const ReadOptions& options) {
+    const auto& dense = std::get<Dense>(source.where);
+    walk_chunks(dense.dataset.id(), source.name);
+    open_storage(source, dense, options);
+}
+
 /// Everything that opening the matrix, finding its elements and keeping its attributes will do, for a try.
 void try_matrix(const Reference& reference, const ReadOptions& options) {
     const Handle file = open_for_reading(reference.path);
     const Source source = find_matrix(file.id(), meant(reference, options), options);
     if (const auto* dense = std::get_if<Dense>(&source.where)) {
-        walk_chunks(dense->dataset.id(), source.name);
+        try_dataset(source, options);
         read_attributes(dense->dataset.id());
-        open_storage(source, *dense, options);
+    } else if (const auto* sparse = std::get_if<Sparse>(&source.where)) {
+        for (const auto* part : {&sparse->lines, &sparse->indices, &sparse->values})
+            if (*part) try_dataset(**part, options);
     }
 }
 
@@ -296,8 +307,6 @@ class Hdf5Reader final : public Reader, public AttributeSource {
     Hdf5Reader(const Reference& reference, const ReadOptions& options) : options_(options) {
         const OtherFiles others;
         open(reference, options);
-        // Reads its parts, on threads that each want a session: this one must hold none.
-        if (std::holds_alternative<Sparse>(source_.where)) sparse_.emplace(source_, header_.type, options);
         other_files_.assign(others.paths().begin(), others.paths().end());
         for (const std::string& piece : other_files_) versions_.add_piece(piece);
     }
@@ -311,11 +320,12 @@ class Hdf5Reader final : public Reader, public AttributeSource {
     [[nodiscard]] std::string open_words() const override { return dense_ ? dense_->open_words() : ""; }
 
     [[nodiscard]] std::uint64_t working_bytes() const override {
-        return dense_ ? dense_->working_bytes() : 0;
+        return dense_ ? dense_->working_bytes() : sparse_ ? sparse_->working_bytes() : 0;
     }
 
     void set_spare(std::uint64_t bytes) override {
         if (dense_) dense_->set_spare(bytes);
+        if (sparse_) sparse_->set_spare(bytes);
     }
 
     [[nodiscard]] std::vector<std::string> other_files() const override { return other_files_; }
@@ -352,6 +362,10 @@ class Hdf5Reader final : public Reader, public AttributeSource {
         if (sparse_) sparse_->read(block, out);
     }
 
+    Csr read_sparse(std::int64_t& duplicates) override {
+        return sparse_ ? sparse_->read_sparse(duplicates) : Reader::read_sparse(duplicates);  // which refuses
+    }
+
   private:
     void open(const Reference& reference, const ReadOptions& options) {
         const Session session;
@@ -370,6 +384,7 @@ class Hdf5Reader final : public Reader, public AttributeSource {
         }
         header_.type = options.type.value_or(source_.type());
         if (std::holds_alternative<Dense>(source_.where)) dense_.emplace(source_, options, header_.type);
+        if (std::holds_alternative<Sparse>(source_.where)) sparse_.emplace(source_, options, header_.type);
     }
 
     /// Opens the file, and keeps what it was like before.
@@ -389,7 +404,7 @@ class Hdf5Reader final : public Reader, public AttributeSource {
     Source source_;
     Header header_;
     std::optional<DenseReader> dense_;  // at most one of them: neither for a matrix without elements
-    std::optional<SparseMatrix> sparse_;
+    std::optional<SparseReader> sparse_;
     std::vector<std::string> other_files_;
 };
 

@@ -328,19 +328,6 @@ Element without_memory_type(const Element& element) {
     return shown;
 }
 
-namespace {
-
-/// The shape that MATLAB and Octave store as the only content of an empty matrix.
-std::optional<Shape> stored_shape(Handle dataset, const Source& matrix, const ReadOptions& options) {
-    const auto dims = extents_of(dataset.id());
-    if (!dims || dims->size() != 1) return {};
-    std::array<std::int64_t, 2> extents{};
-    if (!read_integers(std::move(dataset), matrix, "shape", options, extents)) return {};
-    const Shape shape{extents[0], extents[1]};
-    return shape.rows >= 0 && shape.cols >= 0 && (shape.rows == 0 || shape.cols == 0) ? std::optional(shape)
-                                                                                      : std::nullopt;
-}
-
 std::optional<Type> matlab_type(const std::string& name) {
     struct Row {
         const char* name;
@@ -361,6 +348,19 @@ Element element_for(Type type) {
     return std::move(*element_of(stored.id()));
 }
 
+namespace {
+
+/// The shape that MATLAB and Octave store as the only content of an empty matrix.
+std::optional<Shape> stored_shape(Handle dataset, const Source& matrix, const ReadOptions& options) {
+    const auto dims = extents_of(dataset.id());
+    if (!dims || dims->size() != 1) return {};
+    std::array<std::int64_t, 2> extents{};
+    if (!read_integers(std::move(dataset), matrix, "shape", options, extents)) return {};
+    const Shape shape{extents[0], extents[1]};
+    return shape.rows >= 0 && shape.cols >= 0 && (shape.rows == 0 || shape.cols == 0) ? std::optional(shape)
+                                                                                      : std::nullopt;
+}
+
 Found empty_matrix(Source source, Handle dataset, Type type, std::string_view convention,
                    const ReadOptions& options) {
     const auto shape = stored_shape(std::move(dataset), source, options);
@@ -374,66 +374,6 @@ Found empty_matrix(Source source, Handle dataset, Type type, std::string_view co
     return source;
 }
 
-/// Describes the three parts of a matrix in compressed columns and checks that their sizes agree.
-Source sparse_matrix(Source source, hid_t group, const char* starts_name, const char* rows_name,
-                     std::int64_t rows, const ReadOptions& options, std::string_view convention) {
-    const std::string what = "is a sparse" + std::string(convention) + " matrix ";
-    const auto keep = [](Found& found) {
-        return std::make_shared<const Source>(std::get<Source>(std::move(found)));
-    };
-    const auto holds_integers = [](const Found& found) {
-        const auto* part = std::get_if<Source>(&found);
-        return part != nullptr && is_integer(part->element.type);
-    };
-    Sparse sparse;
-    Found starts = describe_part(group, starts_name, source, options);
-    if (!holds_integers(starts) || length_of(std::get<Source>(starts)) < 1)
-        malformed(source, what + "without its column starts '" + starts_name + "'");
-    sparse.starts = keep(starts);
-    source.stored = {rows, length_of(*sparse.starts) - 1};
-    if (rows < 0) malformed(source, what + "with " + std::to_string(rows) + " rows");
-    if (has_member(group, "data", source.name)) {
-        Found row_numbers = describe_part(group, rows_name, source, options);
-        Found values = describe_part(group, "data", source, options);
-        if (const auto* none = std::get_if<NoMatrix>(&values))
-            malformed(source, what + "whose 'data' " + none->why);
-        if (!holds_integers(row_numbers) ||
-            length_of(std::get<Source>(row_numbers)) != length_of(std::get<Source>(values)))
-            malformed(source, what + "whose '" + rows_name + "' and 'data' do not agree");
-        sparse.rows = keep(row_numbers);
-        sparse.values = keep(values);
-        source.element = without_memory_type(sparse.values->element);
-        source.entries = length_of(*sparse.values);
-    } else {
-        const std::string type = text_attribute(group, "MATLAB_class", source.name);
-        source.element = element_for(matlab_type(type).value_or(Type::f64));
-    }
-    source.storage =
-        "sparse columns" + std::string(convention) + ", " + std::to_string(source.entries) + " entries";
-    source.where = std::move(sparse);
-    return source;
-}
-
-/// Octave stores the numbers of rows, columns and entries beside the parts.
-Source octave_sparse_matrix(Source source, hid_t group, const ReadOptions& options) {
-    const std::string what = "is a sparse" + std::string(kOctave) + " matrix ";
-    const auto number = [&](const char* member, const Source& matrix) {
-        std::int64_t value = 0;
-        Handle dataset = open_member(group, member, matrix.name, options);
-        return read_integers(std::move(dataset), matrix, member, options, {&value, 1}) ? std::optional(value)
-                                                                                       : std::nullopt;
-    };
-    const auto rows = number("nr", source);
-    if (!rows) malformed(source, what + "without its number of rows 'nr'");
-    Source matrix = sparse_matrix(std::move(source), group, "cidx", "ridx", *rows, options, kOctave);
-    for (const auto& [member, count] : {std::pair{"nc", matrix.stored.cols}, {"nz", matrix.entries}}) {
-        if (number(member, matrix) == count) continue;
-        malformed(matrix,
-                  what + "whose '" + member + "' is not " + std::to_string(count) + ", which its parts have");
-    }
-    return matrix;
-}
-
 Found describe_octave(Source source, hid_t group, const ReadOptions& options) {
     const std::string type = text_dataset(group, "type", source.name + ": its type", options);
     const auto is = [&](const char* word) { return type.find(word) != std::string::npos; };
@@ -442,7 +382,7 @@ Found describe_octave(Source source, hid_t group, const ReadOptions& options) {
     const bool sparse = is("sparse");
     const bool empty = has_attribute(group, "OCTAVE_EMPTY_MATRIX", source.name);
     if (sparse && !empty && H5Iget_type(value.id()) == H5I_GROUP) {
-        return octave_sparse_matrix(std::move(source), value.id(), options);
+        return describe_octave_sparse(source, value.id(), options);
     }
     const bool matrix = (type.ends_with("matrix") || type.ends_with("scalar") || type == "bool") &&
                         !is("diagonal") && !is("permutation");
@@ -464,10 +404,6 @@ Found describe_octave(Source source, hid_t group, const ReadOptions& options) {
 Found describe_group(Source source, hid_t group, const ReadOptions& options) {
     if (has_attribute(group, "OCTAVE_NEW_FORMAT", source.name))
         return describe_octave(std::move(source), group, options);
-    if (has_attribute(group, "MATLAB_sparse", source.name)) {
-        const std::int64_t rows = number_attribute(group, "MATLAB_sparse", -1, source.name);
-        return sparse_matrix(std::move(source), group, "jc", "ir", rows, options, kMatlab);
-    }
     if (auto found = describe_sparse_layout(source, group, options)) return std::move(*found);
     const std::string matlab = text_attribute(group, "MATLAB_class", source.name);
     if (!matlab.empty()) return NoMatrix("is a MATLAB " + matlab + ", expected a matrix of numbers", true);

@@ -39,11 +39,18 @@ struct Dense {
 
 struct Source;
 
-/// A sparse matrix in compressed columns: three datasets, each a dense matrix of one row or column.
+/// A sparse matrix: datasets, each a dense matrix of one row or column. Its lines are its rows, or its
+/// columns.
 struct Sparse {
-    std::shared_ptr<const Source> starts;  ///< cols + 1 offsets into rows and values
-    std::shared_ptr<const Source> rows;    ///< the row of each entry, from 0, ascending in a column
-    std::shared_ptr<const Source> values;  ///< null, as `rows`, where there are no entries
+    bool compressed = true;  ///< the entries lie line by line
+    bool by_columns = false;
+    bool symmetric = false;  ///< an entry beside the diagonal is also the one across it
+    bool one_value = false;  ///< all entries have the same, which is stored once
+    bool pairs = false;      ///< values are complex, and stored as numbers of their parts
+    /// Where each line starts in what follows, and where the last one ends; else the line of each entry.
+    std::shared_ptr<const Source> lines;
+    std::shared_ptr<const Source> indices;  ///< the place of each entry in its line
+    std::shared_ptr<const Source> values;   ///< null, as `indices`, where there are no entries
 };
 
 /// A matrix without elements, of which only the shape is stored.
@@ -110,6 +117,10 @@ std::string shape_words(const Shape& shape);
 /// is something else.
 bool read_integers(Handle dataset, const Source& matrix, const char* name, const ReadOptions& options,
                    std::span<std::int64_t> to);
+
+/// The type that MATLAB calls so; none for what is no number.
+std::optional<Type> matlab_type(const std::string& name);
+Element element_for(Type type);
 
 /// What a message says of elements that are not read from one dataset.
 Element without_memory_type(const Element& element);

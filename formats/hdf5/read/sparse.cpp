@@ -2,100 +2,266 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <string>
+#include <utility>
 
-#include "formats/hdf5/read/dense_reader.hpp"
+#include "core/numbers/whole.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
 
-/// The memory for a matrix of so many entries and columns. Throws where it passes the limit.
-std::uint64_t required_bytes(const Source& source, Type type, const ReadOptions& options) {
-    const auto entries = static_cast<std::uint64_t>(source.entries);
-    const auto columns = static_cast<std::uint64_t>(source.stored.cols);
-    const unsigned __int128 bytes =
-        static_cast<unsigned __int128>(entries) * (sizeof(std::int64_t) + size_of(type)) +
-        static_cast<unsigned __int128>(columns + 1) * sizeof(std::int64_t);
-    const std::string what = source.name + ": a sparse matrix of " + std::to_string(entries) + " entries";
-    if (bytes >> 63 != 0) throw Error(ErrorCode::memory, what + " is larger than any address space");
-    require_memory(static_cast<std::uint64_t>(bytes), options.memory_limit, what);
-    return static_cast<std::uint64_t>(bytes);
+Type type_of_indices(const Shape& shape) {
+    return has_short_indices(shape) ? Type::i32 : Type::i64;
 }
 
-/// All numbers of a part, as `type`. `taken`: bytes that are taken beside it.
-Buffer read_part(const Source& part, Type type, const ReadOptions& options, std::uint64_t taken) {
-    DenseReader reader = [&] {
-        const Session session;
-        return DenseReader(part, options, type);
-    }();
-    require_memory(taken + reader.open_bytes() + reader.working_bytes(), options.memory_limit,
-                   part.name + ": reading it (" + part.storage + ")");
-    Buffer numbers(static_cast<std::size_t>(part.stored.elements()) * size_of(type));
-    reader.read(Block::whole(part.stored), {type, part.stored, part.stored.cols, numbers.data()});
-    return numbers;
+/// The type of the numbers that are stored of a value.
+Type type_of_parts(const Sparse& sparse, Type type) {
+    if (!sparse.pairs) return type;
+    return type == Type::c64 ? Type::f32 : Type::f64;
 }
 
-std::span<const std::int64_t> integers_in(const Buffer& memory) {
-    return {reinterpret_cast<const std::int64_t*>(memory.data()), memory.size() / sizeof(std::int64_t)};
+template <class I>
+I* numbers_in(Buffer& memory) {
+    return reinterpret_cast<I*>(memory.data());
+}
+
+template <class I>
+std::span<const I> numbers_in(const Buffer& memory, std::int64_t count) {
+    return {reinterpret_cast<const I*>(memory.data()), static_cast<std::size_t>(count)};
+}
+
+/// "FILE:/X/indices[7]"
+std::string place_in(const Source& part, std::size_t position) {
+    return part.name + "[" + std::to_string(position) + "]";
 }
 
 }  // namespace
 
-SparseMatrix::SparseMatrix(const Source& source, Type type, const ReadOptions& options)
+std::optional<std::int64_t> most_entries(const Source& source) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    const auto* sparse = std::get_if<Sparse>(&source.where);
+    if (sparse == nullptr) return {};
+    if (!sparse->symmetric) return source.entries;
+    return source.entries > kMost / 2 ? kMost : 2 * source.entries;
+}
+
+SparseReader::SparseReader(const Source& source, const ReadOptions& options, Type type)
     : source_(source),
-      element_bytes_(static_cast<std::int64_t>(size_of(type))),
-      bytes_(required_bytes(source, type, options)),
-      limited_(options.memory_limit.has_value()) {
-    const auto& sparse = std::get<Sparse>(source.where);
-    start_memory_ = read_part(*sparse.starts, Type::i64, options, bytes_);
-    if (sparse.values) {
-        row_memory_ = read_part(*sparse.rows, Type::i64, options, bytes_);
-        values_ = read_part(*sparse.values, type, options, bytes_);
-    }
-    starts_ = integers_in(start_memory_);
-    rows_ = integers_in(row_memory_);
-    check();
+      sparse_(std::get<Sparse>(source.where)),
+      most_entries_(*most_entries(source)),
+      options_(options),
+      type_(type) {
+    if (sparse_.pairs && !is_complex(type))
+        throw Error(ErrorCode::input, source.name +
+                                          ": its numbers are complex, expected a complex type in place of " +
+                                          std::string(name_of(type)));
+    const Type index = type_of_indices(source.stored);
+    lines_ = open(sparse_.lines, sparse_.compressed ? Type::i64 : index);
+    if (sparse_.values == nullptr) return;
+    indices_ = open(sparse_.indices, index);
+    values_ = open(sparse_.values, type_of_parts(sparse_, type));
 }
 
-void SparseMatrix::read(const Block& rect, const MutableMatrixView& out) const {
-    if (rect.rows == 0 || rect.cols == 0) return;  // `out` may point nowhere
-    const auto element = static_cast<std::size_t>(element_bytes_);
-    const auto place = [&](std::int64_t row, std::int64_t col) {
-        return out.data + (row * out.ld + col) * element_bytes_;
+std::unique_ptr<DenseReader> SparseReader::open(const std::shared_ptr<const Source>& part, Type type) const {
+    const Session session;
+    return std::make_unique<DenseReader>(*part, options_, type);
+}
+
+std::uint64_t SparseReader::open_bytes() const {
+    if (rows_ && !options_.memory_limit) return 0;
+    return to_csr_bytes(source_.stored, type_, most_entries_);
+}
+
+std::uint64_t SparseReader::working_bytes() const {
+    std::uint64_t most = 0;
+    for (const auto* reader : {&lines_, &indices_, &values_})
+        if (*reader) most = std::max(most, (*reader)->open_bytes() + (*reader)->working_bytes());
+    return most;
+}
+
+void SparseReader::set_spare(std::uint64_t bytes) {
+    for (auto* reader : {&lines_, &indices_, &values_})
+        if (*reader) (*reader)->set_spare(bytes);
+}
+
+void SparseReader::require_bytes(std::uint64_t bytes) const {
+    require_memory(
+        saturating_add(bytes, working_bytes()), options_.memory_limit,
+        source_.name + ": reading a sparse matrix of " + std::to_string(source_.entries) + " entries");
+}
+
+Buffer SparseReader::read_part(const Source& part, DenseReader& reader, Type type, std::int64_t room) {
+    Buffer numbers(static_cast<std::size_t>(room) * size_of(type));
+    reader.read(Block::whole(part.stored), {type, part.stored, part.stored.cols, numbers.data()});
+    return numbers;
+}
+
+Buffer SparseReader::read_values(Type type) {
+    if (sparse_.values == nullptr) return {};
+    const Type part = type_of_parts(sparse_, type);
+    const auto wide = type == type_ ? nullptr : open(sparse_.values, part);
+    const std::int64_t room = std::max<std::int64_t>(most_entries_, sparse_.one_value ? 1 : 0);
+    Buffer values =
+        read_part(*sparse_.values, wide ? *wide : *values_, part, sparse_.pairs ? 2 * room : room);
+    const std::size_t bytes = size_of(type);
+    for (std::int64_t at = 1; sparse_.one_value && at < source_.entries; ++at)
+        std::memcpy(values.data() + static_cast<std::size_t>(at) * bytes, values.data(), bytes);
+    return values;
+}
+
+/// Starts ascend from 0 to the number of entries.
+void SparseReader::check_starts(std::span<const std::int64_t> starts) const {
+    const Source& part = *sparse_.lines;
+    const auto refuse = [&](std::size_t at, const std::string& expected) {
+        throw Error(ErrorCode::input,
+                    place_in(part, at) + " is " + std::to_string(starts[at]) + ", expected " + expected);
     };
-    for (std::int64_t i = 0; i < rect.rows; ++i)
-        std::memset(place(i, 0), 0, static_cast<std::size_t>(rect.cols) * element);
-    for (std::int64_t col = 0; col < rect.cols; ++col) {
-        const auto begin = starts_[static_cast<std::size_t>(rect.col + col)];
-        const auto end = starts_[static_cast<std::size_t>(rect.col + col) + 1];
-        const auto first = std::lower_bound(rows_.begin() + begin, rows_.begin() + end, rect.row);
-        for (auto row = first; row != rows_.begin() + end && *row < rect.row + rect.rows; ++row) {
-            const auto entry = static_cast<std::size_t>(row - rows_.begin());
-            std::memcpy(place(*row - rect.row, col), values_.data() + entry * element, element);
-        }
+    if (starts.front() != 0) refuse(0, "0, where the first one starts");
+    for (std::size_t at = 1; at < starts.size(); ++at) {
+        if (starts[at] < starts[at - 1])
+            refuse(at, "at least " + std::to_string(starts[at - 1]) + ", as the one before it");
+        if (starts[at] > source_.entries)
+            refuse(at, "at most " + std::to_string(source_.entries) + ", the entries that there are");
     }
+    if (starts.back() != source_.entries)
+        refuse(starts.size() - 1, std::to_string(source_.entries) + ", the entries that there are");
 }
 
-void SparseMatrix::malformed(const std::string& why) const {
-    throw Error(ErrorCode::input, source_.name + ": a malformed sparse matrix: " + why);
+template <class I>
+void SparseReader::check_range(const Source& part, std::span<const I> indices, bool of_columns) const {
+    const std::int64_t extent = of_columns ? source_.stored.cols : source_.stored.rows;
+    const auto outside = std::ranges::find_if(indices, [&](I index) {
+        return static_cast<std::uint64_t>(std::int64_t{index}) >= static_cast<std::uint64_t>(extent);
+    });
+    if (outside == indices.end()) return;
+    const std::string kind = of_columns ? "column" : "row";
+    throw Error(ErrorCode::input,
+                place_in(part, static_cast<std::size_t>(outside - indices.begin())) + " is " +
+                    std::to_string(*outside) + ", expected " +
+                    (extent == 0 ? "no entry, as there is no " + kind
+                                 : "a " + kind + " from 0 to " + std::to_string(extent - 1)));
 }
 
-/// Starts ascend from 0 to the number of entries; rows ascend within each column.
-void SparseMatrix::check() const {
-    if (starts_.front() != 0 || starts_.back() != static_cast<std::int64_t>(rows_.size()))
-        malformed("its column starts run from " + std::to_string(starts_.front()) + " to " +
-                  std::to_string(starts_.back()) + ", expected 0 to " + std::to_string(rows_.size()));
-    if (!std::ranges::is_sorted(starts_)) malformed("its column starts do not ascend");
-    for (std::size_t col = 0; col + 1 < starts_.size(); ++col) {
-        for (auto entry = starts_[col]; entry < starts_[col + 1]; ++entry) {
-            const std::int64_t row = rows_[static_cast<std::size_t>(entry)];
-            const bool ascends = entry == starts_[col] || rows_[static_cast<std::size_t>(entry) - 1] < row;
-            if (row >= 0 && row < source_.stored.rows && ascends) continue;
-            malformed("column " + std::to_string(col + 1) + " has an entry in row " +
-                      std::to_string(row + 1) +
-                      (ascends ? ", of " + std::to_string(source_.stored.rows) : ", out of order"));
-        }
+/// All are in range; whether they increase in each line.
+template <class I>
+bool SparseReader::check_indices(const Arrays& arrays) const {
+    if (sparse_.indices == nullptr) return true;
+    const auto indices = numbers_in<I>(arrays.indices, source_.entries);
+    check_range<I>(*sparse_.indices, indices, !sparse_.by_columns);
+    if (!sparse_.compressed) {
+        check_range<I>(*sparse_.lines, numbers_in<I>(arrays.lines, source_.entries), sparse_.by_columns);
+        return false;
     }
+    const auto starts = numbers_in<std::int64_t>(arrays.starts, length_of(*sparse_.lines));
+    for (std::size_t line = 0; line + 1 < starts.size(); ++line) {
+        const auto* const end = indices.data() + starts[line + 1];
+        if (std::adjacent_find(indices.data() + starts[line], end, std::greater_equal<>()) != end)
+            return false;
+    }
+    return true;
+}
+
+SparseReader::Arrays SparseReader::read_arrays(Type type) {
+    const Type index = type_of_indices(source_.stored);
+    Arrays arrays;
+    Buffer& lines = sparse_.compressed ? arrays.starts : arrays.lines;
+    lines = read_part(*sparse_.lines, *lines_, sparse_.compressed ? Type::i64 : index,
+                      sparse_.compressed ? length_of(*sparse_.lines) : most_entries_);
+    if (sparse_.compressed) check_starts(numbers_in<std::int64_t>(arrays.starts, length_of(*sparse_.lines)));
+    if (sparse_.indices) arrays.indices = read_part(*sparse_.indices, *indices_, index, most_entries_);
+    arrays.in_order =
+        visit_index(source_.stored, [&]<class I>(TypeTag<I>) { return check_indices<I>(arrays); });
+    arrays.values = read_values(type);
+    return arrays;
+}
+
+/// Adds the entries across the diagonal; how many there are then. All that are stored lie on one side of it.
+template <class I>
+std::int64_t SparseReader::mirror(Arrays& arrays, std::size_t value_bytes) const {
+    I* const lines = numbers_in<I>(arrays.lines);
+    I* const indices = numbers_in<I>(arrays.indices);
+    std::int64_t count = source_.entries;
+    bool below = false;
+    for (std::int64_t at = 0; at < source_.entries; ++at) {
+        if (lines[at] == indices[at]) continue;
+        if (count == source_.entries) below = lines[at] > indices[at];
+        if (below != (lines[at] > indices[at]))
+            throw Error(ErrorCode::input,
+                        place_in(*sparse_.indices, static_cast<std::size_t>(at)) + " is " +
+                            std::to_string(indices[at]) + " in line " + std::to_string(lines[at]) +
+                            ", expected all entries on the same side of the diagonal, as the "
+                            "matrix is symmetric");
+        lines[count] = indices[at];
+        indices[count] = lines[at];
+        std::memcpy(arrays.values.data() + static_cast<std::size_t>(count) * value_bytes,
+                    arrays.values.data() + static_cast<std::size_t>(at) * value_bytes, value_bytes);
+        ++count;
+    }
+    return count;
+}
+
+Coo SparseReader::entries_in(Arrays arrays, Type type) const {
+    return visit_index(source_.stored, [&]<class I>(TypeTag<I>) {
+        if (sparse_.compressed) {
+            arrays.lines = Buffer(static_cast<std::size_t>(most_entries_) * sizeof(I));
+            const auto starts = numbers_in<std::int64_t>(arrays.starts, length_of(*sparse_.lines));
+            I* const lines = numbers_in<I>(arrays.lines);
+            for (std::size_t line = 0; line + 1 < starts.size(); ++line)
+                std::fill(lines + starts[line], lines + starts[line + 1], static_cast<I>(line));
+            arrays.starts = Buffer();
+        }
+        const std::int64_t count = sparse_.symmetric ? mirror<I>(arrays, size_of(type)) : source_.entries;
+        if (sparse_.by_columns) std::swap(arrays.lines, arrays.indices);
+        return Coo(source_.stored, type, count, std::move(arrays.lines), std::move(arrays.indices),
+                   std::move(arrays.values));
+    });
+}
+
+Csr SparseReader::read_sparse(std::int64_t& duplicates) {
+    duplicates = 0;
+    const std::uint64_t starts = sparse_.compressed ? csr_bytes({length_of(*sparse_.lines), 0}, type_, 0) : 0;
+    require_bytes(saturating_add(to_csr_bytes(source_.stored, type_, most_entries_), starts));
+    Arrays arrays = read_arrays(type_);
+    if (arrays.in_order && !sparse_.by_columns && !sparse_.symmetric) {
+        Csr rows(source_.stored, type_, source_.entries, std::move(arrays.indices), std::move(arrays.values),
+                 source_.name);
+        std::memcpy(rows.view().pointers, arrays.starts.data(), arrays.starts.size());
+        return rows;
+    }
+    if (!arrays.in_order && sparse_.compressed)
+        tell(options_.tell, Severity::detail,
+             source_.name + ": its indices are not in order, and are sorted");
+    Merged merged;
+    Csr rows = to_csr(entries_in(std::move(arrays), type_), options_.threads, source_.name, merged);
+    duplicates = merged.duplicates;
+    if (!merged.unadded.empty()) {
+        const Type wide = is_complex(type_) ? Type::c128 : Type::f64;
+        require_bytes(saturating_add(csr_bytes(source_.stored, type_, rows.entries()),
+                                     Coo::bytes(source_.stored, wide, most_entries_)));
+        add_again(merged.unadded, entries_in(read_arrays(wide), wide), rows.view(), source_.name);
+    }
+    return rows;
+}
+
+void SparseReader::read(const Block& rect, const MutableMatrixView& out) {
+    if (rect.rows == 0 || rect.cols == 0) return;  // `out` may point nowhere
+    std::int64_t duplicates = 0;
+    if (!rows_) rows_ = read_sparse(duplicates);
+    const CsrView all = std::as_const(*rows_).view();
+    const std::size_t bytes = size_of(out.type);
+    visit_index(all.shape, [&]<class I>(TypeTag<I>) {
+        const I* const columns = all.columns_as<I>();
+        for (std::int64_t i = 0; i < rect.rows; ++i) {
+            std::byte* const row = out.data + static_cast<std::size_t>(i * out.ld) * bytes;
+            std::memset(row, 0, static_cast<std::size_t>(rect.cols) * bytes);
+            const I* const end = columns + all.pointers[rect.row + i + 1];
+            const I* entry = std::lower_bound(columns + all.pointers[rect.row + i], end, rect.col);
+            for (; entry != end && *entry < rect.col + rect.cols; ++entry)
+                std::memcpy(row + static_cast<std::size_t>(*entry - rect.col) * bytes,
+                            all.values + static_cast<std::size_t>(entry - columns) * bytes, bytes);
+        }
+    });
 }
 
 }  // namespace gpumat::formats::hdf5

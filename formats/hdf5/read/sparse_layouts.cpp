@@ -5,14 +5,28 @@
 #include <cstdint>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "formats/hdf5/read/locate.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
+
+/// How a group stores a sparse matrix.
+struct SparseLayout {
+    std::string kind;              ///< "CSR", "CSC", "COO"
+    std::string_view by;           ///< who stores matrices so, " (AnnData)", where that is known
+    const char* lines = "indptr";  ///< the members that are the parts of `Sparse`
+    const char* indices = "indices";
+    const char* values = "data";
+    bool symmetric = false;
+    bool one_value = false;
+    bool pairs = false;
+};
 
 [[noreturn]] void malformed(const Source& source, const std::string& kind, const std::string& why) {
     throw Error(ErrorCode::input, source.name + ": is a " + kind + " matrix " + why);
@@ -30,36 +44,127 @@ Source part_of(const Source& source, hid_t group, const char* name, const std::s
     malformed(source, kind, std::string("whose '") + name + "' " + std::get<NoMatrix>(found).why);
 }
 
-/// `by`: who stores matrices so, " (AnnData)", where that is known.
-Source unread(const Source& source, const std::string& kind, std::string_view by, const Shape& shape,
-              const Source& values, std::int64_t entries) {
-    if (shape.rows < 0 || shape.cols < 0) malformed(source, kind, "of " + to_string(shape));
-    const std::string count = ", " + std::to_string(entries) + " entries";
+/// The same of integers.
+std::shared_ptr<const Source> integers_of(const Source& source, hid_t group, const char* name,
+                                          const SparseLayout& layout, const ReadOptions& options) {
+    Source part = part_of(source, group, name, layout.kind, options);
+    if (!is_integer(part.element.type))
+        malformed(source, layout.kind,
+                  std::string("whose '") + name + "' holds " + part.element.name + ", expected integers");
+    return std::make_shared<const Source>(std::move(part));
+}
+
+std::int64_t extent_of(const Shape& shape, bool columns) {
+    return columns ? shape.cols : shape.rows;
+}
+
+/// The matrix without its parts.
+Source described(const Source& source, const SparseLayout& layout, const Shape& shape, const Element& element,
+                 std::int64_t entries) {
+    if (shape.rows < 0 || shape.cols < 0) malformed(source, layout.kind, "of " + to_string(shape));
     Source matrix;
     matrix.name = source.name;
     matrix.path = source.path;
     matrix.dataset = source.dataset;
+    matrix.slice = source.slice;
     matrix.stored = shape;
-    matrix.element = without_memory_type(values.element);
+    matrix.element = without_memory_type(element);
     matrix.entries = entries;
-    matrix.storage = kind + std::string(by) + count;
-    matrix.where = Unread{"a " + kind + " matrix of " + shape_words(shape) + count};
+    matrix.storage = layout.kind + (layout.symmetric ? ", one triangle of a symmetric matrix" : "") +
+                     std::string(layout.by) + ", " + std::to_string(entries) + " entries";
     return matrix;
 }
 
-/// The shape that an attribute or a dataset says.
-Shape stated_shape(const Source& source, hid_t group, const std::string& kind, const ReadOptions& options) {
+/// One whose kind is not read.
+Source unread(const Source& source, const SparseLayout& layout, const Shape& shape, const Source& values,
+              std::int64_t entries) {
+    Source matrix = described(source, layout, shape, values.element, entries);
+    matrix.where = Unread{"a " + layout.kind + " matrix of " + shape_words(shape) + ", " +
+                          std::to_string(entries) + " entries"};
+    return matrix;
+}
+
+/// Finds the parts, and checks that their sizes agree. Where the shape says no columns, the parts do. Where
+/// `element` is given there may be no entries, and no parts for them.
+Source with_parts(const Source& source, hid_t group, const SparseLayout& layout, Shape shape,
+                  const ReadOptions& options, const Element* element = nullptr) {
+    Sparse sparse{.compressed = layout.kind != "COO",
+                  .by_columns = layout.kind == "CSC",
+                  .symmetric = layout.symmetric,
+                  .one_value = layout.one_value,
+                  .pairs = layout.pairs,
+                  .lines = integers_of(source, group, layout.lines, layout, options),
+                  .indices = {},
+                  .values = {}};
+    const std::int64_t lines = length_of(*sparse.lines);
+    if (sparse.by_columns && shape.cols < 0) shape.cols = lines - 1;
+    if (sparse.compressed && lines - 1 != extent_of(shape, sparse.by_columns))
+        malformed(source, layout.kind,
+                  "of " + to_string(shape) + " whose '" + layout.lines + "' has " + std::to_string(lines) +
+                      " numbers, expected " + std::to_string(extent_of(shape, sparse.by_columns)) + " + 1");
+    std::int64_t entries = 0;
+    if (element == nullptr || has_member(group, layout.values, source.name)) {
+        sparse.indices = integers_of(source, group, layout.indices, layout, options);
+        sparse.values =
+            std::make_shared<const Source>(part_of(source, group, layout.values, layout.kind, options));
+        entries = length_of(*sparse.indices);
+        const std::int64_t values = length_of(*sparse.values);
+        const std::int64_t expected = sparse.one_value ? 1 : entries;
+        if (sparse.pairs ? values % 2 != 0 || values / 2 != expected : values != expected)
+            malformed(source, layout.kind,
+                      std::string("whose '") + layout.indices + "' and '" + layout.values +
+                          "' do not agree: they have " + std::to_string(entries) + " and " +
+                          std::to_string(values) + " numbers");
+        if (!sparse.compressed && lines != entries)
+            malformed(source, layout.kind,
+                      std::string("whose '") + layout.lines + "' and '" + layout.indices +
+                          "' do not agree: they have " + std::to_string(lines) + " and " +
+                          std::to_string(entries) + " numbers");
+        element = &sparse.values->element;
+    }
+    if (sparse.symmetric && shape.rows != shape.cols)
+        malformed(source, layout.kind, "of " + to_string(shape) + " that is to be symmetric");
+    Source matrix = described(source, layout, shape, *element, entries);
+    if (sparse.pairs) {
+        if (element->type != Type::f32 && element->type != Type::f64)
+            malformed(source, layout.kind,
+                      std::string("of complex numbers whose '") + layout.values + "' holds " + element->name);
+        matrix.element = element_for(element->type == Type::f32 ? Type::c64 : Type::c128);
+    }
+    matrix.where = std::move(sparse);
+    return matrix;
+}
+
+std::optional<Found> matlab(const Source& source, hid_t group, const ReadOptions& options) {
+    if (!has_attribute(group, "MATLAB_sparse", source.name)) return {};
+    const std::int64_t rows = number_attribute(group, "MATLAB_sparse", -1, source.name);
+    const Element element =
+        element_for(matlab_type(text_attribute(group, "MATLAB_class", source.name)).value_or(Type::f64));
+    const SparseLayout layout{.kind = "CSC", .by = " (MATLAB)", .lines = "jc", .indices = "ir"};
+    return with_parts(source, group, layout, {rows, -1}, options, &element);
+}
+
+/// A shape that is stated, and what else the way in which it is stated tells.
+struct Stated {
+    Shape shape;
+    std::string_view by;
+    bool by_columns = false;
+};
+
+Stated stated_shape(const Source& source, hid_t group, const std::string& kind, const ReadOptions& options) {
     std::array<std::int64_t, 2> extents{};
     constexpr std::array kAttributes = {"shape", "h5sparse_shape", "dims"};
     const auto* const attribute = std::ranges::find_if(
         kAttributes, [&](const char* name) { return has_attribute(group, name, source.name); });
     if (attribute != kAttributes.end()) {
         number_attributes(group, *attribute, extents, source.name);
-    } else if (!read_integers(open_member(group, "shape", source.name, options), source, "shape", options,
-                              extents)) {
-        malformed(source, kind, "that says no shape of two extents");
+        const bool seurat = attribute == kAttributes.end() - 1;
+        return {{extents[0], extents[1]}, seurat ? " (Seurat)" : "", seurat};
     }
-    return {extents[0], extents[1]};
+    if (!read_integers(open_member(group, "shape", source.name, options), source, "shape", options, extents))
+        malformed(source, kind, "that says no shape of two extents");
+    const bool tenx = has_member(group, "barcodes", source.name);
+    return {{extents[0], extents[1]}, tenx ? " (10x)" : "", tenx};
 }
 
 /// "CSR" of "csr_matrix" and "csr"; empty where it is neither that nor the same of columns.
@@ -73,32 +178,27 @@ std::string marked_kind(const Source& source, hid_t group) {
 }
 
 /// Three arrays: the values, the index of each in its row or column, and where each row or column starts.
-/// AnnData says which it is; of 10x Genomics, h5Seurat and SciPy's arrays the lengths tell.
+/// AnnData says which it is. Else the lengths tell; of a square matrix, whose program is known, that.
 std::optional<Found> compressed(const Source& source, hid_t group, const ReadOptions& options) {
-    std::string kind = marked_kind(source, group);
-    const std::string_view by = kind.empty() ? "" : " (AnnData)";
-    if (kind.empty() && !has_members(source, group, {"data", "indices", "indptr"})) return {};
-    const std::string known = kind.empty() ? "sparse" : kind;
-    const Shape shape = stated_shape(source, group, known, options);
-    const Source values = part_of(source, group, "data", known, options);
-    const Source indices = part_of(source, group, "indices", known, options);
-    const std::int64_t lines = length_of(part_of(source, group, "indptr", known, options)) - 1;
-    const bool of_rows = lines == shape.rows && kind != "CSC";
-    const bool of_cols = lines == shape.cols && kind != "CSR";
-    if (!of_rows && !of_cols) {
-        const std::string rows = std::to_string(shape.rows) + " + 1";
-        const std::string cols = std::to_string(shape.cols) + " + 1";
-        malformed(source, known,
-                  "of " + to_string(shape) + " whose 'indptr' has " + std::to_string(lines + 1) +
-                      " numbers, expected " +
-                      (kind == "CSR"   ? rows
-                       : kind == "CSC" ? cols
-                                       : rows + " or " + cols));
-    }
-    if (length_of(indices) != length_of(values))
-        malformed(source, known, "whose 'indices' and 'data' do not agree");
-    if (kind.empty()) kind = !of_cols ? "CSR" : !of_rows ? "CSC" : "CSR or CSC";
-    return unread(source, kind, by, shape, values, length_of(values));
+    SparseLayout layout{.kind = marked_kind(source, group), .by = {}};
+    layout.by = layout.kind.empty() ? "" : " (AnnData)";
+    if (layout.kind.empty() && !has_members(source, group, {"data", "indices", "indptr"})) return {};
+    const Stated stated = stated_shape(source, group, layout.kind.empty() ? "sparse" : layout.kind, options);
+    if (!layout.kind.empty()) return with_parts(source, group, layout, stated.shape, options);
+    layout.by = stated.by;
+    const std::int64_t lines = length_of(part_of(source, group, "indptr", "sparse", options)) - 1;
+    const bool of_rows = lines == stated.shape.rows;
+    const bool of_cols = lines == stated.shape.cols;
+    if (!of_rows && !of_cols)
+        malformed(source, "sparse",
+                  "of " + to_string(stated.shape) + " whose 'indptr' has " + std::to_string(lines + 1) +
+                      " numbers, expected " + std::to_string(stated.shape.rows) + " + 1 or " +
+                      std::to_string(stated.shape.cols) + " + 1");
+    layout.kind = of_cols && (!of_rows || stated.by_columns) ? "CSC" : of_cols ? "CSR or CSC" : "CSR";
+    if (!of_rows || !of_cols || stated.by_columns)
+        return with_parts(source, group, layout, stated.shape, options);
+    const Source values = part_of(source, group, "data", layout.kind, options);
+    return unread(source, layout, stated.shape, values, length_of(values));
 }
 
 /// Three arrays of one length: the row, the column and the value of each entry. Other groups have members of
@@ -114,25 +214,25 @@ std::optional<Found> coordinates(const Source& source, hid_t group, const ReadOp
                length_of(*numbers) == length_of(*found);
     };
     if (found == nullptr || !beside("row") || !beside("col")) return {};
-    return unread(source, "COO", "", stated_shape(source, group, "COO", options), *found, length_of(*found));
+    const SparseLayout layout{.kind = "COO", .by = "", .lines = "row", .indices = "col"};
+    return with_parts(source, group, layout, stated_shape(source, group, "COO", options).shape, options);
 }
 
-/// How many bins the genome has, of which the pixels are pairs: the group beside the pixels says it.
-std::int64_t bins_beside(const Source& source, hid_t pixels) {
-    std::string place = text_of([&](char* to, std::size_t size) { return H5Iget_name(pixels, to, size); });
-    place.erase(std::min(place.rfind('/'), place.size()));
-    const Handle parent = take(H5Oopen(pixels, place.empty() ? "/" : place.c_str(), H5P_DEFAULT),
-                               ErrorCode::input, source.name);
-    return number_attribute(parent.id(), "nbins", -1, source.name);
-}
-
+/// How many bins the genome has, of which the pixels are pairs, and whether all pairs are stored: the group
+/// beside the pixels says it.
 std::optional<Found> cooler(const Source& source, hid_t group, const ReadOptions& options) {
     if (!has_members(source, group, {"bin1_id", "bin2_id", "count"})) return {};
-    const Source values = part_of(source, group, "count", "COO", options);
-    const std::int64_t bins = bins_beside(source, group);
+    std::string place = text_of([&](char* to, std::size_t size) { return H5Iget_name(group, to, size); });
+    place.erase(std::min(place.rfind('/'), place.size()));
+    const Handle parent =
+        take(H5Oopen(group, place.empty() ? "/" : place.c_str(), H5P_DEFAULT), ErrorCode::input, source.name);
+    const std::int64_t bins = number_attribute(parent.id(), "nbins", -1, source.name);
     if (bins < 0)
         malformed(source, "COO", "(cooler), and the group that it is in says no number of bins 'nbins'");
-    return unread(source, "COO", " (cooler)", {bins, bins}, values, length_of(values));
+    SparseLayout layout{
+        .kind = "COO", .by = " (cooler)", .lines = "bin1_id", .indices = "bin2_id", .values = "count"};
+    layout.symmetric = text_attribute(parent.id(), "storage-mode", source.name) != "square";
+    return with_parts(source, group, layout, {bins, bins}, options);
 }
 
 nlohmann::json member_of(const nlohmann::json& object, const char* name) {
@@ -154,35 +254,85 @@ std::string format_in(const nlohmann::json& json) {
     return word.size() <= kLongest && std::ranges::all_of(word, capital) ? word : "";
 }
 
+std::string text_in(const nlohmann::json& json) {
+    return json.is_string() ? json.get<std::string>() : "";
+}
+
 /// Its attribute is JSON: the format, the shape, and how many values there are.
 std::optional<Found> binsparse(const Source& source, hid_t group, const ReadOptions& options) {
     if (!has_attribute(group, "binsparse", source.name)) return {};
     auto json = nlohmann::json::parse(text_attribute(group, "binsparse", source.name), nullptr, false);
     if (json.contains("binsparse")) json = member_of(json, "binsparse");
-    const std::string kind = format_in(member_of(json, "format"));
+    SparseLayout layout{.kind = format_in(member_of(json, "format")),
+                        .by = " (binsparse)",
+                        .lines = "pointers_to_1",
+                        .indices = "indices_1",
+                        .values = "values"};
     std::vector<std::int64_t> extents;
     for (const nlohmann::json& extent : member_of(json, "shape")) extents.push_back(count_in(extent));
-    if (kind.empty() || extents.empty() || extents.size() > 2 || std::ranges::min(extents) < 0) {
+    if (layout.kind.empty() || extents.empty() || extents.size() > 2 || std::ranges::min(extents) < 0) {
         throw Error(ErrorCode::input,
                     source.name +
                         ": its attribute 'binsparse' is damaged: expected JSON with a format "
                         "such as CSR, and a shape of one or two extents");
     }
-    if (extents.size() == 1) return "is a binsparse vector (" + kind + "), expected a matrix";
-    const Source values = part_of(source, group, "values", kind, options);
-    const nlohmann::json stored = member_of(json, "number_of_stored_values");
-    const std::int64_t entries = stored.is_null() ? length_of(values) : count_in(stored);
-    if (entries < 0) malformed(source, kind, "(binsparse) whose 'number_of_stored_values' is damaged");
-    return unread(source, kind, " (binsparse)", {extents[0], extents[1]}, values, entries);
+    if (extents.size() == 1) return "is a binsparse vector (" + layout.kind + "), expected a matrix";
+    const Shape shape{extents[0], extents[1]};
+    const nlohmann::json count = member_of(json, "number_of_stored_values");
+    if (!count.is_null() && count_in(count) < 0)
+        malformed(source, layout.kind, "(binsparse) whose 'number_of_stored_values' is damaged");
+    if (layout.kind.starts_with("COO")) {
+        layout.kind = "COO";
+        layout.lines = "indices_0";
+    }
+    const std::string structure = text_in(member_of(json, "structure"));
+    layout.symmetric = structure.starts_with("symmetric");
+    const bool known = layout.kind == "CSR" || layout.kind == "CSC" || layout.kind == "COO";
+    if (!known || (!layout.symmetric && !structure.empty() && structure != "general")) {
+        const Source values = part_of(source, group, "values", layout.kind, options);
+        return unread(source, layout, shape, values, count.is_null() ? length_of(values) : count_in(count));
+    }
+    std::string type = text_in(member_of(member_of(json, "data_types"), "values"));
+    layout.one_value = type.starts_with("iso[");
+    if (layout.one_value) type.erase(0, 4);
+    layout.pairs = type.starts_with("complex[");
+    Source matrix = with_parts(source, group, layout, shape, options);
+    if (!count.is_null() && count_in(count) != matrix.entries)
+        malformed(source, layout.kind,
+                  "(binsparse) whose 'number_of_stored_values' is " + std::to_string(count_in(count)) +
+                      ", and there are " + std::to_string(matrix.entries));
+    return matrix;
 }
 
 }  // namespace
 
 std::optional<Found> describe_sparse_layout(const Source& source, hid_t group, const ReadOptions& options) {
-    for (const auto describe : {binsparse, cooler, compressed, coordinates}) {
+    for (const auto describe : {matlab, binsparse, cooler, compressed, coordinates}) {
         if (auto found = describe(source, group, options)) return found;
     }
     return {};
+}
+
+/// Octave stores the numbers of rows, columns and entries beside the parts.
+Found describe_octave_sparse(const Source& source, hid_t group, const ReadOptions& options) {
+    const auto number = [&](const char* member) {
+        std::int64_t value = 0;
+        Handle dataset = open_member(group, member, source.name, options);
+        return read_integers(std::move(dataset), source, member, options, {&value, 1}) ? std::optional(value)
+                                                                                       : std::nullopt;
+    };
+    const auto rows = number("nr");
+    if (!rows) malformed(source, "sparse (Octave)", "without its number of rows 'nr'");
+    const Element element = element_for(Type::f64);
+    const SparseLayout layout{.kind = "CSC", .by = " (Octave)", .lines = "cidx", .indices = "ridx"};
+    Source matrix = with_parts(source, group, layout, {*rows, -1}, options, &element);
+    for (const auto& [member, count] : {std::pair{"nc", matrix.stored.cols}, {"nz", matrix.entries}}) {
+        if (number(member) == count) continue;
+        malformed(
+            source, "sparse (Octave)",
+            std::string("whose '") + member + "' is not " + std::to_string(count) + ", which its parts have");
+    }
+    return matrix;
 }
 
 }  // namespace gpumat::formats::hdf5

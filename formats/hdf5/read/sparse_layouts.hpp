@@ -6,9 +6,12 @@
 
 namespace gpumat::formats::hdf5 {
 
-/// The matrix in a group that is a sparse matrix as AnnData, 10x Genomics, Seurat, cooler or binsparse store
-/// it; nothing where the group is none of these. What it is, is known; it cannot be read yet. Throws
-/// Error{input} where the group says that it is one and its parts do not fit together.
+/// The matrix in a group that is a sparse matrix as MATLAB, AnnData, 10x Genomics, Seurat, SciPy, cooler or
+/// binsparse store it; nothing where the group is none of these. Throws Error{input} where the group says
+/// that it is one and its parts do not fit together.
 std::optional<Found> describe_sparse_layout(const Source& source, hid_t group, const ReadOptions& options);
+
+/// The matrix in the group `value` of a sparse one of Octave.
+Found describe_octave_sparse(const Source& source, hid_t group, const ReadOptions& options);
 
 }  // namespace gpumat::formats::hdf5
