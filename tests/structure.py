@@ -47,7 +47,7 @@ FOLDERS = {
     "kernels/common": ["kernels", "kernels/device"],
     "kernels/check": ["kernels"],
     "kernels/transpose": ["kernels", "kernels/device", "kernels/common", "kernels/check"],
-    "kernels/multiply": ["kernels", "kernels/device", "kernels/common", "kernels/check"],
+    "kernels/multiply": ["kernels", "kernels/device", "kernels/common", "kernels/check", "kernels/transpose"],
     "kernels/reduce": ["kernels", "kernels/device", "kernels/common", "kernels/check"],
     "kernels/probe": ["kernels", "kernels/device", "kernels/common"],
     "kernels/registry": ["kernels", "kernels/transpose", "kernels/multiply", "kernels/reduce"],

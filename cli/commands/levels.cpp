@@ -131,7 +131,15 @@ std::string entry_of(const Level& level, bool verbose) {
     return text;
 }
 
-/// The ladders, one below the other: of each operation that of GPUs, then that of the CPU.
+/// What a ladder for sparse matrices takes.
+const char* matrices_of(const Level& level) {
+    const Structure& first = level.needs.structures.front();
+    const bool alike = level.operation->roles.size() == 1 || first.inputs[0] == first.inputs[1];
+    return alike ? "sparse matrices" : "a sparse and a dense matrix";
+}
+
+/// The ladders, one below the other: of each operation that of GPUs, that of the CPU, and those for
+/// sparse matrices.
 void print_ladders(const Registry& registry, const LevelsRequest& request, bool verbose) {
     std::string text;
     for (const Operation* operation : registry.operations()) {
@@ -144,12 +152,12 @@ void print_ladders(const Registry& registry, const LevelsRequest& request, bool 
             text += fmt::format("{}{} on a {}\n{}", text.empty() ? "" : "\n", operation->name,
                                 name_of(device), ladder);
         }
-        std::string ladder;
         for (const Level* level : registry.sparse_levels(*operation, DeviceKind::cpu)) {
-            if (wanted(*level, request)) ladder += entry_of(*level, verbose);
+            if (!wanted(*level, request)) continue;
+            if (level->number == 1)
+                text += fmt::format("\n{} of {} on a cpu\n", operation->name, matrices_of(*level));
+            text += entry_of(*level, verbose);
         }
-        if (!ladder.empty())
-            text += fmt::format("\n{} of sparse matrices on a cpu\n{}", operation->name, ladder);
     }
     std::fputs(text.c_str(), stdout);
 }

@@ -7,6 +7,7 @@
 #include "core/numbers/scalar.hpp"
 #include "kernels/multiply/check/verify_multiply.hpp"
 #include "kernels/multiply/cpu/levels.hpp"
+#include "kernels/multiply/cpu/sparse/levels.hpp"
 #include "kernels/multiply/gpu/levels.hpp"
 
 namespace gpumat {
@@ -132,7 +133,29 @@ Problem without_unread(const Problem& problem) {
     return read;
 }
 
+/// A matrix that is read: nothing where it is not.
+double stored_bytes(const Problem& p, std::size_t role) {
+    const auto shape = input(p, role);
+    if (!shape) return 0;
+    return p.structure.inputs.at(role) == Storage::csr
+               ? static_cast<double>(csr_bytes(*shape, p.type, p.entries.at(role)))
+               : static_cast<double>(shape->rows) * static_cast<double>(shape->cols) *
+                     static_cast<double>(size_of(p.type));
+}
+
+/// Of a sparse result once it is counted.
+double sparse_bytes(const Problem& p) {
+    const Type type = type_of_result(p);
+    const double c =
+        p.structure.result == Storage::csr
+            ? static_cast<double>(csr_bytes({p.m, p.n}, type, p.result_entries))
+            : static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(size_of(type));
+    const double factors = without_unread(p).k == 0 ? 0 : stored_bytes(p, kA) + stored_bytes(p, kB);
+    return factors + stored_bytes(p, kD) + c;
+}
+
 double bytes(const Problem& p) {
+    if (p.is_sparse()) return sparse_bytes(p);
     const auto rows = static_cast<double>(p.m);
     const auto cols = static_cast<double>(p.n);
     const auto inner = static_cast<double>(without_unread(p).k);
@@ -143,6 +166,14 @@ double bytes(const Problem& p) {
 
 double flops(const Problem& p) {
     const double per_step = is_complex(p.type) ? 8 : 2;
+    const auto entries = [&](std::size_t role) {
+        return without_unread(p).k == 0 ? 0.0 : static_cast<double>(p.entries.at(role));
+    };
+    const Structure& how = p.structure;
+    // How many products two sparse matrices have, only their structure tells.
+    if (how.result == Storage::csr) return 0;
+    if (how.inputs[kA] == Storage::csr) return per_step * entries(kA) * static_cast<double>(p.n);
+    if (how.inputs[kB] == Storage::csr) return per_step * entries(kB) * static_cast<double>(p.m);
     return per_step * static_cast<double>(p.m) * static_cast<double>(p.n) *
            static_cast<double>(without_unread(p).k);
 }
@@ -167,7 +198,24 @@ std::vector<Level> levels() {
     return all;
 }
 
+std::vector<Level> sparse_levels() {
+    const auto ladders = cpu::sparse::levels();
+    return {ladders.begin(), ladders.end()};
+}
+
+/// The product of two sparse matrices is sparse, unless a dense one is added to it: B is dense then. A sparse
+/// one beside a dense one gives a dense product.
+Structure structure(const Problem& p, const std::array<Storage, kMostInputs>& stored) {
+    constexpr auto csr = Storage::csr;
+    constexpr auto dense = Storage::dense;
+    const bool adds_dense = input(p, kD) && stored[kD] == dense;
+    if (stored[kA] == csr && stored[kB] == csr && !adds_dense) return {{csr, csr, csr}, csr};
+    if (stored[kA] == csr) return {{csr, dense, dense}, dense};
+    return {{dense, stored[kB], dense}, dense};
+}
+
 std::vector<Preference> preference(const Problem& problem, const Device& device) {
+    if (problem.is_sparse()) return cpu::sparse::preference(problem, device);
     return device.kind == DeviceKind::gpu ? gpu::preference(problem, device)
                                           : cpu::preference(problem, device);
 }
@@ -207,6 +255,8 @@ constinit const Operation kMultiply = {
     .part = multiply::part,
     .as_read = multiply::without_unread,
     .levels = multiply::levels,
+    .sparse_levels = multiply::sparse_levels,
+    .structure = multiply::structure,
     .preference = multiply::preference,
     .tunable = &multiply::kTunable,
     .check = &multiply::kCheck};

@@ -186,7 +186,8 @@ CASES = [
     # Levels and devices
     ("unknown_level", 2, ["'warp'", "serial", "padded"], "transpose a.h5 -l warp"),
     ("unknown_number", 2, ["'99'"], "multiply a.h5 b.h5 -l 99"),
-    ("level_of_the_other_operation", 2, ["'serial'", "naive"], "multiply a.h5 b.h5 -l serial"),
+    ("level_of_the_other_operation", 2, ["'per-row'", "naive"], "multiply a.h5 b.h5 -l per-row"),
+    ("level_of_sparse_matrices", 5, ["'merge'", "sparse A and dense B", "dense ones"], "multiply a.h5 b.h5 -l merge"),
     ("gpu_level_without_gpu", 5, ["'padded'", "gpu"], "transpose a.h5 -l padded"),
     ("gpu_level_of_multiply_without_gpu", 5, ["'naive-strided'", "gpu"], "multiply a.h5 b.h5 -l naive-strided"),
     ("gpu_without_gpu", 5, ["GPU"], "transpose a.h5 -d gpu"),

@@ -10,6 +10,7 @@
 #include "kernels/multiply/check/product_check.hpp"
 #include "kernels/multiply/check/product_in_blocks.hpp"
 #include "kernels/multiply/check/row_check.hpp"
+#include "kernels/multiply/check/verify_sparse.hpp"
 
 namespace gpumat {
 namespace {
@@ -104,6 +105,7 @@ bool checks_at_random(const Problem& asked, VerifyMode mode) {
 
 Verification verify_multiply(const Problem& asked, const Operands& operands, const VerifyOptions& options) {
     if (options.mode == VerifyMode::none) return {};
+    if (asked.is_sparse()) return multiply::verify_sparse_product(asked, operands, options);
     const Problem problem = as_read(asked);
     // Without elements there may be any number of rows, and each mode finds the same.
     if (problem.m == 0 || problem.n == 0)
@@ -117,6 +119,7 @@ constinit const Check multiply::kCheck = {
     // Freivalds' check keeps kFreivaldsRounds vectors. The full one takes a few MB whatever the shape.
     .bytes =
         [](const Problem& asked, VerifyMode mode) {
+            if (asked.is_sparse()) return multiply::sparse_product_check_bytes(asked, mode);
             const Problem problem = as_read(asked);
             return checks_at_random(problem, mode) ? product_check_bytes(problem, kRowsAtOnce) : 0;
         },

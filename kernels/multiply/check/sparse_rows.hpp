@@ -1,0 +1,291 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/sparse/csr.hpp"
+#include "kernels/check/elements.hpp"
+#include "kernels/check/findings.hpp"
+#include "kernels/multiply/check/element_check.hpp"
+#include "kernels/multiply/cpu/sparse/columns.hpp"
+
+// Rows of a product of sparse matrices, computed again.
+
+namespace gpumat::multiply {
+
+/// The elements of a matrix row by row: all of one that is dense, the entries of compressed rows.
+template <class T>
+class RowsOf {
+  public:
+    RowsOf() = default;
+    RowsOf(const Operand& matrix, bool transposed)
+        : data_(matrix.as<T>()),
+          pointers_(matrix.pointers),
+          columns_(matrix),
+          row_(transposed ? 1 : matrix.pitch),
+          step_(transposed ? matrix.pitch : 1),
+          cols_(transposed ? matrix.rows : matrix.cols),
+          sparse_(matrix.storage == Storage::csr) {}
+
+    [[nodiscard]] bool is_sparse() const { return sparse_; }
+    [[nodiscard]] std::int64_t count(std::int64_t i) const {
+        if (data_ == nullptr && !sparse_) return 0;
+        return sparse_ ? pointers_[i + 1] - pointers_[i] : cols_;
+    }
+
+    /// Calls `visit(column, value)` for each of row i, in their order.
+    template <class Visit>
+    void for_each(std::int64_t i, const Visit& visit) const {
+        if (sparse_) {
+            for (std::int64_t at = pointers_[i]; at < pointers_[i + 1]; ++at) visit(columns_[at], data_[at]);
+        } else if (data_ != nullptr) {
+            for (std::int64_t j = 0; j < cols_; ++j) visit(j, data_[i * row_ + j * step_]);
+        }
+    }
+
+  private:
+    const T* data_ = nullptr;
+    const std::int64_t* pointers_ = nullptr;
+    cpu::sparse::Columns<false> columns_{{}};
+    std::int64_t row_ = 0;
+    std::int64_t step_ = 1;
+    std::int64_t cols_ = 0;
+    bool sparse_ = false;
+};
+
+/// The operands of a product, none of compressed rows stored transposed. What is not read has no elements.
+template <class T>
+struct ProductRows {
+    RowsOf<T> a;
+    RowsOf<T> b;
+    RowsOf<Result<T>> c;
+    RowsOf<Result<T>> d;
+
+    ProductRows(const Problem& p, const Operands& operands)
+        : a(p.k == 0 ? RowsOf<T>() : RowsOf<T>(operands.a, p.transpose_a)),
+          b(operands.b, p.transpose_b),
+          c(operands.c, false),
+          d(p.beta.is_zero(p.type) ? RowsOf<Result<T>>() : RowsOf<Result<T>>(operands.d, false)) {}
+
+    [[nodiscard]] std::int64_t products(std::int64_t i) const {
+        std::int64_t count = 0;
+        a.for_each(i, [&](std::int64_t k, const T&) { count += b.count(k); });
+        return count;
+    }
+};
+
+/// An element of C as it should be.
+struct ExpectedElement {
+    std::int64_t col = 0;
+    std::int64_t terms = 0;  ///< products
+    Twofold re;              ///< of op(A)·op(B)
+    Twofold im;
+    double moduli = 0;          ///< Σ of the moduli of the parts of factors, times each other
+    std::uint64_t integer = 0;  ///< of integers, modulo 2^64
+    double estimate = 0;        ///< of integers, in double
+    std::complex<double> d = 0;
+    std::uint64_t integer_d = 0;
+};
+
+/// The sum of the moduli of both parts, which is that of a real number.
+inline double sum_of_moduli(std::complex<double> value) {
+    return std::abs(value.real()) + std::abs(value.imag());
+}
+
+/// Computes rows of C again, and compares them.
+template <class T>
+class SparseRowCheck {
+  public:
+    SparseRowCheck(const Problem& p, const ProductRows<T>& rows, const Rounding& rounding,
+                   std::optional<double> tolerance)
+        : p_(p), rows_(rows), rounding_(rounding), tolerance_(tolerance), scalars_(p) {}
+
+    /// What is wrong with the structure of row i, in words; else its elements are noted.
+    std::optional<std::string> check(std::int64_t i, Findings& found) {
+        expect(i);
+        std::size_t at = 0;
+        std::optional<std::string> fault;
+        rows_.c.for_each(i, [&](std::int64_t col, const Result<T>& computed) {
+            if (fault) return;
+            if (at == row_.size() || row_[at].col != col)
+                fault = "row " + std::to_string(i) + " of the result has an entry in column " +
+                        std::to_string(col) + ", expected " +
+                        (at == row_.size() ? "no more" : "one in column " + std::to_string(row_[at].col));
+            else
+                judge(row_[at++], computed, i, found);
+        });
+        if (!fault && at < row_.size())
+            fault = "row " + std::to_string(i) + " of the result has no entry in column " +
+                    std::to_string(row_[at].col) + ", for which there are products or an entry of D";
+        return fault;
+    }
+
+  private:
+    void expect(std::int64_t i) {
+        row_.clear();
+        if (rows_.c.is_sparse())
+            expect_entries(i);
+        else
+            expect_all(i);
+    }
+
+    void expect_all(std::int64_t i) {
+        row_.resize(static_cast<std::size_t>(p_.n));
+        for (std::int64_t j = 0; j < p_.n; ++j) row_[static_cast<std::size_t>(j)].col = j;
+        rows_.a.for_each(i, [&](std::int64_t k, const T& a) {
+            rows_.b.for_each(
+                k, [&](std::int64_t j, const T& b) { add(row_[static_cast<std::size_t>(j)], a, b); });
+        });
+        rows_.d.for_each(
+            i, [&](std::int64_t j, const Result<T>& d) { add_d(row_[static_cast<std::size_t>(j)], d); });
+    }
+
+    void expect_entries(std::int64_t i) {
+        products_.clear();
+        rows_.a.for_each(i, [&](std::int64_t k, const T& a) {
+            rows_.b.for_each(k, [&](std::int64_t j, const T& b) { products_.push_back({j, a, b}); });
+        });
+        std::stable_sort(products_.begin(), products_.end(),
+                         [](const auto& x, const auto& y) { return x.col < y.col; });
+        for (const Product& product : products_) {
+            if (row_.empty() || row_.back().col != product.col) row_.push_back({.col = product.col});
+            add(row_.back(), product.a, product.b);
+        }
+        const std::size_t own = row_.size();
+        rows_.d.for_each(i, [&](std::int64_t j, const Result<T>& d) {
+            const auto end = row_.begin() + static_cast<std::ptrdiff_t>(own);
+            const auto place = std::lower_bound(row_.begin(), end, j,
+                                                [](const auto& x, std::int64_t col) { return x.col < col; });
+            const bool there = place != end && place->col == j;
+            if (there) return add_d(*place, d);
+            row_.push_back({.col = j});
+            add_d(row_.back(), d);
+        });
+        std::sort(row_.begin(), row_.end(), [](const auto& x, const auto& y) { return x.col < y.col; });
+    }
+
+    static void add(ExpectedElement& to, const T& a, const T& b) {
+        ++to.terms;
+        if constexpr (std::is_integral_v<T>) {
+            to.integer += static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b);
+            to.estimate += static_cast<double>(a) * static_cast<double>(b);
+        } else {
+            const auto x = as_complex(a);
+            const auto y = as_complex(b);
+            to.re.add_product(x.real(), y.real());
+            if constexpr (kIsComplex<T>) {
+                to.re.add_product(-x.imag(), y.imag());
+                to.im.add_product(x.real(), y.imag());
+                to.im.add_product(x.imag(), y.real());
+            }
+            to.moduli += sum_of_moduli(x) * sum_of_moduli(y);
+        }
+    }
+
+    static void add_d(ExpectedElement& to, const Result<T>& d) {
+        if constexpr (std::is_integral_v<T>) to.integer_d = static_cast<std::uint64_t>(d);
+        to.d = as_complex(d);
+    }
+
+    void judge(const ExpectedElement& element, const Result<T>& computed, std::int64_t i,
+               Findings& found) const {
+        if constexpr (std::is_integral_v<T>)
+            judge_integer(element, computed, i, found);
+        else
+            judge_floating(element, computed, i, found);
+    }
+
+    void judge_integer(const ExpectedElement& element, const Result<T>& computed, std::int64_t i,
+                       Findings& found) const {
+        const auto value = static_cast<std::uint64_t>(p_.alpha.integer) * element.integer +
+                           static_cast<std::uint64_t>(p_.beta.integer) * element.integer_d;
+        visit_type(result_type(p_), [&]<class C>(TypeTag<C>) {
+            if constexpr (std::is_integral_v<C>) {
+                const auto expected = static_cast<C>(value);
+                const auto stored = static_cast<C>(computed);
+                const double exact = static_cast<double>(p_.alpha.integer) * element.estimate +
+                                     static_cast<double>(p_.beta.integer) * element.d.real();
+                const double half_range =
+                    std::ldexp(0.5, std::numeric_limits<std::make_unsigned_t<C>>::digits);
+                if (std::abs(exact - static_cast<double>(expected)) > half_range) ++found.wrapped;
+                Outcome outcome = right_or_wrong(stored == expected, {});
+                if (stored != expected)
+                    outcome.error = std::abs(static_cast<double>(stored) - static_cast<double>(expected));
+                found.note(outcome, i, element.col,
+                           [&] { return std::pair(std::to_string(stored), std::to_string(expected)); });
+            }
+        });
+    }
+
+    void judge_floating(const ExpectedElement& element, const Result<T>& stored, std::int64_t i,
+                        Findings& found) const {
+        Problem own = p_;
+        own.k = element.terms;
+        const ErrorBound bound(own, rounding_, tolerance_);
+        const auto [alpha, beta] = std::pair(scalars_.alpha, scalars_.beta);
+        ReferencePart re;
+        ReferencePart im;
+        add_scaled(alpha.real(), element.re, re.value);
+        add_scaled(-alpha.imag(), element.im, re.value);
+        add_scaled(alpha.real(), element.im, im.value);
+        add_scaled(alpha.imag(), element.re, im.value);
+        re.value.add_product(beta.real(), element.d.real());
+        re.value.add_product(-beta.imag(), element.d.imag());
+        im.value.add_product(beta.real(), element.d.imag());
+        im.value.add_product(beta.imag(), element.d.real());
+        re.terms = im.terms =
+            sum_of_moduli(alpha) * element.moduli + sum_of_moduli(beta) * sum_of_moduli(element.d);
+        const std::complex<double> computed = as_complex(stored);
+        Outcome outcome = judge_part(re, computed.real(), bound);
+        if constexpr (kIsComplex<T>) {
+            const Outcome other = judge_part(im, computed.imag(), bound);
+            if (other.ratio > outcome.ratio) outcome = other;
+        }
+        const std::complex<double> expected = {re.value.value(), im.value.value()};
+        found.note(outcome, i, element.col, [&] {
+            return std::pair(element_text(computed, p_.type), element_text(expected, p_.type));
+        });
+    }
+
+    static void add_scaled(double factor, const Twofold& sum, Twofold& to) {
+        if (factor == 0) return;
+        to.add_product(factor, sum.high);
+        to.add_product(factor, sum.low);
+    }
+
+    /// An infinity or NaN is right where the reference is none that double can hold, and where sums may pass
+    /// the range of the type.
+    [[nodiscard]] static Outcome judge_part(const ReferencePart& part, double computed,
+                                            const ErrorBound& bound) {
+        const double value = part.value.value();
+        const double worst = bound.worst(part);
+        if (std::isfinite(computed) && std::isfinite(value) && std::isfinite(worst)) {
+            const double error = distance(computed, part.value);
+            const double ratio = ratio_of(error, worst);
+            return {.ratio = ratio, .error = error, .tolerance = worst, .worst_ratio = ratio, .expected = {}};
+        }
+        if (std::isfinite(computed)) return right_or_wrong(!std::isfinite(worst) && std::isfinite(value), {});
+        const bool right = !std::isfinite(value) || bound.may_overflow(part.terms) ||
+                           std::abs(value) + worst >= bound.overflows_from();
+        return right_or_wrong(right, {});
+    }
+
+    struct Product {
+        std::int64_t col;
+        T a;
+        T b;
+    };
+
+    const Problem& p_;
+    const ProductRows<T>& rows_;
+    Rounding rounding_;
+    std::optional<double> tolerance_;
+    ReferenceScalars scalars_;
+    std::vector<ExpectedElement> row_;
+    std::vector<Product> products_;
+};
+
+}  // namespace gpumat::multiply

@@ -1,0 +1,154 @@
+"""Products of sparse matrices, beside SciPy."""
+
+import json
+import os
+import unittest
+
+import h5py
+import numpy as np
+import scipy.io
+import scipy.sparse
+
+from harness import Case
+from test_sparse import crc, random_sparse
+
+
+def whole(shape, entries, seed):
+    """Small whole numbers, whose products and sums are exact."""
+    matrix = random_sparse(shape, entries, seed)
+    matrix.data = np.rint(4 * matrix.data)
+    return matrix
+
+
+class SparseMultiply(Case):
+    def sparse(self, name, matrix):
+        scipy.io.mmwrite(self.path(name), matrix, precision=17)
+        return matrix.tocsr()
+
+    def dense(self, name, matrix):
+        with h5py.File(self.path(name), "w") as file:
+            file["A"] = matrix
+        return matrix
+
+    def result(self, name):
+        with h5py.File(self.path(name)) as file:
+            return file["C"][()]
+
+    def multiply(self, *options):
+        record = self.record("multiply", *options, "--force")
+        self.assertEqual(record["verification"]["verdict"], "passed")
+        return record
+
+    def test_sparse_times_dense(self):
+        rng = np.random.default_rng(1)
+        for columns in (1, 7, 64, 100):
+            a = self.sparse("A.mtx", whole((300, 200), 2500, columns))
+            b = self.dense("B.h5", np.rint(4 * rng.normal(size=(200, columns))))
+            for level in ("auto", "serial", "rows", "merge", "tiled", "3"):
+                with self.subTest(columns=columns, level=level):
+                    record = self.multiply("A.mtx", "B.h5", "-o", "C.h5", "--level", level, "--threads", "2")
+                    np.testing.assert_array_equal(self.result("C.h5"), a @ b)
+                    self.assertEqual(record["level"], {"auto": "tiled", "3": "merge"}.get(level, level))
+                    self.assertEqual(record["inputs"][0]["entries"], a.nnz)
+                    self.assertNotIn("entries", record["inputs"][1])
+                    self.assertNotIn("structure", record["output"])
+                    self.assertEqual(record["output"]["hash"], crc(a @ b))
+        self.run_tool("multiply", "A.mtx", "B.h5")  # nothing is written
+
+    def test_dense_times_sparse(self):
+        rng = np.random.default_rng(2)
+        a = self.dense("A.h5", np.rint(4 * rng.normal(size=(37, 200))))
+        b = self.sparse("B.mtx", whole((200, 150), 2500, 3))
+        for level in ("auto", "serial", "rows", "tiled"):
+            self.multiply("A.h5", "B.mtx", "-o", "C.h5", "--level", level)
+            np.testing.assert_array_equal(self.result("C.h5"), a @ b)
+
+    def test_sparse_times_sparse(self):
+        a = self.sparse("A.mtx", whole((300, 200), 2500, 4))
+        b = self.sparse("B.mtx", whole((200, 400), 3000, 5))
+        ones = [scipy.sparse.csr_matrix((np.ones(m.nnz), m.indices, m.indptr), m.shape) for m in (a, b)]
+        structure = (ones[0] @ ones[1]).tocoo()
+        for level in ("auto", "expand", "hash", "binned", "2"):
+            for threads in ("1", "2"):
+                with self.subTest(level=level, threads=threads):
+                    record = self.multiply("A.mtx", "B.mtx", "-o", "C.mtx", "--level", level, "--threads", threads)
+                    found = scipy.io.mmread(self.path("C.mtx"))
+                    np.testing.assert_array_equal(found.toarray(), (a @ b).toarray())
+                    # Sums that cancel stay as entries.
+                    self.assertEqual(sorted(zip(found.row, found.col)), sorted(zip(structure.row, structure.col)))
+                    self.assertEqual(list(zip(found.row, found.col)), sorted(zip(found.row, found.col)))
+                    self.assertEqual(record["output"]["structure"], "sparse")
+                    self.assertEqual(record["output"]["entries"], structure.nnz)
+                    self.assertEqual(record["output"]["hash"], crc((a @ b).toarray()))
+        dense = self.multiply("A.mtx", "B.mtx", "-o", "C.h5", "--dense")
+        np.testing.assert_array_equal(self.result("C.h5"), (a @ b).toarray())
+        self.assertNotIn("structure", dense["output"])
+
+    def test_factors_transposes_and_what_is_added(self):
+        a = self.sparse("A.mtx", whole((200, 300), 2500, 6))
+        b = self.sparse("B.mtx", whole((400, 200), 3000, 7))
+        d = self.sparse("D.mtx", whole((300, 400), 900, 8))
+        options = ("--transpose-a", "--transpose-b", "--alpha", "2", "--beta", "-3", "--add", "D.mtx")
+        expected = (2 * (a.T @ b.T) - 3 * d).toarray()
+        for level in ("expand", "hash", "binned"):
+            self.multiply("A.mtx", "B.mtx", "-o", "C.mtx", "--level", level, *options)
+            np.testing.assert_array_equal(scipy.io.mmread(self.path("C.mtx")).toarray(), expected)
+        # A dense D, or a dense factor, makes a dense product.
+        self.dense("D.h5", d.toarray())
+        self.dense("B.h5", b.toarray())
+        for second in ("B.mtx", "B.h5"):
+            for third in ("D.mtx", "D.h5"):
+                if (second, third) == ("B.mtx", "D.mtx"):
+                    continue
+                self.multiply("A.mtx", second, "-o", "C.h5", *options[:-1], third)
+                np.testing.assert_array_equal(self.result("C.h5"), expected)
+        # Without the product there is D alone.
+        self.multiply("A.mtx", "B.mtx", "-o", "C.mtx", "--transpose-a", "--transpose-b", "--alpha", "0", "--add", "D.mtx")
+        found = scipy.io.mmread(self.path("C.mtx"))
+        self.assertEqual(found.nnz, d.nnz)
+        np.testing.assert_array_equal(found.toarray(), d.toarray())
+
+    def test_types(self):
+        a = self.sparse("A.mtx", whole((60, 50), 400, 9))
+        b = self.sparse("B.mtx", whole((50, 70), 400, 10))
+        for kind in ("f16", "bf16", "f32", "f64", "i32", "i64"):
+            self.multiply("A.mtx", "B.mtx", "-o", "C.mtx", "-t", kind)
+            np.testing.assert_array_equal(scipy.io.mmread(self.path("C.mtx")).toarray(), (a @ b).toarray())
+        self.multiply("A.mtx", "B.mtx", "-o", "C.mtx", "-t", "i8", "--result", "i32")
+        np.testing.assert_array_equal(scipy.io.mmread(self.path("C.mtx")).toarray(), (a @ b).toarray())
+        self.run_tool("multiply", "A.mtx", "B.mtx", "-o", "C.mtx", "-t", "i8", "--force", code=5)
+        left = random_sparse((60, 50), 400, 1).astype(complex)
+        left.data = left.data + 1j * np.arange(left.nnz)
+        self.sparse("A.mtx", left)
+        self.multiply("A.mtx", "A.mtx", "-o", "C.mtx", "--transpose-a", "--conjugate-a", "--type", "c128")
+        found = scipy.io.mmread(self.path("C.mtx")).toarray()
+        np.testing.assert_allclose(found, (left.conj().T @ left).toarray(), rtol=1e-13, atol=1e-10)
+
+    def test_what_does_not_fit_is_refused_first(self):
+        side = 200_000
+        self.sparse("A.mtx", scipy.sparse.coo_matrix(([1.0], ([0], [side - 1])), shape=(side, side)))
+        self.dense("B.h5", np.ones((side, 1)))
+        said = self.run_tool("multiply", "A.mtx", "B.h5", "-o", "C.h5", "--memory-limit", "1M", code=6).err
+        self.assertIn("this multiply of sparse matrices", said)
+        self.assertFalse(os.path.exists(self.path("C.h5")))
+        # A sparse result is counted before there is memory for it: 1000 entries of one column and one row.
+        tall = scipy.sparse.coo_matrix((np.ones(3000), (np.arange(3000), np.zeros(3000, int))), shape=(3000, 1))
+        self.sparse("A.mtx", tall)
+        said = self.run_tool("multiply", "A.mtx", "A.mtx", "--transpose-b", "-o", "C.mtx", "--memory-limit", "50M", code=6).err
+        self.assertIn("has a result of 9000000 entries", said)
+        self.assertFalse(os.path.exists(self.path("C.mtx")))
+
+    def test_levels(self):
+        listed = json.loads(self.run_tool("levels", "multiply", "--json").out)["sparse_levels"]
+        self.assertEqual([level["name"] for level in listed], ["serial", "rows", "merge", "tiled", "expand", "hash", "binned"])
+        text = self.run_tool("levels", "multiply").out
+        self.assertIn("multiply of a sparse and a dense matrix on a cpu\n", text)
+        self.assertIn("multiply of sparse matrices on a cpu\n", text)
+        a = self.sparse("A.mtx", whole((20, 20), 50, 1))
+        del a
+        said = self.run_tool("multiply", "A.mtx", "A.mtx", "-o", "C.mtx", "--level", "tiled", code=5).err
+        self.assertIn("levels for sparse matrices: auto, expand, hash, binned", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
