@@ -177,7 +177,7 @@ class Existing(OutputCase):
 
     def test_directory(self):
         os.mkdir(self.path("out.h5"))
-        self.check_refused(4, ["out.h5", "directory"], "transpose", "a.h5", "-o", "out.h5", "--force")
+        self.check_refused(4, ["out.h5", "directory"], "multiply", "a.h5", "a.h5", "--transpose-b", "-o", "out.h5", "--force")
 
     def test_missing_folder(self):
         self.check_refused(4, ["nowhere", "No such file"], "transpose", "a.h5", "-o", "nowhere/out.h5")
