@@ -11,13 +11,15 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
-#include <span>
 #include <sstream>
 #include <utility>
 #include <vector>
 
+#include "cli/batch/batch_counts.hpp"
 #include "cli/batch/batch_worker.hpp"
+#include "cli/batch/done_before.hpp"
 #include "cli/terminal/last_words.hpp"
 #include "cli/terminal/progress.hpp"
 #include "core/error.hpp"
@@ -25,7 +27,6 @@
 #include "core/parallel.hpp"
 #include "core/stopwatch.hpp"
 #include "core/text/printable.hpp"
-#include "formats/registry.hpp"
 #include "kernels/device/gpu.hpp"
 #include "lib/batch/batch_log.hpp"
 #include "lib/output/signal_cleanup.hpp"
@@ -49,13 +50,6 @@ struct JobProgress {
     std::size_t open_predecessors = 0;
     std::vector<std::size_t> successors;
     bool alone = false;  ///< runs while no other does, with all memory
-};
-
-/// A job that the log knows.
-struct LoggedJob {
-    std::size_t job = 0;
-    const nlohmann::json* record = nullptr;
-    std::vector<LoggedMatrix> matrices;  ///< that must be unchanged
 };
 
 /// Each worker that uses a GPU starts it for itself, one after the other, and few of them keep it busy.
@@ -108,47 +102,9 @@ class Batch {
     // ---- Before anything runs ---------------------------------------------------------------------------
 
     void skip_done() {
-        if (!options_.resume) return;
-        constexpr std::size_t kChecked = 64;  // jobs whose matrices one child tries
-        std::vector<LoggedJob> known;
-        for (std::size_t job = 0; job < jobs_.size(); ++job) {
-            const auto found = logged_.find(jobs_[job].text);
-            if (found == logged_.end() || !orders_[job].refused.empty()) continue;
-            auto matrices = matrices_of_done(found->second, jobs_[job].files, how_to_read(job));
-            if (!matrices.empty()) known.push_back({job, &found->second, std::move(matrices)});
-        }
-        for (std::size_t first = 0; first < known.size(); first += kChecked)
-            skip_unchanged(std::span(known).subspan(first, std::min(kChecked, known.size() - first)));
-        run_again_what_reads_new_outputs();
-    }
-
-    [[nodiscard]] formats::ReadOptions how_to_read(std::size_t job) const {
-        formats::ReadOptions read = jobs_[job].read;
-        read.threads = hardware_threads();
-        return read;
-    }
-
-    /// Those whose matrices are as the log tells.
-    void skip_unchanged(std::span<const LoggedJob> jobs) {
-        std::vector<formats::AheadCheck> checks;
-        for (const LoggedJob& logged : jobs)
-            for (const LoggedMatrix& matrix : logged.matrices) checks.push_back(matrix.stored);
-        formats::check_ahead(checks);
-        for (const LoggedJob& logged : jobs) {
-            if (!std::ranges::all_of(logged.matrices, is_unchanged)) continue;
-            progress_[logged.job].state = State::skipped;
-            note_answer(logged.job, *logged.record);
-        }
-    }
-
-    void run_again_what_reads_new_outputs() {
-        for (std::size_t job = 0; job < jobs_.size(); ++job) {
-            const bool reads_new = std::ranges::any_of(orders_[job].needs, [&](std::size_t earlier) {
-                return progress_[earlier].state != State::skipped;
-            });
-            if (!reads_new) continue;
-            progress_[job].state = State::waiting;
-            answers_.erase(job);
+        for (const auto& [job, record] : jobs_done_before(jobs_, orders_, logged_)) {
+            progress_[job].state = State::skipped;
+            note_answer(job, *record);
         }
     }
 
@@ -457,60 +413,25 @@ class Batch {
 
     // ---- The end ----------------------------------------------------------------------------------------
 
-    struct Counts {
-        std::size_t done = 0;
-        std::size_t differs = 0;
-        std::size_t failed = 0;
-        std::size_t skipped = 0;
-        std::size_t not_run = 0;
-        std::set<int> codes;
-        int first_code = 0;
-    };
-
-    [[nodiscard]] Counts count() const {
+    [[nodiscard]] int conclude() const {
         Counts counts;
         for (const JobProgress& progress : progress_) {
-            if (progress.state == State::skipped) {
-                ++counts.skipped;
-            } else if (progress.state != State::ended) {
-                ++counts.not_run;
-            } else if (progress.exit_code == 0) {
-                ++counts.done;
-            } else if (progress.exit_code == static_cast<int>(ErrorCode::differs)) {
-                ++counts.differs;
+            if (progress.state == State::ended) {
+                counts.add_ended(progress.exit_code);
             } else {
-                ++counts.failed;
-                counts.codes.insert(progress.exit_code);
-                if (counts.first_code == 0) counts.first_code = progress.exit_code;
+                ++(progress.state == State::skipped ? counts.done_before : counts.not_run);
             }
         }
-        return counts;
-    }
-
-    [[nodiscard]] int conclude() const {
-        const Counts counts = count();
-        const int exit_code = counts.differs > 0 ? static_cast<int>(ErrorCode::differs) : counts.first_code;
         clear_line();
-        std::string text =
-            fmt::format("{} job{}: {} done", jobs_.size(), jobs_.size() == 1 ? "" : "s", counts.done);
-        if (counts.skipped > 0) text += fmt::format(", {} done before", counts.skipped);
-        if (counts.differs > 0)
-            text += fmt::format(", {} differ{}", counts.differs, counts.differs == 1 ? "s" : "");
-        if (counts.failed > 0)
-            text += fmt::format(", {} failed ({})", counts.failed, fmt::join(counts.codes, ", "));
-        if (counts.not_run > 0) text += fmt::format(", {} not run", counts.not_run);
-        spdlog::info("{} in {:.3g} s", text, watch_.elapsed_ms() / 1e3);
+        spdlog::info("{} in {:.3g} s", in_words(counts), watch_.elapsed_ms() / 1e3);
         if (context_.style.json) {
-            const nlohmann::ordered_json json = {
-                {"schema", "gpumat.batch/1"}, {"jobs", jobs_.size()},
-                {"done", counts.done},        {"done_before", counts.skipped},
-                {"differ", counts.differs},   {"failed", counts.failed},
-                {"not_run", counts.not_run},  {"failure_codes", counts.codes},
-                {"answers", answers_json()},  {"total_ms", watch_.elapsed_ms()},
-                {"exit_code", exit_code}};
+            nlohmann::ordered_json json = to_json(counts);
+            json["answers"] = answers_json();
+            json["total_ms"] = watch_.elapsed_ms();
+            json["exit_code"] = counts.exit_code();
             std::puts(json.dump().c_str());
         }
-        return exit_code;
+        return counts.exit_code();
     }
 
     const std::vector<Job>& jobs_;

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "core/numbers/whole.hpp"
+
 namespace gpumat {
 namespace {
 
@@ -31,18 +33,14 @@ constexpr std::array kKnown = {
 
 constexpr int kUnlimited = std::numeric_limits<int>::max();
 
-int rounded_up(int count, int unit) {
-    return (count + unit - 1) / unit * unit;
-}
-
 int blocks_by_registers(const Multiprocessor& chip, const BlockNeeds& needs, int warps) {
     if (needs.registers == 0) return kUnlimited;
     if (chip.by_block) {  // warps are given out in pairs there
-        const int block = rounded_up(rounded_up(warps, 2) * kWarp * needs.registers, chip.register_unit);
+        const int block = round_up(round_up(warps, 2) * kWarp * needs.registers, chip.register_unit);
         return chip.registers / block;
     }
-    const int warp = rounded_up(needs.registers * kWarp, chip.register_unit);
-    if (warp * rounded_up(warps, kPartitions) > chip.registers) return 0;
+    const int warp = round_up(needs.registers * kWarp, chip.register_unit);
+    if (warp * round_up(warps, kPartitions) > chip.registers) return 0;
     return chip.registers / kPartitions / warp * kPartitions / warps;
 }
 
@@ -62,8 +60,8 @@ const Multiprocessor* find_multiprocessor(std::string_view compute_capability) {
 }
 
 Occupancy occupancy_of(const Multiprocessor& chip, const BlockNeeds& needs) {
-    const int warps = rounded_up(std::max(needs.threads, 1), kWarp) / kWarp;
-    const int shared = rounded_up(needs.shared_bytes + chip.reserved_bytes, chip.shared_unit);
+    const int warps = round_up(std::max(needs.threads, 1), kWarp) / kWarp;
+    const int shared = round_up(needs.shared_bytes + chip.reserved_bytes, chip.shared_unit);
     using Limit = std::pair<int, std::string_view>;
     const std::array<Limit, 4> limits = {{
         {needs.threads > chip.block_threads ? 0 : chip.threads / kWarp / warps, "threads"},

@@ -1,27 +1,18 @@
 #include "lib/measure/bench_export.hpp"
 
 #include <spdlog/fmt/fmt.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/memory.hpp"
+#include "lib/record/json_values.hpp"
 #include "lib/record/record.hpp"
 
 namespace gpumat {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-    return value ? Json(*value) : Json();
-}
-
-Json text_or_null(const std::string& text) {
-    return text.empty() ? Json() : Json(text);
-}
 
 Json verdict(const BenchRow& row) {
     return row.ran_at_all() ? Json(row.verification.verdict) : Json();
@@ -35,7 +26,7 @@ Json to_json(const BenchHead& head) {
     if (device.kind != "cpu") {
         json["compute_capability"] = device.compute_capability;
         json["driver"] = device.driver;
-        json["driver_release"] = text_or_null(head.driver_release);
+        json["driver_release"] = or_null(head.driver_release);
         json["runtime"] = device.runtime;
         json["clock_mhz"] = or_null(device.clock_mhz);
         json["memory_clock_mhz"] = or_null(device.memory_clock_mhz);
@@ -127,7 +118,7 @@ Json to_json(const BenchRow& row) {
     for (const auto& [name, value] : row.details) details[name] = value;
     return {{"op", row.operation == nullptr ? "" : row.operation->name},
             {"level", row.level},
-            {"level_run", text_or_null(row.ran)},
+            {"level_run", or_null(row.ran)},
             {"baseline", row.baseline},
             {"in_place", row.in_place},
             {"parameters", row.parameters.empty() ? Json::object() : Json(row.parameters)},
@@ -151,8 +142,8 @@ Json to_json(const BenchRow& row) {
             {"gain_over_first_settled", or_null(row.gain_over_first_settled)},
             {"verification", row.ran_at_all() ? Json(row.verification.mode) : Json()},
             {"verdict", verdict(row)},
-            {"reason", text_or_null(row.reason)},
-            {"note", text_or_null(row.note)},
+            {"reason", or_null(row.reason)},
+            {"note", or_null(row.note)},
             {"clock_mhz", or_null(row.clock_mhz)},
             {"power_w", or_null(row.power_w)},
             {"details", std::move(details)},

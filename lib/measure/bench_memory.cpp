@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/numbers/shape.hpp"
+#include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
 #include "kernels/operation.hpp"
 
@@ -28,8 +29,7 @@ constexpr int kUnwrittenByte = 0xff;
 constexpr std::int64_t kBytesAtOnce = std::int64_t{4} << 20;
 
 std::uint64_t aligned(std::uint64_t bytes) {
-    const std::uint64_t unit = bytes >= kPage ? kPage : kSmallAlignment;
-    return (bytes + unit - 1) / unit * unit;
+    return round_up(bytes, bytes >= kPage ? kPage : kSmallAlignment);
 }
 
 std::uint64_t last_level_cache_bytes(const Device& device) {

@@ -1,15 +1,8 @@
 #include "lib/record/file_record.hpp"
 
-#include <nlohmann/json.hpp>
+#include "lib/record/json_values.hpp"
 
 namespace gpumat {
-namespace {
-
-nlohmann::ordered_json or_null(const std::optional<double>& value) {
-    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
-}
-
-}  // namespace
 
 FileRecord start_file_record(const std::string& op, const std::string& command_line) {
     FileRecord record;
@@ -31,7 +24,7 @@ nlohmann::ordered_json to_json(const FileRecord& record) {
     json["stages_ms"] = {{"read", or_null(record.read_ms)},
                          {"write", or_null(record.write_ms)},
                          {"total", or_null(record.total_ms)}};
-    json["error"] = record.error.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(record.error);
+    json["error"] = or_null(record.error);
     json["exit_code"] = record.exit_code;
     return json;
 }

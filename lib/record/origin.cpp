@@ -4,7 +4,6 @@
 #include <spdlog/fmt/fmt.h>
 #include <sys/random.h>
 #include <unistd.h>
-#include <nlohmann/json.hpp>
 
 #include <array>
 #include <chrono>
@@ -15,12 +14,10 @@
 #include <system_error>
 
 #include "core/host.hpp"
+#include "lib/record/json_values.hpp"
 
 namespace gpumat {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
 std::string random_id() {
     std::array<std::uint64_t, 2> bits{};
     if (getrandom(bits.data(), sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) return "";
@@ -82,11 +79,9 @@ Origin origin_of_this_run() {
 }
 
 void add_origin(const Origin& origin, nlohmann::ordered_json& json) {
-    const auto text = [](const std::string& value) { return value.empty() ? Json() : Json(value); };
-    const auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
     json["run_id"] = origin.run_id;
     json["time"] = origin.time;
-    json["working_folder"] = text(origin.working_folder);
+    json["working_folder"] = or_null(origin.working_folder);
     json["version"] = origin.build.version;
     json["build"] = {{"commit", origin.build.commit},
                      {"type", origin.build.build_type},
@@ -96,9 +91,9 @@ void add_origin(const Origin& origin, nlohmann::ordered_json& json) {
                      {"hdf5", origin.build.hdf5}};
     json["host"] = origin.host;
     json["processor"] = {{"name", origin.processor},
-                         {"clock_mhz", number(origin.clock_mhz)},
-                         {"load", number(origin.load)},
-                         {"affinity", text(origin.affinity)}};
+                         {"clock_mhz", or_null(origin.clock_mhz)},
+                         {"load", or_null(origin.load)},
+                         {"affinity", or_null(origin.affinity)}};
 }
 
 }  // namespace gpumat

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "core/text/printable.hpp"
+#include "lib/record/json_values.hpp"
 #include "lib/record/record.hpp"
 #include "lib/record/stage_times.hpp"
 
@@ -10,22 +10,6 @@ namespace gpumat {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json number(double value) {
-    return std::isfinite(value) ? Json(value) : Json();
-}
-
-template <class T>
-Json optional(const std::optional<T>& value) {
-    return value ? Json(*value) : Json();
-}
-Json optional(const std::optional<double>& value) {
-    return value ? number(*value) : Json();
-}
-
-Json text(const std::string& value) {
-    return value.empty() ? Json() : Json(value);
-}
 
 /// A whole number as an integer, so that counts of bytes read as such.
 Json count(double value) {
@@ -36,35 +20,36 @@ Json scalar_json(const std::optional<Scalar>& scalar, const std::string& type) {
     const auto known = type_from_name(type);
     if (!scalar || !known) return {};
     if (is_integer(*known)) return scalar->integer;
-    if (is_complex(*known)) return Json::array({number(scalar->value.real()), number(scalar->value.imag())});
-    return number(scalar->value.real());
+    if (is_complex(*known))
+        return Json::array({or_null(scalar->value.real()), or_null(scalar->value.imag())});
+    return or_null(scalar->value.real());
 }
 
 Json device_json(const RecordedDevice& device) {
-    return {{"kind", text(device.kind)},
-            {"name", text(device.name)},
+    return {{"kind", or_null(device.kind)},
+            {"name", or_null(device.name)},
             {"threads", device.threads > 0 ? Json(device.threads) : Json()},
-            {"compute_capability", text(device.compute_capability)},
-            {"driver", text(device.driver)},
-            {"runtime", text(device.runtime)},
-            {"clock_mhz", optional(device.clock_mhz)},
-            {"memory_clock_mhz", optional(device.memory_clock_mhz)},
-            {"power_w", optional(device.power_w)}};
+            {"compute_capability", or_null(device.compute_capability)},
+            {"driver", or_null(device.driver)},
+            {"runtime", or_null(device.runtime)},
+            {"clock_mhz", or_null(device.clock_mhz)},
+            {"memory_clock_mhz", or_null(device.memory_clock_mhz)},
+            {"power_w", or_null(device.power_w)}};
 }
 
 Json conditions_json(const std::optional<RecordedConditions>& conditions) {
     if (!conditions) return {};
-    return {{"clock_mhz", optional(conditions->clock_mhz)},
-            {"memory_clock_mhz", optional(conditions->memory_clock_mhz)},
-            {"power_w", optional(conditions->power_w)},
-            {"temperature_c", optional(conditions->temperature_c)},
-            {"throttling", text(conditions->throttling)},
+    return {{"clock_mhz", or_null(conditions->clock_mhz)},
+            {"memory_clock_mhz", or_null(conditions->memory_clock_mhz)},
+            {"power_w", or_null(conditions->power_w)},
+            {"temperature_c", or_null(conditions->temperature_c)},
+            {"throttling", or_null(conditions->throttling)},
             {"at_power_limit", conditions->at_power_limit}};
 }
 
 Json stages_json(const StageTimes& stages) {
     Json json;
-    for (const auto& [name, member] : kStageTimes) json[std::string(name)] = optional(stages.*member);
+    for (const auto& [name, member] : kStageTimes) json[std::string(name)] = or_null(stages.*member);
     return json;
 }
 
@@ -72,28 +57,28 @@ Json timeline_json(const std::vector<StageTime>& stages) {
     Json list = Json::array();
     for (const StageTime& stage : stages) {
         list.push_back({{"name", stage.name},
-                        {"begin_ms", number(stage.begin_ms)},
-                        {"end_ms", number(stage.end_ms)},
-                        {"busy_ms", number(stage.busy_ms)},
-                        {"waiting_ms", number(stage.waiting_ms())}});
+                        {"begin_ms", or_null(stage.begin_ms)},
+                        {"end_ms", or_null(stage.end_ms)},
+                        {"busy_ms", or_null(stage.busy_ms)},
+                        {"waiting_ms", or_null(stage.waiting_ms())}});
     }
     return list;
 }
 
 Json samples_json(const std::vector<double>& samples) {
     Json kernel = {
-        {"samples", Json::array()}, {"median", optional(median(samples))}, {"min", Json()}, {"max", Json()}};
-    for (const double sample : samples) kernel["samples"].push_back(number(sample));
+        {"samples", Json::array()}, {"median", or_null(median(samples))}, {"min", Json()}, {"max", Json()}};
+    for (const double sample : samples) kernel["samples"].push_back(or_null(sample));
     if (samples.empty()) return kernel;
-    kernel["min"] = number(*std::min_element(samples.begin(), samples.end()));
-    kernel["max"] = number(*std::max_element(samples.begin(), samples.end()));
+    kernel["min"] = or_null(*std::min_element(samples.begin(), samples.end()));
+    kernel["max"] = or_null(*std::max_element(samples.begin(), samples.end()));
     return kernel;
 }
 
 /// `amount` a millisecond, in 10⁹ a second; null where nothing was timed or moved.
 Json giga_per_second(double amount, const std::optional<double>& milliseconds) {
     if (!milliseconds || amount == 0) return {};
-    return number(amount / (*milliseconds * 1e6));
+    return or_null(amount / (*milliseconds * 1e6));
 }
 
 }  // namespace
@@ -124,15 +109,15 @@ std::string answer_text(const nlohmann::ordered_json& answer) {
 nlohmann::ordered_json to_json(const RecordedMatrix& matrix) {
     const bool opened = !matrix.format.empty();
     Json json = {{"path", matrix.path},
-                 {"dataset", text(matrix.dataset)},
-                 {"format", text(matrix.format)},
+                 {"dataset", or_null(matrix.dataset)},
+                 {"format", or_null(matrix.format)},
                  {"rows", opened ? Json(matrix.rows) : Json()},
                  {"cols", opened ? Json(matrix.cols) : Json()},
-                 {"type", text(matrix.type)},
+                 {"type", or_null(matrix.type)},
                  {"bytes", opened ? Json(matrix.bytes) : Json()},
                  {"file_bytes", matrix.file_bytes ? Json(*matrix.file_bytes) : Json()},
-                 {"hash", text(matrix.hash)},
-                 {"packing", text(matrix.packing)},
+                 {"hash", or_null(matrix.hash)},
+                 {"packing", or_null(matrix.packing)},
                  {"unpacked", matrix.unpacked}};
     if (matrix.entries) {
         json["structure"] = "sparse";
@@ -144,24 +129,25 @@ nlohmann::ordered_json to_json(const RecordedMatrix& matrix) {
 nlohmann::ordered_json to_json(const Verification& verification) {
     Json json = {{"mode", verification.mode},
                  {"verdict", verification.verdict},
-                 {"worst_ratio", number(verification.worst_ratio)},
-                 {"expected_ratio", number(verification.expected_ratio)},
+                 {"worst_ratio", or_null(verification.worst_ratio)},
+                 {"expected_ratio", or_null(verification.expected_ratio)},
                  {"mismatches", verification.mismatches},
                  {"rows_recomputed", verification.rows_recomputed},
-                 {"rms_error", verification.rms_error ? number(*verification.rms_error) : Json()},
+                 {"rms_error", or_null(verification.rms_error)},
                  {"detects", Json()},
                  {"worst", Json()},
                  {"wrapped", verification.wrapped},
-                 {"note", text(verification.note)}};
+                 {"note", or_null(verification.note)}};
     if (const auto& detects = verification.detects)
-        json["detects"] = {{"absolute", number(detects->absolute)}, {"relative", number(detects->relative)}};
+        json["detects"] = {{"absolute", or_null(detects->absolute)},
+                           {"relative", or_null(detects->relative)}};
     if (const auto& worst = verification.worst) {
         json["worst"] = {{"row", worst->row},
                          {"col", worst->col},
                          {"computed", worst->computed},
                          {"expected", worst->expected},
-                         {"error", number(worst->error)},
-                         {"bound", number(worst->bound)}};
+                         {"error", or_null(worst->error)},
+                         {"bound", or_null(worst->bound)}};
     }
     return json;
 }
@@ -183,14 +169,14 @@ nlohmann::ordered_json to_json(const RunRecord& record) {
     json.update({
         {"command_line", record.command_line},
         {"op", record.op},
-        {"level_requested", text(record.level_requested)},
-        {"level", text(record.level)},
-        {"level_reason", text(record.level_reason)},
+        {"level_requested", or_null(record.level_requested)},
+        {"level", or_null(record.level)},
+        {"level_reason", or_null(record.level_reason)},
         {"device", device_json(record.device)},
         {"conditions", conditions},
         {"parameters", parameters},
-        {"type", text(record.type)},
-        {"shape", {{"m", record.m}, {"n", record.n}, {"k", optional(record.k)}}},
+        {"type", or_null(record.type)},
+        {"shape", {{"m", record.m}, {"n", record.n}, {"k", or_null(record.k)}}},
         {"alpha", scalar_json(record.alpha, record.type)},
         {"beta", scalar_json(record.beta, record.type)},
         {"settings", settings},
@@ -209,14 +195,14 @@ nlohmann::ordered_json to_json(const RunRecord& record) {
         {"kernel_flops", count(record.kernel_flops)},
         {"effective_bandwidth_gbps", giga_per_second(record.kernel_bytes, middle)},
         {"gflops", giga_per_second(record.kernel_flops, middle)},
-        {"fraction_of_bound", optional(record.fraction_of_bound)},
-        {"bound", text(record.bound)},
-        {"bound_ms", optional(record.bound_ms)},
+        {"fraction_of_bound", or_null(record.fraction_of_bound)},
+        {"bound", or_null(record.bound)},
+        {"bound_ms", or_null(record.bound_ms)},
         {"dry_run", record.dry_run},
-        {"peak_host_bytes", optional(record.peak_host_bytes)},
-        {"peak_device_bytes", optional(record.peak_device_bytes)},
+        {"peak_host_bytes", or_null(record.peak_host_bytes)},
+        {"peak_device_bytes", or_null(record.peak_device_bytes)},
         {"verification", to_json(record.verification)},
-        {"error", text(record.error)},
+        {"error", or_null(record.error)},
         {"exit_code", record.exit_code},
     });
     return json;

@@ -1,9 +1,9 @@
 #include "lib/report/report.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "lib/record/json_values.hpp"
 #include "lib/record/origin.hpp"
 #include "lib/record/record.hpp"
 #include "lib/report/report_log.hpp"
@@ -13,31 +13,22 @@ namespace {
 
 using ReportJson = nlohmann::ordered_json;
 
-template <class T>
-ReportJson value_or_null(const std::optional<T>& value) {
-    return value ? ReportJson(*value) : ReportJson();
-}
-
-ReportJson text_or_nothing(const std::string& text) {
-    return text.empty() ? ReportJson() : ReportJson(text);
-}
-
 ReportJson problem_json(const Measured& one) {
     return {{"what", one.what},
             {"op", one.op},
             {"level", one.label},
             {"baseline", one.baseline},
-            {"type", text_or_nothing(one.type)},
+            {"type", or_null(one.type)},
             {"m", one.size.m},
             {"n", one.size.n},
             {"k", one.size.k > 0 ? ReportJson(one.size.k) : ReportJson()},
-            {"cache", text_or_nothing(one.cache)}};
+            {"cache", or_null(one.cache)}};
 }
 
 ReportJson times_json(const Measured& one) {
-    return {{"device", text_or_nothing(one.device)},
+    return {{"device", or_null(one.device)},
             {"threads", one.threads > 0 ? ReportJson(one.threads) : ReportJson()},
-            {"median_ms", value_or_null(one.median_ms)},
+            {"median_ms", or_null(one.median_ms)},
             {"low_ms", one.interval_ms ? ReportJson(one.interval_ms->low) : ReportJson()},
             {"high_ms", one.interval_ms ? ReportJson(one.interval_ms->high) : ReportJson()},
             {"settled", one.settled()},
@@ -51,21 +42,21 @@ ReportJson measured_json(const Measured& one) {
         one.median_ms && one.bytes > 0 ? ReportJson(one.bytes / *one.median_ms / 1e6) : ReportJson();
     json["gflops"] =
         one.median_ms && one.flops > 0 ? ReportJson(one.flops / *one.median_ms / 1e6) : ReportJson();
-    json["remark"] = text_or_nothing(one.remark);
+    json["remark"] = or_null(one.remark);
     return json;
 }
 
 ReportJson run_json(const LoggedRun& run) {
     return {{"source", run.source},
             {"op", run.op},
-            {"level", text_or_nothing(run.level)},
-            {"type", text_or_nothing(run.type)},
-            {"size", text_or_nothing(run.size)},
-            {"kernel_ms", value_or_null(run.kernel_ms)},
-            {"total_ms", value_or_null(run.total_ms)},
-            {"rest_ms", value_or_null(run.rest_ms())},
-            {"verified", text_or_nothing(run.verified)},
-            {"error", text_or_nothing(run.error)},
+            {"level", or_null(run.level)},
+            {"type", or_null(run.type)},
+            {"size", or_null(run.size)},
+            {"kernel_ms", or_null(run.kernel_ms)},
+            {"total_ms", or_null(run.total_ms)},
+            {"rest_ms", or_null(run.rest_ms())},
+            {"verified", or_null(run.verified)},
+            {"error", or_null(run.error)},
             {"exit_code", run.exit_code}};
 }
 
@@ -152,9 +143,9 @@ nlohmann::ordered_json to_json(const Report& report, int exit_code) {
         json[name] = ReportJson::array();
     for (const Failure& failure : report.now.failures) {
         json["failures"].push_back({{"source", failure.source},
-                                    {"command_line", text_or_nothing(failure.command_line)},
+                                    {"command_line", or_null(failure.command_line)},
                                     {"what", failure.what},
-                                    {"exit_code", value_or_null(failure.exit_code)}});
+                                    {"exit_code", or_null(failure.exit_code)}});
     }
     for (const ComparedFact& fact : compared_facts(report)) {
         json["environment"].push_back({{"name", fact.name},

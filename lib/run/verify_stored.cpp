@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "core/stopwatch.hpp"
 #include "formats/registry.hpp"
 #include "kernels/check/check.hpp"
+#include "lib/record/json_values.hpp"
 #include "lib/run/plan/inputs.hpp"
 #include "lib/run/verify_in_parts.hpp"
 #include "lib/stored/conjugate.hpp"
@@ -199,7 +199,6 @@ nlohmann::ordered_json to_json(const StoredVerification& record) {
         if (is_complex(problem.type)) return Json::array({value->value.real(), value->value.imag()});
         return value->value.real();
     };
-    const auto optional = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
     Json inputs = Json::array();
     for (const RecordedMatrix& input : record.inputs) inputs.push_back(to_json(input));
     Json json = {{"schema", "gpumat.verify/1"}};
@@ -207,7 +206,7 @@ nlohmann::ordered_json to_json(const StoredVerification& record) {
     json.update(Json{
         {"command_line", record.command_line},
         {"op", record.op},
-        {"type", record.type.empty() ? Json() : Json(record.type)},
+        {"type", or_null(record.type)},
         {"shape", {{"m", problem.m}, {"n", problem.n}, {"k", three ? Json(problem.k) : Json()}}},
         {"transpose_a", flag("transpose-a")},
         {"transpose_b", flag("transpose-b")},
@@ -217,11 +216,11 @@ nlohmann::ordered_json to_json(const StoredVerification& record) {
         {"inputs", inputs},
         {"result", record.result ? to_json(*record.result) : Json()},
         {"stages_ms",
-         {{"read", optional(record.stages_ms.read)},
-          {"verify", optional(record.stages_ms.verify)},
-          {"total", optional(record.stages_ms.total)}}},
+         {{"read", or_null(record.stages_ms.read)},
+          {"verify", or_null(record.stages_ms.verify)},
+          {"total", or_null(record.stages_ms.total)}}},
         {"verification", to_json(record.verification)},
-        {"error", record.error.empty() ? Json() : Json(record.error)},
+        {"error", or_null(record.error)},
         {"exit_code", record.exit_code},
     });
     return json;

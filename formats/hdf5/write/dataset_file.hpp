@@ -51,6 +51,9 @@ class DatasetFile {
 /// The dataset that `target` means, for messages: "FILE:/A".
 std::string name_in_messages(const WriteTarget& target);
 
+/// A path of the open file, by which a child's bounds know how large it is.
+std::string opened_path(const WriteTarget& target);
+
 /// Throws what creating the dataset in a file that exists would throw, but for the options. Asks HDF5 in a
 /// child.
 void require_room(const WriteTarget& target);
@@ -59,5 +62,8 @@ void require_room(const WriteTarget& target);
 /// damaged, it does in a child, and close() throws where the dataset is not found there by its name.
 /// Throws Error{output}.
 std::unique_ptr<DatasetFile> create_dataset_file(const WriteTarget& target, const DatasetPlan& plan);
+
+/// The same by HDF5 in this process, whatever the file is.
+std::unique_ptr<DatasetFile> create_dataset_here(const WriteTarget& target, const DatasetPlan& plan);
 
 }  // namespace gpumat::formats::hdf5

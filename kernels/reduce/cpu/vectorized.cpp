@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
 #include "kernels/reduce/accumulators.hpp"
 #include "kernels/reduce/cpu/levels.hpp"
@@ -25,10 +26,6 @@ namespace {
 
 // Short rows are taken together up to about so many elements.
 constexpr std::int64_t kElementsAtOnce = std::int64_t{1} << 16U;
-
-std::int64_t quotient_up(std::int64_t count, std::int64_t size) {
-    return (count + size - 1) / size;
-}
 
 /// The matrix, where the results go, and how pieces are worked on.
 struct Job {
@@ -57,10 +54,10 @@ struct Job {
 /// One result: pieces of long rows, or short rows together.
 void reduce_all(const Job& job) {
     const auto& [data, rows, cols, pitch] = job.matrix;
-    const std::int64_t across = std::max<std::int64_t>(1, quotient_up(cols, job.pieces.most_elements));
+    const std::int64_t across = std::max<std::int64_t>(1, ceil_div(cols, job.pieces.most_elements));
     const std::int64_t together =
         across > 1 ? 1 : std::max<std::int64_t>(1, kElementsAtOnce / std::max<std::int64_t>(1, cols));
-    const std::int64_t down = cols == 0 ? 0 : quotient_up(rows, together);
+    const std::int64_t down = cols == 0 ? 0 : ceil_div(rows, together);
     std::vector<AnyTotal> totals = job.totals(down * across);
     parallel_for(down * across, 1, job.threads, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
@@ -81,7 +78,7 @@ void reduce_all(const Job& job) {
 void reduce_rows(const Job& job) {
     const std::int64_t rows = job.matrix.rows;
     const std::int64_t cols = job.matrix.cols;
-    const std::int64_t across = quotient_up(cols, job.pieces.most_elements);
+    const std::int64_t across = ceil_div(cols, job.pieces.most_elements);
     if (across <= 1) {
         const std::int64_t together =
             std::max<std::int64_t>(1, kElementsAtOnce / std::max<std::int64_t>(1, cols));
@@ -116,9 +113,9 @@ void reduce_rows(const Job& job) {
 void reduce_columns(const Job& job) {
     const std::int64_t rows = job.matrix.rows;
     const std::int64_t cols = job.matrix.cols;
-    const std::int64_t down = std::max<std::int64_t>(1, quotient_up(rows, job.pieces.most_rows));
+    const std::int64_t down = std::max<std::int64_t>(1, ceil_div(rows, job.pieces.most_rows));
     const std::int64_t side_by_side = kPieceBytes / job.size;
-    const std::int64_t across = quotient_up(cols, side_by_side);
+    const std::int64_t across = ceil_div(cols, side_by_side);
     std::vector<AnyTotal> totals = job.totals(down * cols);
     const auto total_at = [&](std::int64_t row_piece, std::int64_t col) {
         return totals.data() + row_piece * cols + col;
