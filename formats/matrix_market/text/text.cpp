@@ -10,18 +10,15 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <condition_variable>
 #include <cstdint>
 #include <cstring>
-#include <exception>
-#include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "core/error.hpp"
 #include "core/memory.hpp"
 #include "formats/file_versions.hpp"
+#include "formats/matrix_market/stream/byte_stream.hpp"
 
 namespace gpumat::formats::matrix_market {
 namespace {
@@ -214,26 +211,6 @@ class PlainText final : public TextSource {
     bool lone_returns_ = false;
 };
 
-/// The bytes of a file from front to back.
-class ByteStream {
-  public:
-    ByteStream() = default;
-    virtual ~ByteStream() = default;
-    ByteStream(const ByteStream&) = delete;
-    ByteStream& operator=(const ByteStream&) = delete;
-
-    /// Up to `count` bytes; 0 only at the end.
-    virtual std::size_t read(char* to, std::size_t count) = 0;
-    /// Starts again at the front. Throws Error{input} where the file is a pipe.
-    virtual void rewind() = 0;
-    /// Ends a read() that waits in another thread for more bytes. Nothing is read after that.
-    virtual void interrupt() = 0;
-    [[nodiscard]] virtual const std::string& name() const = 0;
-    [[nodiscard]] virtual std::uint64_t file_bytes() const = 0;
-    [[nodiscard]] virtual bool rereadable() const = 0;
-    virtual void require_unchanged() const = 0;
-};
-
 class RawStream final : public ByteStream {
   public:
     explicit RawStream(std::unique_ptr<File> file) : file_(std::move(file)) {}
@@ -283,194 +260,6 @@ class RawStream final : public ByteStream {
     std::unique_ptr<File> file_;
     std::string head_;
     std::uint64_t offset_ = 0;
-};
-
-/// Decompresses gzip members one after another.
-class GzipStream final : public ByteStream {
-  public:
-    explicit GzipStream(std::unique_ptr<ByteStream> from) : from_(std::move(from)), input_(kReadBytes) {
-        // 16: a gzip header is expected, with a window of up to 2^15 bytes.
-        if (inflateInit2(&inflater_, 16 + MAX_WBITS) != Z_OK) {
-            throw Error(ErrorCode::memory, from_->name() + ": no memory for decompression");
-        }
-    }
-    ~GzipStream() override { inflateEnd(&inflater_); }
-
-    std::size_t read(char* to, std::size_t count) override {
-        inflater_.next_out = reinterpret_cast<Bytef*>(to);
-        inflater_.avail_out = static_cast<uInt>(std::min<std::size_t>(count, 1U << 30));
-        const uInt asked = inflater_.avail_out;
-        while (inflater_.avail_out == asked) {
-            const bool more = inflater_.avail_in != 0 || refill();
-            if (between_members_) {
-                if (!more) return 0;
-                start_member();
-            }
-            // Also without more input: what was taken before can still give bytes, or a fault.
-            const int status = inflate(&inflater_, Z_NO_FLUSH);
-            if (status == Z_STREAM_END) {
-                between_members_ = true;
-            } else if (status != Z_OK && status != Z_BUF_ERROR) {
-                fail(name(), "found damaged gzip data before compressed byte " + std::to_string(consumed()) +
-                                 (inflater_.msg != nullptr ? std::string(" (") + inflater_.msg + ")" : "") +
-                                 ", expected a gzip stream");
-            } else if (!more && inflater_.avail_out == asked) {
-                fail(name(),
-                     "found the end of the file inside compressed data, expected the end of a gzip member");
-            }
-        }
-        return asked - inflater_.avail_out;
-    }
-
-    void rewind() override {
-        from_->rewind();
-        taken_ = 0;
-        inflater_.avail_in = 0;
-        inflateReset(&inflater_);
-        between_members_ = false;
-    }
-
-    void interrupt() override { from_->interrupt(); }
-
-    [[nodiscard]] const std::string& name() const override { return from_->name(); }
-    [[nodiscard]] std::uint64_t file_bytes() const override { return from_->file_bytes(); }
-    [[nodiscard]] bool rereadable() const override { return from_->rereadable(); }
-    void require_unchanged() const override { from_->require_unchanged(); }
-
-  private:
-    bool refill() {
-        const std::size_t got = from_->read(input_.data(), input_.size());
-        inflater_.next_in = reinterpret_cast<Bytef*>(input_.data());
-        inflater_.avail_in = static_cast<uInt>(got);
-        taken_ += got;
-        return got != 0;
-    }
-
-    /// After a member only another member may follow.
-    void start_member() {
-        if (*inflater_.next_in != 0x1f) {
-            fail(name(), "found trailing bytes at compressed byte " + std::to_string(consumed()) +
-                             ", expected another gzip member or the end of the file");
-        }
-        inflateReset(&inflater_);
-        between_members_ = false;
-    }
-
-    [[nodiscard]] std::uint64_t consumed() const { return taken_ - inflater_.avail_in; }
-
-    std::unique_ptr<ByteStream> from_;
-    std::vector<char> input_;
-    z_stream inflater_{};
-    std::uint64_t taken_ = 0;
-    bool between_members_ = false;
-};
-
-/// Reads a stream ahead on a thread of its own, so that it is inflated, or waited for, while what came before
-/// is parsed. The thread starts behind the first bytes: for a header alone there is none.
-class AheadStream final : public ByteStream {
-  public:
-    AheadStream(std::unique_ptr<ByteStream> from, std::size_t blocks)
-        : from_(std::move(from)), blocks_(blocks) {}
-    ~AheadStream() override { stop(); }
-
-    std::size_t read(char* to, std::size_t count) override {
-        if (!thread_.joinable()) {
-            if (direct_ < kReadBytes) {
-                const std::size_t got = from_->read(to, std::min(count, kReadBytes));
-                direct_ += got;
-                return got;
-            }
-            thread_ = std::thread([this] { read_ahead(); });
-        }
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return filled_ != 0 || ended_; });
-        if (filled_ == 0) {
-            if (failure_) std::rethrow_exception(failure_);
-            return 0;
-        }
-        const Block& block = blocks_[first_];  // the thread leaves it alone until it is given back
-        lock.unlock();
-        const std::size_t got = std::min(count, block.size - taken_);
-        std::memcpy(to, block.bytes.data() + taken_, got);
-        taken_ += got;
-        if (taken_ == block.size) {
-            taken_ = 0;
-            lock.lock();
-            first_ = (first_ + 1) % blocks_.size();
-            --filled_;
-            changed_.notify_one();
-        }
-        return got;
-    }
-
-    void rewind() override {
-        stop();
-        from_->rewind();
-        direct_ = first_ = filled_ = taken_ = 0;
-        ended_ = stopped_ = false;
-        failure_ = nullptr;
-    }
-
-    void interrupt() override { from_->interrupt(); }
-
-    [[nodiscard]] const std::string& name() const override { return from_->name(); }
-    [[nodiscard]] std::uint64_t file_bytes() const override { return from_->file_bytes(); }
-    [[nodiscard]] bool rereadable() const override { return from_->rereadable(); }
-    void require_unchanged() const override { from_->require_unchanged(); }
-
-  private:
-    struct Block {
-        std::vector<char> bytes;
-        std::size_t size = 0;
-    };
-
-    /// Fills blocks until the stream ends or fails, which becomes known behind the last block.
-    void read_ahead() {
-        std::unique_lock lock(mutex_);
-        while (!ended_) {
-            changed_.wait(lock, [this] { return filled_ < blocks_.size() || stopped_; });
-            if (stopped_) return;
-            Block& block = blocks_[(first_ + filled_) % blocks_.size()];
-            lock.unlock();
-            std::exception_ptr failure;
-            try {
-                block.bytes.resize(kReadBytes);
-                block.size = from_->read(block.bytes.data(), kReadBytes);
-            } catch (...) {
-                block.size = 0;
-                failure = std::current_exception();
-            }
-            lock.lock();
-            if (block.size != 0) ++filled_;
-            ended_ = block.size == 0;
-            failure_ = failure;
-            changed_.notify_one();
-        }
-    }
-
-    void stop() {
-        if (!thread_.joinable()) return;
-        from_->interrupt();  // ends a pipe for good, and means nothing to a file
-        {
-            const std::lock_guard lock(mutex_);
-            stopped_ = true;
-            changed_.notify_one();
-        }
-        thread_.join();
-    }
-
-    std::unique_ptr<ByteStream> from_;
-    std::size_t direct_ = 0;  // bytes read before the thread was started
-    std::thread thread_;
-    std::vector<Block> blocks_;
-    std::mutex mutex_;                 // guards what follows
-    std::condition_variable changed_;  // one side waits at a time: for a full block, or for an empty one
-    std::size_t first_ = 0;            // the block that is read next
-    std::size_t filled_ = 0;           // blocks from there on that are full
-    std::size_t taken_ = 0;            // bytes of the first block that were read; of the reading side alone
-    bool ended_ = false;
-    bool stopped_ = false;
-    std::exception_ptr failure_;
 };
 
 /// A window of text that moves along a stream.
@@ -589,12 +378,12 @@ std::unique_ptr<TextSource> open_text(const std::string& path, int threads, std:
     std::unique_ptr<ByteStream> stream = std::move(raw);
     std::uint64_t working_bytes = kReadBytes;  // in the window, before those that are asked for
     if (compressed) {
-        stream = std::make_unique<GzipStream>(std::move(stream));
+        stream = inflated(std::move(stream));
         working_bytes += kReadBytes;
     }
     const auto blocks = static_cast<std::size_t>(std::min(ahead_bytes, kMostAheadBytes) / kReadBytes);
     if (threads > 1 && blocks > 1) {
-        stream = std::make_unique<AheadStream>(std::move(stream), blocks);
+        stream = read_ahead(std::move(stream), blocks);
         working_bytes += blocks * kReadBytes;
     }
     return std::make_unique<StreamText>(std::move(stream), working_bytes, lone_returns);
