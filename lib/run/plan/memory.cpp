@@ -63,8 +63,8 @@ bool holds_what_it_says(const Plan& plan, std::uint64_t matrix_bytes) {
     return stored >= matrix_bytes / kMostInflation;
 }
 
-/// Matrices of a product on a GPU that take so much of the host's memory are cut although they fit, within the
-/// memory that the whole takes: reading and writing them takes as long as the product itself, and goes on
+/// Matrices of a product on a GPU that take so much of the host's memory are cut although they fit, within
+/// the memory that the whole takes: reading and writing them takes as long as the product itself, and goes on
 /// while other parts are computed. Smaller ones are through before it would show.
 constexpr std::uint64_t kLeastToOverlap = std::uint64_t{8} << 30;
 
@@ -113,7 +113,8 @@ void cut_into_parts(const RunOptions& options, const std::vector<std::optional<S
     StoredAs result{plan.result};
     const bool verified_by_part = plan.problem.operation->check->bytes_by_part;
     const std::uint64_t fixed_bytes = beside.all - (verified_by_part ? beside.check : 0);
-    CutLimits limits{.host_bytes = host_room - std::min(host_room, fixed_bytes)};
+    CutLimits limits{.host_bytes = host_room - std::min(host_room, fixed_bytes),
+                     .verified = options.verify != VerifyMode::none};
     if (plan.lane().gpu) limits.device_bytes = device_most;
     if (verified_by_part) {
         limits.verification_bytes = [&](const Problem& part) {
