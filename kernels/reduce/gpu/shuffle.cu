@@ -1,7 +1,7 @@
 // reduce, GPU level `shuffle`: many elements a thread, warp shuffles, and the last block ends it.
 //
 // New: a thread adds up many elements in registers before it meets another, in words of 16 bytes of which
-// four (of columns, eight) are on their way at a time. The 32 sums of a warp are combined by shuffles,
+// eight are on their way at a time. The 32 sums of a warp are combined by shuffles,
 // without shared memory and barriers, and those of the warps once a block. One kernel does it all: the block
 // that is the last to leave its partial result adds up all of them, in their order, whichever block it is. It
 // removes idle threads, barriers and the passes over partial results.
@@ -30,7 +30,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarp = 32;
 constexpr int kWarps = kThreads / kWarp;
-constexpr int kInFlight = 4;  // words that a thread waits for at a time
+constexpr int kInFlight = 8;  // words that a thread waits for at a time
 constexpr int kWordBytes = 16;
 constexpr unsigned kEveryLane = 0xffffffffU;
 constexpr std::int64_t kMostBlocks = 1 << 30;
@@ -179,7 +179,7 @@ struct Rows {
 
 /// The block that is the last of its row to leave a partial result combines those of the row. Only blocks
 /// have rows that are cut. How many threads take a row is known to the compiler where it is a block: the
-/// addresses of the words on their way then differ by constants, which is 7 to 11 % faster.
+/// addresses of the words on their way then differ by constants.
 template <class A, bool kByBlock>
 __global__ void __launch_bounds__(kThreads)
     rows_kernel(const void* __restrict__ in, Rows rows, void* partials, unsigned* tickets, Results results) {
@@ -226,6 +226,8 @@ __global__ void __launch_bounds__(kThreads)
 
 constexpr int kRowsOfThreads = kWarps;
 constexpr int kRowsInFlight = 8;
+// Blocks that a multiprocessor has room for at least: more registers are better used for words on their way.
+constexpr int kColumnBlocks = 2;
 constexpr int kLastInFlight = (kRowsInFlight - 1) * kRowsOfThreads;
 constexpr int kCombiningRows = 32;  // of threads of the kernel that combines parts
 
@@ -289,8 +291,9 @@ __device__ __forceinline__ void add_words(const typename A::Element* in, std::in
 /// Thread (x, y) of a block takes V columns from (strip · 32 + x) · V on, and every kRowsOfThreads-th row of
 /// the part from y on. Leaves totals[part · cols + column].
 template <class A>
-__global__ void __launch_bounds__(kThreads) columns_kernel(const void* __restrict__ elements, Columns matrix,
-                                                           bool aligned, void* totals, Mirror mirror) {
+__global__ void __launch_bounds__(kThreads, kColumnBlocks)
+    columns_kernel(const void* __restrict__ elements, Columns matrix, bool aligned, void* totals,
+                   Mirror mirror) {
     using Total = typename A::Total;
     constexpr int V = columns_of<A>();
     constexpr int kUnrolled = std::clamp(16 / V, 1, 4);  // rows of single elements on their way
@@ -448,8 +451,7 @@ Launch launch_rows(const Job& job, const RowProblem& matrix, const Results& resu
                                .block = dim3(kThreads)};
     const bool by_block = rows.threads == kThreads;
     const auto kernel = by_block ? job.kernels.long_rows : job.kernels.short_rows;
-    Launch launch = {.level = "shuffle",
-                     .run = [=, in = job.a.data](Stream stream) {
+    Launch launch = {.level = "shuffle", .run = [=, in = job.a.data](Stream stream) {
                          kernel<<<geometry.grid, geometry.block, 0, cuda_stream(stream)>>>(
                              in, rows, memory->data(), tickets, results);
                          GPUMAT_CUDA(cudaGetLastError());
@@ -533,13 +535,8 @@ Launch prepare_shuffle(const Problem& problem, const Operands& operands, const D
     const Kernels kernels = visit_accumulator(problem, []<class A>(A) -> Kernels {
         using Total = typename A::Total;
         static_assert(sizeof(Words<Total>) == sizeof(Total));
-        return {rows_kernel<A, true>,
-                rows_kernel<A, false>,
-                columns_kernel<A>,
-                combine_kernel<Total>,
-                sizeof(typename A::Element),
-                sizeof(Total),
-                columns_of<A>()};
+        return {rows_kernel<A, true>,        rows_kernel<A, false>, columns_kernel<A>, combine_kernel<Total>,
+                sizeof(typename A::Element), sizeof(Total),         columns_of<A>()};
     });
     const Job job = {kernels, problem, operands.a, device, results_of(problem, operands.c)};
     const Axis axis = axis_of(problem);
