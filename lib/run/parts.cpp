@@ -21,7 +21,7 @@ constexpr double kBytesARun = 2048;
 
 /// How much faster the check of a part reads a block that it shares with other parts, from memory, than a
 /// file is read: rows of a product that are computed again need all of it, in every part.
-constexpr double kFasterFromMemory = 16;
+constexpr double kFasterFromMemory = 4;
 
 /// What combining parts must save: sums of numbers that are not whole depend on where they are cut, so what
 /// need not be combined is not.
