@@ -1,6 +1,5 @@
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
 #include <complex>
 #include <string>
 #include <type_traits>

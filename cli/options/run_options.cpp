@@ -5,10 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <utility>
+#include <mutex>
 #include <vector>
 
 #include "cli/options/common_options.hpp"
@@ -255,10 +254,14 @@ void run_operation(SharedOptions& shared, Context& context) {
     RunRecord record = start_record();
     RunLog log(shared.log, named_files(shared.run));
     Progress progress;
-    KnownRecord<RunRecord> known(record);
+    std::mutex knowing;
+    RunRecord known = record;  // for who must tell of a run that goes on, from another thread
     shared.run.log = &log;
     shared.run.progress = &progress;
-    shared.run.publish = [&](const RunRecord& more) { known.set(more); };
+    shared.run.publish = [&](const RunRecord& more) {
+        const std::lock_guard lock(knowing);
+        known = more;
+    };
     std::optional<Table> answers;
     shared.run.hear_result = [&](const Matrix& result) { answers = table_of(result); };
     shared.run.before_naming = [&](const RunRecord& named) {
@@ -272,7 +275,8 @@ void run_operation(SharedOptions& shared, Context& context) {
     };
     LastWords last_words(wants_last_words(shared.log, context), [&](int signal_number) {
         clear_line();
-        RunRecord cut = known.get();
+        const std::lock_guard lock(knowing);
+        RunRecord cut = known;
         record_stages(progress.timeline, cut);
         tell(cut, exit_code_of_signal(signal_number), describe_signal(signal_number));
         std::fflush(stdout);

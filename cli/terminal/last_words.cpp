@@ -2,7 +2,6 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <cstring>
 #include <exception>
 #include <utility>
 

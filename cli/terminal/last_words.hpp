@@ -47,27 +47,6 @@ class LastWords {
 /// of a batch prints is heard by nobody once it is ended.
 bool wants_last_words(const std::string& log, const Context& context);
 
-/// What is known of a run that goes on, for who must tell of it from another thread.
-template <class Record>
-class KnownRecord {
-  public:
-    explicit KnownRecord(Record known) : known_(std::move(known)) {}
-
-    void set(Record known) {
-        const std::lock_guard lock(mutex_);
-        known_ = std::move(known);
-    }
-
-    [[nodiscard]] Record get() const {
-        const std::lock_guard lock(mutex_);
-        return known_;
-    }
-
-  private:
-    mutable std::mutex mutex_;
-    Record known_;
-};
-
 /// 128 + n, as a shell shows it.
 int exit_code_of_signal(int signal_number);
 

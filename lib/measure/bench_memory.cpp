@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <complex>
 #include <cstring>
 
 #include "core/error.hpp"

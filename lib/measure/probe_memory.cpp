@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "core/error.hpp"
 #include "kernels/probe/measure.hpp"

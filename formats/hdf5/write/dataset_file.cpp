@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include "core/numbers/whole.hpp"
 #include "formats/hdf5/file/attributes.hpp"

@@ -1,6 +1,5 @@
 #include "formats/matrix_market/text/relaxed.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 #include "formats/matrix_market/text/text.hpp"

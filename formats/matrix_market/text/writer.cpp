@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <charconv>
-#include <complex>
 #include <memory>
 #include <string>
 

@@ -1,7 +1,6 @@
 #include "kernels/multiply/check/reference.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "kernels/check/elements.hpp"

@@ -1,7 +1,6 @@
 #include "kernels/multiply/check/replay.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace gpumat {

@@ -11,7 +11,6 @@
 // Source of the idea: partial sums, as compilers make them where they may reorder additions; what a total
 // keeps of its roundings, T. Ogita, S. Rump and S. Oishi, "Accurate Sum and Dot Product" (2005).
 #include <algorithm>
-#include <memory>
 #include <vector>
 
 #include "core/numbers/whole.hpp"
