@@ -347,7 +347,9 @@ struct Multiplied {
         return all;
     }
     [[nodiscard]] Verification verify(VerifyMode mode) {
-        return multiply::verify_sparse_product(p, operands(), {.mode = mode, .threads = 2});
+        return multiply::verify_sparse_product(
+            p, operands(),
+            {.mode = mode, .threads = 2, .rounding = Rounding::of(p.type, plain_arithmetic(p.type))});
     }
 };
 
@@ -433,6 +435,33 @@ TEST_CASE("what is wrong with a sparse product is found") {
                   }).starts_with("failed"));
             CHECK(found([&](One, View c, Columns) { ++c.pointers[row_of(c) + 1]; }).starts_with("failed"));
         }
+    }
+}
+
+TEST_CASE("a stored product may have other zeros") {
+    Multiplied one(Type::f64);
+    const CsrView all = std::as_const(one.c.csr()).view();
+    Csr without(all.shape, Type::f64, all.entries);
+    const MutableCsrView to = without.view();
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < all.shape.rows; ++i) {
+        to.pointers[i] = count;
+        for (std::int64_t at = all.pointers[i]; at < all.pointers[i + 1]; ++at) {
+            if (all.values_as<double>()[at] == 0) continue;
+            to.columns_as<std::int32_t>()[count] = all.columns_as<std::int32_t>()[at];
+            to.values_as<double>()[count++] = all.values_as<double>()[at];
+        }
+    }
+    to.pointers[all.shape.rows] = count;
+    without.shorten(count);
+    REQUIRE(count < all.entries);
+    Operands operands = one.operands();
+    operands.c = operand_of(without.view());
+    for (const VerifyMode mode : {VerifyMode::full, VerifyMode::freivalds}) {
+        CHECK(multiply::verify_sparse_product(one.p, operands, {.mode = mode}).verdict == "passed");
+        to.values_as<double>()[count / 2] += 1;
+        CHECK(multiply::verify_sparse_product(one.p, operands, {.mode = mode}).verdict == "failed");
+        to.values_as<double>()[count / 2] -= 1;
     }
 }
 

@@ -99,27 +99,42 @@ inline double sum_of_moduli(std::complex<double> value) {
 template <class T>
 class SparseRowCheck {
   public:
+    /// With `any_zeros`, entries that are zero may be there or not.
     SparseRowCheck(const Problem& p, const ProductRows<T>& rows, const Rounding& rounding,
-                   std::optional<double> tolerance)
-        : p_(p), rows_(rows), rounding_(rounding), tolerance_(tolerance), scalars_(p) {}
+                   std::optional<double> tolerance, bool any_zeros)
+        : p_(p),
+          rows_(rows),
+          rounding_(rounding),
+          tolerance_(tolerance),
+          any_zeros_(any_zeros),
+          scalars_(p) {}
 
     /// What is wrong with the structure of row i, in words; else its elements are noted.
     std::optional<std::string> check(std::int64_t i, Findings& found) {
         expect(i);
         std::size_t at = 0;
         std::optional<std::string> fault;
+        const auto miss_until = [&](std::int64_t col) {
+            for (; at < row_.size() && row_[at].col < col && !fault; ++at) {
+                if (any_zeros_)
+                    judge(row_[at], Result<T>{}, i, found);
+                else
+                    fault = "row " + std::to_string(i) + " of the result has no entry in column " +
+                            std::to_string(row_[at].col) + ", for which there are products or an entry of D";
+            }
+        };
         rows_.c.for_each(i, [&](std::int64_t col, const Result<T>& computed) {
+            miss_until(col);
             if (fault) return;
-            if (at == row_.size() || row_[at].col != col)
-                fault = "row " + std::to_string(i) + " of the result has an entry in column " +
-                        std::to_string(col) + ", expected " +
-                        (at == row_.size() ? "no more" : "one in column " + std::to_string(row_[at].col));
-            else
+            if (at < row_.size() && row_[at].col == col)
                 judge(row_[at++], computed, i, found);
+            else if (any_zeros_)
+                judge({.col = col}, computed, i, found);
+            else
+                fault = "row " + std::to_string(i) + " of the result has an entry in column " +
+                        std::to_string(col) + ", for which there are no products";
         });
-        if (!fault && at < row_.size())
-            fault = "row " + std::to_string(i) + " of the result has no entry in column " +
-                    std::to_string(row_[at].col) + ", for which there are products or an entry of D";
+        miss_until(p_.n);
         return fault;
     }
 
@@ -283,6 +298,7 @@ class SparseRowCheck {
     const ProductRows<T>& rows_;
     Rounding rounding_;
     std::optional<double> tolerance_;
+    bool any_zeros_;
     ReferenceScalars scalars_;
     std::vector<ExpectedElement> row_;
     std::vector<Product> products_;

@@ -10,9 +10,12 @@ namespace gpumat::multiply {
 /// A sparse C has the structure of the product: pointers and columns hold, and no row has more entries than
 /// products (and entries of D). In rows that are computed again, serially and in twice the precision of
 /// double, C has exactly the entries that there are products for, and each is within the worst case of its
-/// own terms. Integers are compared exactly modulo 2^bits. A full check computes all rows again; Freivalds'
-/// check some at random, those with the most products, and those where C·x differs from α·op(A)·(op(B)·x) +
-/// β·D·x by more than the terms of the row alone allow. kernels/check/verification.md derives the bounds.
+/// own terms. Where the level is
+/// not known, the result may be of a program that leaves out entries that are zero, or keeps some: they count
+/// as elements then. Integers are compared exactly modulo 2^bits. A full check computes all rows again;
+/// Freivalds' check some at random, those with the most products, and those where C·x differs from
+/// α·op(A)·(op(B)·x) + β·D·x by more than the terms of the row alone allow. kernels/check/verification.md
+/// derives the bounds.
 Verification verify_sparse_product(const Problem& problem, const Operands& operands,
                                    const VerifyOptions& how);
 

@@ -1,15 +1,17 @@
 // multiply of sparse matrices, CPU level `binned`: each row by the way that suits its number of products.
 //
-// Since `hash`: a row of few products is sorted as it comes, which needs no table; one of many has a sum for
-// each column of C and a bit that says which are there, so that a product finds its place without a search
-// and the columns come out sorted; the others have a table. Shares have equally many products, so that no
-// thread waits for another. What limits it: the cache misses on rows of B, and the products that are visited
-// twice.
+// Since `hash`: rows of B are merged into a row of few products, which needs no table; one of many has a sum
+// for each column of C and a bit that says which are there, so that a product finds its place without a
+// search and the columns come out sorted; the others have a table. Shares have equally many products, so that
+// no thread waits for another. What limits it: the cache misses on rows of B, and the products that are
+// visited twice.
 //
 // Source of the idea: rows in bins by their products (Liu and Vinter 2014); a dense accumulator (Gilbert,
 // Moler and Schreiber 1992).
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <limits>
 #include <memory>
 
 #include "core/memory.hpp"
@@ -22,7 +24,7 @@ namespace gpumat::multiply::cpu::sparse {
 namespace {
 
 /// Products of a row that is sorted as it comes.
-constexpr std::int64_t kMostSorted = 32;
+constexpr std::int64_t kMostSorted = 64;
 /// Columns of a result that has a sum for each, and how many there are for a product at most.
 constexpr std::int64_t kMostDense = 1 << 24;
 constexpr std::int64_t kColumnsAProduct = 16;
@@ -31,46 +33,73 @@ bool may_be_dense(std::int64_t n) {
     return n <= kMostDense;
 }
 
-/// Columns and sums that are kept sorted.
+/// Columns and sums that are kept sorted: each row of B is merged with what there is, without a branch that
+/// depends on which column is less.
 template <bool kShort, class T>
 class SortedRow {
   public:
     explicit SortedRow(const RowProducts<kShort, T>& rows) : rows_(rows) {}
+    SortedRow(const SortedRow&) = delete;
+    SortedRow& operator=(const SortedRow&) = delete;
 
     std::int64_t count(std::int64_t i) {
-        entries_ = 0;
-        rows_.for_each_column(i, [&](std::int64_t column) { (void)place(column); });
+        merge<false>(i);
         return entries_;
     }
 
     void fill(const MutableOperand& c, std::int64_t i) {
-        entries_ = 0;
-        rows_.for_each(i, [&](std::int64_t column, Sum<T> factor, Sum<T> value) {
-            Sum<T>& sum = sums_[place(column)];
-            sum = multiply_add(factor, value, sum);
-        });
+        merge<true>(i);
         typename RowProducts<kShort, T>::Writer to(rows_, c, i);
-        for (std::int64_t at = 0; at < entries_; ++at) to.put(columns_[at], sums_[at]);
+        for (std::size_t at = 0; at < static_cast<std::size_t>(entries_); ++at)
+            to.put(now_->columns[at], now_->sums[at]);
     }
 
   private:
-    std::int64_t place(std::int64_t column) {
-        std::int64_t at = entries_;
-        while (at > 0 && columns_[at - 1] >= column) --at;
-        if (at < entries_ && columns_[at] == column) return at;
-        for (std::int64_t from = entries_++; from > at; --from) {
-            columns_[from] = columns_[from - 1];
-            sums_[from] = sums_[from - 1];
-        }
-        columns_[at] = column;
-        sums_[at] = Sum<T>{};
-        return at;
+    using Index = std::conditional_t<kShort, std::int32_t, std::int64_t>;
+    static constexpr std::int64_t kEnd = std::numeric_limits<Index>::max();  // no column is that
+
+    struct Row {
+        std::array<Index, kMostSorted + 1> columns;
+        std::array<Sum<T>, kMostSorted + 1> sums;
+    };
+
+    template <bool kValues>
+    void merge(std::int64_t i) {
+        entries_ = 0;
+        rows_.template for_each_line<kValues>(i, [&](const auto& line) {
+            Row& from = *now_;
+            Row& to = *next_;
+            from.columns[static_cast<std::size_t>(entries_)] = static_cast<Index>(kEnd);
+            if (kValues) from.sums[static_cast<std::size_t>(entries_)] = Sum<T>{};
+            std::size_t left = 0;
+            std::size_t count = 0;
+            std::int64_t at = line.first;
+            while (at < line.last) {
+                const std::int64_t there = from.columns[left];
+                const std::int64_t here = line.columns[at];
+                to.columns[count] = static_cast<Index>(std::min(there, here));
+                if constexpr (kValues) {
+                    const Sum<T> sum = there <= here ? from.sums[left] : Sum<T>{};
+                    to.sums[count] = here <= there ? line.added_to(sum, at) : sum;
+                }
+                left += there <= here ? 1 : 0;
+                at += here <= there ? 1 : 0;
+                ++count;
+            }
+            for (; left < static_cast<std::size_t>(entries_); ++left, ++count) {
+                to.columns[count] = from.columns[left];
+                if (kValues) to.sums[count] = from.sums[left];
+            }
+            entries_ = static_cast<std::int64_t>(count);
+            std::swap(now_, next_);
+        });
     }
 
     const RowProducts<kShort, T>& rows_;
     std::int64_t entries_ = 0;
-    std::int64_t columns_[kMostSorted] = {};
-    Sum<T> sums_[kMostSorted] = {};
+    std::array<Row, 2> both_{};
+    Row* now_ = both_.data();
+    Row* next_ = both_.data() + 1;
 };
 
 /// A sum for each column, and a bit for each that has one.
@@ -92,10 +121,10 @@ class DenseRow {
     void fill(const MutableOperand& c, std::int64_t i) {
         marks_.resize(static_cast<std::size_t>(n_ / 64 + 1));
         sums_.resize(static_cast<std::size_t>(n_));
-        rows_.for_each(i, [&](std::int64_t column, Sum<T> factor, Sum<T> value) {
+        rows_.add_all(i, [&](std::int64_t column) -> Sum<T>& {
             const auto at = static_cast<std::size_t>(column);
             marks_[at / 64] |= std::uint64_t{1} << at % 64;
-            sums_[at] = multiply_add(factor, value, sums_[at]);
+            return sums_[at];
         });
         typename RowProducts<kShort, T>::Writer to(rows_, c, i);
         for (std::size_t word = 0; word < marks_.size(); ++word) {

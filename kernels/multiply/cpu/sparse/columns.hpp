@@ -21,6 +21,13 @@ class Columns {
         return static_cast<const std::int64_t*>(columns_)[at];
     }
 
+    void prefetch(std::int64_t at) const {
+        if (kShort || short_)
+            __builtin_prefetch(static_cast<const std::int32_t*>(columns_) + at);
+        else
+            __builtin_prefetch(static_cast<const std::int64_t*>(columns_) + at);
+    }
+
   private:
     const void* columns_;
     bool short_;

@@ -40,11 +40,13 @@ class ExpandedRow {
         constexpr std::size_t kLeast = 4096;
         all_.clear();
         std::size_t most = kLeast;
-        rows_.for_each(i, [&](std::int64_t column, Sum<T> factor, Sum<T> value) {
-            all_.emplace_back(column, multiply_add(factor, value, Sum<T>{}));
-            if (all_.size() < most) return;
-            compress();
-            most = std::max(kLeast, 2 * all_.size());
+        rows_.template for_each_line<true>(i, [&](const auto& line) {
+            for (std::int64_t at = line.first; at < line.last; ++at) {
+                all_.emplace_back(line.columns[at], line.added_to({}, at));
+                if (all_.size() < most) continue;
+                compress();
+                most = std::max(kLeast, 2 * all_.size());
+            }
         });
         compress();
     }

@@ -31,14 +31,14 @@ class HashRow {
         start(products);
         sums_.resize(keys_.size());
         found_.clear();
-        rows_.for_each(i, [&](std::int64_t column, Sum<T> factor, Sum<T> value) {
+        rows_.add_all(i, [&](std::int64_t column) -> Sum<T>& {
             const std::size_t at = place(column);
             if (keys_[at] == kNone) {
                 keys_[at] = static_cast<Index>(column);
                 sums_[at] = Sum<T>{};
                 found_.push_back(static_cast<Index>(column));
             }
-            sums_[at] = multiply_add(factor, value, sums_[at]);
+            return sums_[at];
         });
         std::sort(found_.begin(), found_.end());
         typename RowProducts<kShort, T>::Writer to(rows_, c, i);

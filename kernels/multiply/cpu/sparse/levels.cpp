@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <complex>
 
 #include "core/numbers/whole.hpp"
 #include "core/sparse/csr.hpp"
@@ -36,11 +35,13 @@ std::uint64_t times(std::int64_t count, std::int64_t more, std::size_t each) {
     return static_cast<std::uint64_t>(std::min(bytes, kMost));
 }
 
-/// The most that an element is summed up in.
-constexpr std::size_t kSumBytes = sizeof(std::complex<double>);
+/// What an element is summed up in.
+std::size_t sum_bytes(const Problem& p) {
+    return std::max(size_of(p.type), sizeof(float));
+}
 
 std::uint64_t row_bytes(const Problem& p, int threads) {
-    return saturating_add(PlainOperands::bytes(p, threads), times(p.n, threads, kSumBytes));
+    return saturating_add(PlainOperands::bytes(p, threads), times(p.n, threads, sum_bytes(p)));
 }
 
 std::uint64_t serial_bytes(const Problem& p, int) {
@@ -51,18 +52,18 @@ std::uint64_t serial_bytes(const Problem& p, int) {
 std::uint64_t parts_bytes(const Problem& p, int threads) {
     if (p.structure.inputs[0] == Storage::dense)
         return saturating_add(PlainOperands::bytes(p, threads), panels_bytes(p, threads));
-    return saturating_add(row_bytes(p, threads), times(most_parts(p.m, p.entries[0]), p.n, kSumBytes));
+    return saturating_add(row_bytes(p, threads), times(most_parts(p.m, p.entries[0]), p.n, sum_bytes(p)));
 }
 
 /// A row of C has no more entries than B and D have, and than it has columns. Twice that is held of one, with
 /// what sorting takes; a table has up to four times as many places.
 std::uint64_t table_bytes(const Problem& p, int threads) {
-    constexpr std::size_t kEach = 4 * (kSumBytes + 2 * sizeof(std::int64_t));
+    const std::size_t each = 4 * (sum_bytes(p) + 2 * sizeof(std::int64_t));
     const std::uint64_t entries =
         saturating_add(static_cast<std::uint64_t>(p.entries[1]), static_cast<std::uint64_t>(p.entries[2]));
     const std::uint64_t most = std::min(entries, static_cast<std::uint64_t>(p.n));
     return saturating_add(PlainOperands::bytes(p, threads),
-                          times(static_cast<std::int64_t>(most), threads, kEach));
+                          times(static_cast<std::int64_t>(most), threads, each));
 }
 
 std::uint64_t expand_bytes(const Problem& p, int) {
@@ -155,7 +156,7 @@ std::span<const Level> levels() {
               .device = device,
               .number = 3,
               .name = "binned",
-              .summary = "rows of few products sorted, of many by a sum for each column, others in tables",
+              .summary = "rows of few products merged, of many by a sum for each column, others in tables",
               .removes = "a search for each product of rows that are short, or nearly full",
               .needs = {.types = kTypes, .structures = kBothSparse},
               .arithmetic = sparse_arithmetic,

@@ -24,33 +24,66 @@ class RowProducts {
 
     /// How many there are, and entries of D.
     [[nodiscard]] std::int64_t count(std::int64_t i) const {
-        std::int64_t products = 0;
-        for_each_line(i,
-                      [&](std::int64_t, std::int64_t k) { products += b_.pointers[k + 1] - b_.pointers[k]; });
-        return products + (d_.pointers == nullptr ? 0 : d_.pointers[i + 1] - d_.pointers[i]);
+        std::int64_t products = d_.pointers == nullptr ? 0 : d_.pointers[i + 1] - d_.pointers[i];
+        if (a_.pointers == nullptr) return products;
+        for (std::int64_t at = a_.pointers[i]; at < a_.pointers[i + 1]; ++at) {
+            if (at + kPointersAhead < a_.entries)
+                __builtin_prefetch(b_.pointers + a_columns_[at + kPointersAhead]);
+            const std::int64_t k = a_columns_[at];
+            products += b_.pointers[k + 1] - b_.pointers[k];
+        }
+        return products;
     }
 
-    /// Calls `visit(column)` for each of them.
+    /// Entries of a row of B with the factor that multiplies them, or of D, whose values are no products.
+    struct Line {
+        const Columns<kShort>& columns;
+        const T* values;  ///< null of D
+        Sum<T> factor;
+        std::int64_t first;
+        std::int64_t last;
+
+        [[nodiscard]] Sum<T> added_to(Sum<T> sum, std::int64_t at) const {
+            return values == nullptr ? sum : multiply_add(factor, static_cast<Sum<T>>(values[at]), sum);
+        }
+    };
+
+    /// Calls `visit(line)` for the rows of B that row i of A meets, in their order, and for that of D. Those
+    /// of the next entries of A are prefetched, with their values where these are read.
+    template <bool kValues, class Visit>
+    void for_each_line(std::int64_t i, const Visit& visit) const {
+        for (std::int64_t at = a_.pointers == nullptr ? 0 : a_.pointers[i];
+             a_.pointers != nullptr && at < a_.pointers[i + 1]; ++at) {
+            if (at + kPointersAhead < a_.entries) {
+                __builtin_prefetch(b_.pointers + a_columns_[at + kPointersAhead]);
+                const std::int64_t soon = b_.pointers[a_columns_[at + kLinesAhead]];
+                b_columns_.prefetch(soon);
+                if (kValues) __builtin_prefetch(b_.as<T>() + soon);
+            }
+            const std::int64_t k = a_columns_[at];
+            visit(Line{b_columns_, b_.as<T>(), static_cast<Sum<T>>(a_.as<T>()[at]), b_.pointers[k],
+                       b_.pointers[k + 1]});
+        }
+        if (d_.pointers != nullptr) visit(Line{d_columns_, nullptr, {}, d_.pointers[i], d_.pointers[i + 1]});
+    }
+
+    /// Calls `visit(column)` for each product and entry of D.
     template <class Visit>
     void for_each_column(std::int64_t i, const Visit& visit) const {
-        for_each_line(i, [&](std::int64_t, std::int64_t k) {
-            for (std::int64_t at = b_.pointers[k]; at < b_.pointers[k + 1]; ++at) visit(b_columns_[at]);
+        for_each_line<false>(i, [&](const Line& line) {
+            for (std::int64_t at = line.first; at < line.last; ++at) visit(line.columns[at]);
         });
-        if (d_.pointers == nullptr) return;
-        for (std::int64_t at = d_.pointers[i]; at < d_.pointers[i + 1]; ++at) visit(d_columns_[at]);
     }
 
-    /// Calls `add(column, factor, value)` for each product, and for each entry of D with two zeros.
-    template <class Add>
-    void for_each(std::int64_t i, const Add& add) const {
-        for_each_line(i, [&](std::int64_t a_at, std::int64_t k) {
-            const auto factor = static_cast<Sum<T>>(a_.as<T>()[a_at]);
-            for (std::int64_t at = b_.pointers[k]; at < b_.pointers[k + 1]; ++at)
-                add(b_columns_[at], factor, static_cast<Sum<T>>(b_.as<T>()[at]));
+    /// Calls `sum_of(column)` for each of them, and adds the products to what that refers to.
+    template <class SumOf>
+    void add_all(std::int64_t i, const SumOf& sum_of) const {
+        for_each_line<true>(i, [&](const Line& line) {
+            for (std::int64_t at = line.first; at < line.last; ++at) {
+                Sum<T>& sum = sum_of(line.columns[at]);
+                sum = line.added_to(sum, at);
+            }
         });
-        if (d_.pointers == nullptr) return;
-        for (std::int64_t at = d_.pointers[i]; at < d_.pointers[i + 1]; ++at)
-            add(d_columns_[at], Sum<T>{}, Sum<T>{});
     }
 
     /// Writes entries of row i of C, whose columns come in their order.
@@ -83,12 +116,9 @@ class RowProducts {
     };
 
   private:
-    /// Calls `visit(at, k)` for each entry of row i of A, in column k.
-    template <class Visit>
-    void for_each_line(std::int64_t i, const Visit& visit) const {
-        if (a_.pointers == nullptr) return;
-        for (std::int64_t at = a_.pointers[i]; at < a_.pointers[i + 1]; ++at) visit(at, a_columns_[at]);
-    }
+    // Entries of A from one whose row of B is multiplied to one whose row is prefetched, and its pointer.
+    static constexpr std::int64_t kLinesAhead = 8;
+    static constexpr std::int64_t kPointersAhead = 16;
 
     Operand a_;
     Operand b_;
