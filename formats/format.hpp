@@ -182,12 +182,16 @@ struct WriteTarget {
     bool is_input = false;  ///< with `append`: the file is read too, and nothing of it is replaced
 };
 
+/// How HDF5 stores a sparse matrix: as AnnData does, as MATLAB 7.3, or as binsparse describes.
+enum class SparseLayout { anndata, matlab, binsparse };
+
 struct WriteOptions {
     int threads = 1;
     std::optional<std::pair<std::int64_t, std::int64_t>> chunk{};  ///< HDF5 chunk rows × columns
     int deflate = 0;                                               ///< HDF5 compression 0 … 9
     bool shuffle = false;
     bool fletcher32 = false;  ///< HDF5 checksums of chunks
+    std::optional<SparseLayout> sparse_layout{};  ///< of a sparse matrix in HDF5
     bool matlab = false;  ///< as MATLAB 7.3 stores matrices: dimensions reversed, its class as an attribute
     /// Host bytes that the writer may take beside the matrix, at least what `Format::writing_bytes` says. It
     /// uses fewer threads where they are few.

@@ -68,8 +68,8 @@ std::span<const Format> all_formats() {
     static constexpr std::array<std::string_view, 1> kNpyExtensions = {".npy"};
     static const std::array kFormats = {
         Format{"hdf5", kHdf5Extensions, true, true, hdf5::recognises, hdf5::list, hdf5::open, hdf5::create,
-               nullptr, nullptr, hdf5::require_writable, BlockOrder::any, hdf5::writing_grain,
-               hdf5::writing_bytes, true},
+               hdf5::create_sparse, hdf5::sparse_writing_bytes, hdf5::require_writable, BlockOrder::any,
+               hdf5::writing_grain, hdf5::writing_bytes, true},
         Format{"matrix-market", kMatrixMarketExtensions, false, false, matrix_market::recognises,
                matrix_market::list, matrix_market::open, matrix_market::create, matrix_market::create_sparse,
                matrix_market::sparse_writing_bytes, nullptr, BlockOrder::column_panels, nullptr,

@@ -28,7 +28,8 @@ struct Format {
     /// format has none.
     std::unique_ptr<SparseWriter> (*create_sparse)(const WriteTarget& target, const Shape& shape, Type type,
                                                    std::int64_t entries, const WriteOptions& options);
-    std::uint64_t (*sparse_writing_bytes)(Type type);
+    std::uint64_t (*sparse_writing_bytes)(const Shape& shape, Type type, std::int64_t entries,
+                                          const WriteOptions& options);
     /// Throws what `create` would throw for what the file at `target` holds and for the options, and writes
     /// nothing; null where neither can stand in its way.
     void (*require_writable)(const WriteTarget& target, const Shape& shape, Type type,

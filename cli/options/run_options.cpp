@@ -56,9 +56,17 @@ void add_output_options(Command& command, SharedOptions& shared) {
                                .value(kReference);
     // The others say how it is written.
     std::vector<Option*> others = add_storage_options(command, shared.storage);
-    if (run.operation->sparse_levels != nullptr)
+    if (run.operation->sparse_levels != nullptr) {
         others.push_back(
             &command.flag("--dense", &run.dense, "read a sparse matrix dense, and write a dense one"));
+        const Option& dense = *others.back();
+        others.push_back(&command
+                              .option("--sparse-layout", &shared.sparse_layout,
+                                      "keep a sparse matrix sparse in HDF5, as AnnData, MATLAB 7.3 or "
+                                      "binsparse store it")
+                              .choices({"anndata", "matlab", "binsparse"})
+                              .excludes(dense));
+    }
     others.push_back(
         &command.flag("--keep-failed", &run.keep_failed, "write the result even where verification fails"));
     for (Option* option : others) option->needs(output);
@@ -107,6 +115,12 @@ std::vector<std::string> named_files(const RunOptions& run) {
     return files;
 }
 
+formats::SparseLayout parse_sparse_layout(const std::string& name) {
+    return name == "matlab"      ? formats::SparseLayout::matlab
+           : name == "binsparse" ? formats::SparseLayout::binsparse
+                                 : formats::SparseLayout::anndata;
+}
+
 /// Turns texts into values and refuses what contradicts itself.
 void finish_options(SharedOptions& shared, const Context& context) {
     RunOptions& run = shared.run;
@@ -119,6 +133,7 @@ void finish_options(SharedOptions& shared, const Context& context) {
     run.force = shared.storage.force;
     run.wait_s = shared.storage.wait_s;
     run.write = write_options_of(shared.storage, shared.output.value_or(""), run.threads);
+    if (shared.sparse_layout) run.write.sparse_layout = parse_sparse_layout(*shared.sparse_layout);
     run.read.threads = run.threads;
     run.read.memory_limit = run.memory_limit;
     require_one_on_stdout(shared.output.value_or(""), shared.log, context);

@@ -39,4 +39,13 @@ std::uint64_t writing_bytes(const Shape& shape, Type type, const WriteOptions& o
 std::unique_ptr<Writer> create(const WriteTarget& target, const Shape& shape, Type type,
                                const WriteOptions& options);
 
+/// The same of a sparse matrix of so many entries: a group, in the layout of the options. Throws
+/// Error{unsupported} for a type that the layout has not, Error{output} also where the group exists.
+std::unique_ptr<SparseWriter> create_sparse(const WriteTarget& target, const Shape& shape, Type type,
+                                            std::int64_t entries, const WriteOptions& options);
+
+/// What that takes at least beside the matrix: a chunk, and MATLAB's columns.
+std::uint64_t sparse_writing_bytes(const Shape& shape, Type type, std::int64_t entries,
+                                   const WriteOptions& options);
+
 }  // namespace gpumat::formats::hdf5

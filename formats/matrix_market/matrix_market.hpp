@@ -35,7 +35,8 @@ std::unique_ptr<Writer> create(const WriteTarget& target, const Shape& shape, Ty
                                const WriteOptions& options);
 
 /// The memory that a writer of entries takes at least.
-std::uint64_t sparse_writing_bytes(Type type);
+std::uint64_t sparse_writing_bytes(const Shape& shape, Type type, std::int64_t entries,
+                                   const WriteOptions& options);
 
 /// The same for coordinate text, general, of so many entries, which are written by row and then by column.
 std::unique_ptr<SparseWriter> create_sparse(const WriteTarget& target, const Shape& shape, Type type,

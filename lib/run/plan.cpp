@@ -39,6 +39,18 @@ void choose_device_and_parts(const RunOptions& options, const Registry& registry
     }
 }
 
+/// A layout that nothing is stored in was asked for in vain.
+void require_place_for_sparse(const RunOptions& options, const Plan& plan) {
+    if (!options.write.sparse_layout || !plan.output) return;
+    const std::string output = to_string(plan.output->reference());
+    if (!plan.output->format().has_datasets)
+        throw Error(ErrorCode::usage, "--sparse-layout is of HDF5 files; " + output + " is to be one of " +
+                                          std::string(plan.output->format().name));
+    if (!plan.is_sparse() || !plan.result_is_sparse())
+        throw Error(ErrorCode::usage,
+                    "--sparse-layout is of sparse matrices; what " + output + " is to hold is dense");
+}
+
 }  // namespace
 
 Plan make_plan(const RunOptions& options, const Registry& registry, Timeline& timeline, const Tell& say) {
@@ -53,6 +65,7 @@ Plan make_plan(const RunOptions& options, const Registry& registry, Timeline& ti
     plan.result_type = result_type(plan.problem);
     plan_output(options, plan);
     plan.problem.structure = structure_of(options, plan);
+    require_place_for_sparse(options, plan);
     if (plan.is_sparse()) {
         plan_sparse(options, registry, plan);
         return plan;

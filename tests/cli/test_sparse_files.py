@@ -11,7 +11,7 @@ import numpy as np
 import scipy.io
 import scipy.sparse
 
-from harness import Case, read_h5
+from harness import Case, digest, read_h5
 
 RNG = np.random.default_rng(7)
 SPARSE = scipy.sparse.random(6, 4, density=0.4, random_state=5, format="csr")
@@ -360,6 +360,113 @@ class Damaged(Files):
     def test_no_memory_within_the_limit(self):
         self.make(anndata, "csr", scipy.sparse.random(2000, 2000, density=0.1, format="csr"))
         self.assert_says(self.run_tool("transpose", "in.h5", "-o", "out.mtx", "--memory-limit", "4MiB", code=6), "in.h5:/X")
+
+
+def read_anndata(group):
+    """As AnnData reads it."""
+    kind = {"csr_matrix": scipy.sparse.csr_matrix, "csc_matrix": scipy.sparse.csc_matrix}[group.attrs["encoding-type"]]
+    assert group.attrs["encoding-version"] == "0.1.0"
+    assert all(group[part].ndim == 1 for part in ("data", "indices", "indptr"))
+    return kind((group["data"][()], group["indices"][()], group["indptr"][()]), shape=tuple(group.attrs["shape"]))
+
+
+def read_matlab(group):
+    """As MATLAB stores it: zero-based columns, pairs of numbers."""
+    starts = group["jc"][()]
+    assert starts.dtype == np.uint64 and group.attrs["MATLAB_class"] == b"double"
+    indices, values = (group[part][()] if part in group else np.zeros(0, kind) for part, kind in (("ir", "u8"), ("data", "f8")))
+    if values.dtype.names:
+        values = values["real"] + 1j * values["imag"]
+    return scipy.sparse.csc_matrix((values, indices.astype("i8"), starts.astype("i8")),
+                                   shape=(int(group.attrs["MATLAB_sparse"]), len(starts) - 1))
+
+
+def read_binsparse(group):
+    described = json.loads(group.attrs["binsparse"])["binsparse"]
+    values = group["values"][()]
+    if described["data_types"]["values"].startswith("complex["):
+        values = values.view("c8" if values.dtype == np.float32 else "c16")
+    assert described["format"] == "CSR" and described["number_of_stored_values"] == len(values)
+    return scipy.sparse.csr_matrix((values, group["indices_1"][()], group["pointers_to_1"][()]), shape=tuple(described["shape"]))
+
+
+class Written(Files):
+    """`--sparse-layout` keeps a sparse matrix sparse in HDF5."""
+
+    READERS = {"anndata": read_anndata, "matlab": read_matlab, "binsparse": read_binsparse}
+
+    def check_written(self, matrix, layout, *options, dataset="X", output="out.h5"):
+        self.run_tool("transpose", "in.h5", "-o", output, "--sparse-layout", layout, *options)
+        with h5py.File(self.path(output.split(":")[0])) as file:
+            found = self.READERS[layout](file[dataset])
+            np.testing.assert_array_equal(found.toarray(), matrix.toarray().T)
+            self.assertEqual(found.dtype, matrix.dtype)
+            self.assertEqual(found.nnz, matrix.nnz)
+            self.assertTrue(found.has_sorted_indices)
+            self.assertEqual(file[dataset].attrs["gpumat_operation"], "transpose")
+        if ":" not in output:
+            self.check_back(matrix, output)
+
+    def check_back(self, matrix, output):
+        record = self.record("transpose", output, "-o", "back.mtx", "--force")
+        np.testing.assert_array_equal(scipy.io.mmread(self.path("back.mtx")).toarray(), matrix.toarray())
+        self.assertEqual(record["output"]["structure"], "sparse")
+
+    def test_every_layout(self):
+        matrices = [SPARSE, (SPARSE * (1 + 2j)).tocsr(), scipy.sparse.csr_matrix((3, 2))]
+        for layout in self.READERS:
+            for matrix in matrices:
+                with self.subTest(layout, dtype=matrix.dtype, entries=matrix.nnz):
+                    self.make(anndata, "csr", matrix)
+                    self.check_written(matrix, layout, "--force")
+
+    def test_types(self):
+        for kind in ("f4", "i1", "u8"):
+            matrix = SPARSE.copy()
+            matrix.data = RNG.integers(1, 100, ENTRIES).astype(kind)
+            self.make(anndata, "csr", matrix)
+            for layout in ("anndata", "binsparse"):
+                self.check_written(matrix, layout, "--force")
+            self.assert_says(self.run_tool("transpose", "in.h5", "-o", "out.mat", "--sparse-layout", "matlab", code=5), "MATLAB has sparse matrices of f64")
+
+    def test_chunks_and_filters(self):
+        matrix = scipy.sparse.random(300, 200, density=0.1, random_state=1, format="csr")
+        self.make(anndata, "csr", matrix)
+        self.check_written(matrix, "anndata", "--deflate", "4", "--shuffle", "--chunk", "64x8", "--threads", "3")
+        with h5py.File(self.path("out.h5")) as file:
+            data = file["X/data"]
+            self.assertEqual((data.chunks, data.compression, data.shuffle), ((512,), "gzip", True))
+
+    def test_added_to_a_file(self):
+        self.make(anndata, "csr")
+        with h5py.File(self.path("out.h5"), "w") as file:
+            file["A"] = np.eye(3)
+        for layout in self.READERS:
+            self.check_written(SPARSE, layout, dataset=f"g/{layout}", output=f"out.h5:/g/{layout}")
+        with h5py.File(self.path("out.h5")) as file:
+            np.testing.assert_array_equal(file["A"][()], np.eye(3))
+        for name in ("A", "g", "g/anndata"):
+            before = digest(self.path("out.h5"))
+            for force in ([], ["--force"]):
+                self.run_tool("transpose", "in.h5", "-o", f"out.h5:/{name}", "--sparse-layout", "anndata", *force, code=4)
+            self.assertEqual(digest(self.path("out.h5")), before)
+
+    def test_what_it_is_not_for(self):
+        self.make(anndata, "csr")
+        with h5py.File(self.path("dense.h5"), "w") as file:
+            file["A"] = np.eye(3)
+        for words, said in ((("in.h5", "-o", "out.mtx"), "--sparse-layout is of HDF5 files"),
+                            (("dense.h5", "-o", "out.h5"), "is to hold is dense"), (("in.h5", "-o", "out.h5", "--dense"), "--dense")):
+            self.assert_says(self.run_tool("transpose", *words, "--sparse-layout", "anndata", code=2), said)
+        self.assertEqual(sorted(os.listdir(self.path("."))), ["dense.h5", "in.h5"])
+
+    def test_what_no_memory_could_hold_dense(self):
+        matrix = scipy.sparse.coo_matrix(([1.5, 2.5], ([7, 2_999_999], [1_999_999, 3])), shape=(3_000_000, 2_000_000)).tocsr()
+        self.make(anndata, "csr", matrix)
+        self.run_tool("transpose", "in.h5", "-o", "out.h5", "--sparse-layout", "anndata")
+        with h5py.File(self.path("out.h5")) as file:
+            found = read_anndata(file["X"]).tocoo()
+        self.assertEqual(sorted(zip(found.row, found.col, found.data)), [(3, 2_999_999, 2.5), (1_999_999, 7, 1.5)])
 
 
 if __name__ == "__main__":

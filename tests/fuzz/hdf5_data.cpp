@@ -7,12 +7,14 @@
 #include <fuzzer/FuzzedDataProvider.h>
 #include <hdf5.h>
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "core/sparse/csr.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/sandbox/probe.hpp"
 #include "tests/fuzz/support.hpp"
@@ -394,36 +396,112 @@ std::vector<std::int64_t> write_integers(FuzzedDataProvider& input, hid_t group,
     return values;
 }
 
-/// A sparse matrix as MATLAB stores it, sound or not.
+void put_attribute(hid_t object, const char* name, hid_t type, hid_t space, const void* value) {
+    const hid_t attribute =
+        made(H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT), "an attribute");
+    H5Awrite(attribute, type, value);
+    H5Aclose(attribute);
+    H5Sclose(space);
+}
+
+/// The arrays of a sparse matrix, sound or not.
+struct SparseArrays {
+    enum class Kind { matlab, csr, csc, coo } kind = Kind::matlab;
+    Shape shape;
+    std::vector<std::int64_t> lines;  ///< starts, or of COO the rows
+    std::vector<std::int64_t> indices;
+    std::vector<std::int64_t> values;
+
+    [[nodiscard]] bool of_columns() const { return kind == Kind::matlab || kind == Kind::csc; }
+
+    /// Adds each entry to its place. Whoever calls it knows that the arrays are sound.
+    [[nodiscard]] std::vector<std::int64_t> dense() const {
+        std::vector<std::int64_t> sums(static_cast<std::size_t>(shape.elements()));
+        const auto add = [&](std::int64_t line, std::size_t entry) {
+            const std::int64_t index = indices.at(entry);
+            sums.at(static_cast<std::size_t>(of_columns() ? index * shape.cols + line
+                                                          : line * shape.cols + index)) += values[entry];
+        };
+        for (std::size_t i = 0; kind == Kind::coo && i < values.size(); ++i) add(lines[i], i);
+        for (std::size_t line = 0; kind != Kind::coo && line + 1 < lines.size(); ++line) {
+            for (auto at = static_cast<std::size_t>(lines[line]);
+                 at < static_cast<std::size_t>(lines[line + 1]); ++at)
+                add(static_cast<std::int64_t>(line), at);
+        }
+        return sums;
+    }
+};
+
+SparseArrays write_sparse(FuzzedDataProvider& input, hid_t group) {
+    SparseArrays arrays;
+    arrays.kind = static_cast<SparseArrays::Kind>(input.ConsumeIntegralInRange(0, 3));
+    arrays.shape = {input.ConsumeIntegralInRange<std::int64_t>(-1, 9),
+                    input.ConsumeIntegralInRange<std::int64_t>(0, 9)};
+    const auto entries = input.ConsumeIntegralInRange<std::size_t>(0, 12);
+    const std::array<std::int64_t, 2> extents = {arrays.shape.rows, arrays.shape.cols};
+    constexpr hsize_t kTwo = 2;
+    const bool matlab = arrays.kind == SparseArrays::Kind::matlab;
+    if (matlab) {
+        put_attribute(group, "MATLAB_sparse", H5T_NATIVE_INT64, H5Screate(H5S_SCALAR), extents.data());
+    } else {
+        put_attribute(group, "shape", H5T_NATIVE_INT64, H5Screate_simple(1, &kTwo, nullptr), extents.data());
+    }
+    if (arrays.kind == SparseArrays::Kind::csr || arrays.kind == SparseArrays::Kind::csc) {
+        const hid_t text = H5Tcopy(H5T_C_S1);
+        H5Tset_size(text, 10);
+        put_attribute(group, "encoding-type", text, H5Screate(H5S_SCALAR),
+                      arrays.kind == SparseArrays::Kind::csr ? "csr_matrix" : "csc_matrix");
+        H5Tclose(text);
+    }
+    const bool coo = arrays.kind == SparseArrays::Kind::coo;
+    const std::int64_t lines =
+        arrays.of_columns() ? arrays.shape.cols : std::max<std::int64_t>(0, arrays.shape.rows);
+    arrays.lines =
+        write_integers(input, group,
+                       coo      ? "row"
+                       : matlab ? "jc"
+                                : "indptr",
+                       coo ? entries : static_cast<std::size_t>(lines) + 1,
+                       coo ? lines : static_cast<std::int64_t>(entries) + 1, !coo && input.ConsumeBool());
+    arrays.indices =
+        write_integers(input, group,
+                       coo      ? "col"
+                       : matlab ? "ir"
+                                : "indices",
+                       entries, arrays.of_columns() ? arrays.shape.rows : arrays.shape.cols, false);
+    arrays.values = write_integers(input, group, "data", entries, 1000, false);
+    return arrays;
+}
+
+/// As sorted rows it is the same matrix.
+void check_rows(const std::string& path, const Matrix& matrix) {
+    std::int64_t duplicates = 0;
+    const Csr rows = hdf5::open({path, "/A"}, {})->read_sparse(duplicates);
+    const CsrView view = rows.view();
+    fuzz::require(!structure_fault(view, 1), "the rows are malformed");
+    std::vector<std::int64_t> dense(static_cast<std::size_t>(matrix.shape().elements()));
+    for (std::int64_t row = 0; row < view.shape.rows; ++row) {
+        for (std::int64_t at = view.pointers[row]; at < view.pointers[row + 1]; ++at)
+            dense.at(static_cast<std::size_t>(row * view.shape.cols + view.columns_as<std::int32_t>()[at])) =
+                view.values_as<std::int64_t>()[at];
+    }
+    fuzz::require(std::equal(dense.begin(), dense.end(), matrix.as<std::int64_t>()), "the rows are others");
+}
+
+/// A sparse matrix as MATLAB, AnnData or SciPy store it, sound or not.
 void try_sparse(FuzzedDataProvider& input, const std::string& path) {
     const hid_t file = made(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), "the file");
     const hid_t group = H5Gcreate2(file, "A", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    const auto rows = input.ConsumeIntegralInRange<std::int64_t>(-1, 9);
-    const auto cols = input.ConsumeIntegralInRange<std::size_t>(0, 9);
-    const auto entries = input.ConsumeIntegralInRange<std::size_t>(0, 12);
-    const hid_t scalar = H5Screate(H5S_SCALAR);
-    const hid_t attribute =
-        H5Acreate2(group, "MATLAB_sparse", H5T_STD_I64LE, scalar, H5P_DEFAULT, H5P_DEFAULT);
-    H5Awrite(attribute, H5T_NATIVE_INT64, &rows);
-    H5Aclose(attribute);
-    H5Sclose(scalar);
-    const auto starts = write_integers(input, group, "jc", cols + 1, static_cast<std::int64_t>(entries) + 1,
-                                       input.ConsumeBool());
-    const auto ir = write_integers(input, group, "ir", entries, rows, false);
-    const auto values = write_integers(input, group, "data", entries, 1000, false);
+    const SparseArrays arrays = write_sparse(input, group);
     H5Gclose(group);
     H5Fclose(file);
     const auto matrix = read_matrix(input, path, {});
-    if (!matrix) return;
-    std::vector<std::int64_t> expected(static_cast<std::size_t>(rows) * cols);
-    for (std::size_t col = 0; col < cols; ++col) {
-        for (auto entry = static_cast<std::size_t>(starts[col]);
-             entry < static_cast<std::size_t>(starts[col + 1]); ++entry)
-            expected.at(static_cast<std::size_t>(ir.at(entry)) * cols + col) += values[entry];
-    }
-    fuzz::require(matrix->shape() == Shape{rows, static_cast<std::int64_t>(cols)} &&
+    if (!matrix || matrix->shape().elements() == 0) return;  // of which no array is read
+    const std::vector<std::int64_t> expected = arrays.dense();
+    fuzz::require(matrix->shape() == arrays.shape &&
                       std::equal(expected.begin(), expected.end(), matrix->as<std::int64_t>()),
                   "the sparse matrix is another one");
+    check_rows(path, *matrix);
 }
 
 }  // namespace

@@ -184,6 +184,7 @@ class LocalDatasetFile final : public DatasetFile {
         : target_(target), name_(absolute(target.dataset)), shown_(name_in_messages(target)) {
         const Session session;
         open_file(plan);
+        if (plan.part_of != nullptr && plan.part_of->is_new) require_new_group();
         const Reader* const read_by = plan.options.attributes_of;
         const auto* source =
             read_by == nullptr ? nullptr : dynamic_cast<const AttributeSource*>(&read_by->origin());
@@ -192,9 +193,11 @@ class LocalDatasetFile final : public DatasetFile {
         create_dataset(plan, matlab    ? matlab_type_of(plan.type)
                              : boolean ? hdf5_type_of_booleans()
                                        : hdf5_type_of(plan.type));
-        if (matlab) mark_for_matlab(dataset_.id(), plan.type, boolean, shown_ + ": cannot be created");
-        for (const auto& [name, value] : plan.options.attributes) write_attribute(name, value);
+        if (matlab && plan.part_of == nullptr)
+            mark_for_matlab(dataset_.id(), plan.type, boolean, shown_ + ": cannot be created");
+        for (const auto& [name, value] : plan.options.attributes) write_attribute(dataset_.id(), name, value);
         if (source != nullptr) keep_attributes(*source, plan.options);
+        if (plan.part_of != nullptr && plan.part_of->is_new) mark_group(*plan.part_of);
     }
 
     [[nodiscard]] haddr_t offset() const override { return offset_; }
@@ -211,7 +214,7 @@ class LocalDatasetFile final : public DatasetFile {
         const Session session;
         if (H5Aexists(dataset_.id(), name.c_str()) > 0 && H5Adelete(dataset_.id(), name.c_str()) < 0)
             failed();
-        write_attribute(name, value);
+        write_attribute(dataset_.id(), name, value);
     }
 
     void close() override {
@@ -283,14 +286,15 @@ class LocalDatasetFile final : public DatasetFile {
         const std::string what = shown_ + ": cannot be created";
         const std::array<hsize_t, 2> extents = {static_cast<hsize_t>(plan.shape.rows),
                                                 static_cast<hsize_t>(plan.shape.cols)};
-        const Handle space = take(H5Screate_simple(2, extents.data(), nullptr), ErrorCode::output, what);
+        const int rank = plan.part_of != nullptr ? 1 : 2;
+        const Handle space = take(H5Screate_simple(rank, extents.data(), nullptr), ErrorCode::output, what);
         const Handle creation = take(H5Pcreate(H5P_DATASET_CREATE), ErrorCode::output, what);
         H5Pset_obj_track_times(creation.id(), false);  // the same matrix gives the same file
         if (plan.chunk) {
             const std::array<hsize_t, 2> edges = {static_cast<hsize_t>(plan.chunk->rows),
                                                   static_cast<hsize_t>(plan.chunk->cols)};
             const int level = plan.options.deflate;
-            require(H5Pset_chunk(creation.id(), 2, edges.data()), ErrorCode::output, what);
+            require(H5Pset_chunk(creation.id(), rank, edges.data()), ErrorCode::output, what);
             if (plan.options.shuffle) require(H5Pset_shuffle(creation.id()), ErrorCode::output, what);
             if (level > 0)
                 require(H5Pset_deflate(creation.id(), static_cast<unsigned>(level)), ErrorCode::output, what);
@@ -322,18 +326,51 @@ class LocalDatasetFile final : public DatasetFile {
         left_out_ = copy_attributes(source.attributed(), dataset_.id(), skipped, source.name());
     }
 
-    void write_attribute(const std::string& name, const std::string& value) const {
+    void write_attribute(hid_t object, const std::string& name, const std::string& value) const {
         const std::string what = shown_ + ": the attribute '" + name + "' cannot be written";
         const Handle text(H5Tcopy(H5T_C_S1));
         H5Tset_size(text.id(), H5T_VARIABLE);
         H5Tset_cset(text.id(), H5T_CSET_UTF8);
         const Handle space(H5Screate(H5S_SCALAR));
         const Handle attribute =
-            take(H5Acreate2(dataset_.id(), name.c_str(), text.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT),
+            take(H5Acreate2(object, name.c_str(), text.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT),
                  ErrorCode::output, what);
         const char* data = value.c_str();
         require(H5Awrite(attribute.id(), text.id(), static_cast<const void*>(&data)), ErrorCode::output,
                 what);
+    }
+
+    [[nodiscard]] std::string group() const { return name_.substr(0, name_.rfind('/')); }
+
+    /// What bears the name of a sparse matrix stays, whatever it is.
+    void require_new_group() const {
+        const std::string name = group();
+        for (std::size_t end = 0; end != std::string::npos;) {
+            end = name.find('/', end + 1);
+            if (H5Lexists(file_.id(), name.substr(0, end).c_str(), H5P_DEFAULT) <= 0) return;
+        }
+        throw Error(ErrorCode::output, target_.shown + ":" + name +
+                                           ": exists already, and is not replaced by a sparse matrix; name "
+                                           "another dataset, or another file");
+    }
+
+    void mark_group(const SparseGroup& marks) const {
+        const std::string what = shown_ + ": cannot be created";
+        const Handle object =
+            take(H5Oopen(file_.id(), group().c_str(), H5P_DEFAULT), ErrorCode::output, what);
+        if (marks.matlab) mark_for_matlab(object.id(), *marks.matlab, false, what);
+        for (const auto& [name, value] : marks.texts) write_attribute(object.id(), name, value);
+        for (const auto& [name, values] : marks.numbers) {
+            const hsize_t count = values.size();
+            const Handle space =
+                take(count == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &count, nullptr),
+                     ErrorCode::output, what);
+            const Handle attribute =
+                take(H5Acreate2(object.id(), name.c_str(), count == 1 ? H5T_STD_U64LE : H5T_STD_I64LE,
+                                space.id(), H5P_DEFAULT, H5P_DEFAULT),
+                     ErrorCode::output, what);
+            require(H5Awrite(attribute.id(), H5T_NATIVE_INT64, values.data()), ErrorCode::output, what);
+        }
     }
 
     [[nodiscard]] Identity identity_of(hid_t dataset) const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "formats/format.hpp"
@@ -14,12 +15,21 @@
 
 namespace gpumat::formats::hdf5 {
 
+/// The group of a sparse matrix, of which a dataset of one dimension is a part.
+struct SparseGroup {
+    bool is_new = false;  ///< nothing bears its name; it gets what follows
+    std::vector<std::pair<std::string, std::string>> texts{};
+    std::vector<std::pair<std::string, std::vector<std::int64_t>>> numbers{};  ///< one alone has no sign
+    std::optional<Type> matlab{};                                              ///< of MATLAB's class
+};
+
 /// A dataset to be written.
 struct DatasetPlan {
     Shape shape;
     Type type = Type::f64;
     std::optional<Shape> chunk;  ///< nothing: contiguous
     WriteOptions options;        ///< its filters and attributes
+    const SparseGroup* part_of = nullptr;
 };
 
 /// A dataset that was made in a file, and HDF5's part in filling it. One thread at a time.

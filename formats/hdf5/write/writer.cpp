@@ -22,6 +22,7 @@
 #include "formats/hdf5/write/file_mapping.hpp"
 #include "formats/hdf5/write/in_order.hpp"
 #include "formats/hdf5/write/matlab.hpp"
+#include "formats/hdf5/write/sparse.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
@@ -81,7 +82,8 @@ constexpr std::uint64_t kWaiting = 3;  ///< stored chunks that wait for their tu
 
 class Hdf5Writer final : public Writer {
   public:
-    Hdf5Writer(const WriteTarget& target, const Shape& shape, Type type, const WriteOptions& options)
+    Hdf5Writer(const WriteTarget& target, const Shape& shape, Type type, const WriteOptions& options,
+               const SparseGroup* part_of = nullptr)
         : target_(target),
           options_(options),
           shape_(shape),
@@ -90,7 +92,7 @@ class Hdf5Writer final : public Writer {
           shown_(name_in_messages(target)) {
         dense_bytes(shape, type, shown_);  // throws where the size passes what can be computed with
         chunk_ = chunk_for(shape, type, options);
-        file_ = create_dataset_file(target, {shape, type, chunk_, options});
+        file_ = create_dataset_file(target, {shape, type, chunk_, options, part_of});
         if (!chunk_) make_room();
     }
 
@@ -381,6 +383,11 @@ std::unique_ptr<Writer> create(const WriteTarget& target, const Shape& shape, Ty
     require_matlab(shape, type, name_in_messages(target));
     return reversed_writer(std::make_unique<Hdf5Writer>(target, shape.transposed(), type, reversed(options)),
                            type, options.threads);
+}
+
+std::unique_ptr<Writer> create_part(const WriteTarget& target, std::int64_t count, Type type,
+                                    const WriteOptions& options, const SparseGroup& group) {
+    return std::make_unique<Hdf5Writer>(target, Shape{count, 1}, type, options, &group);
 }
 
 }  // namespace gpumat::formats::hdf5

@@ -164,8 +164,8 @@ class CoordinateWriter final : public SparseWriter {
 
 /// Refuses what is for HDF5.
 void require_plain(const WriteTarget& target, const WriteOptions& options) {
-    if (!options.chunk && options.deflate == 0 && !options.shuffle && !target.append &&
-        target.dataset.empty())
+    if (!options.chunk && options.deflate == 0 && !options.shuffle && !options.sparse_layout &&
+        !target.append && target.dataset.empty())
         return;
     throw Error(ErrorCode::usage, target.shown +
                                       ": a Matrix Market file has no chunks, compression or "
@@ -187,7 +187,8 @@ std::unique_ptr<Writer> create(const WriteTarget& target, const Shape& shape, Ty
     });
 }
 
-std::uint64_t sparse_writing_bytes(Type type) {
+std::uint64_t sparse_writing_bytes(const Shape& /*shape*/, Type type, std::int64_t /*entries*/,
+                                   const WriteOptions& /*options*/) {
     return static_cast<std::uint64_t>(kLeastValues) * bytes_of_entry(type);
 }
 

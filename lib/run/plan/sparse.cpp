@@ -97,11 +97,15 @@ std::uint64_t bytes_of_inputs(const Plan& plan) {
     return bytes;
 }
 
-/// A sparse result that is counted has no entries yet.
+/// A sparse result that is counted has none yet.
+std::int64_t entries_of_result(const Plan& plan) {
+    const auto entries = plan.problem.operation->result_entries;
+    return entries == nullptr ? 0 : entries(plan.problem);
+}
+
 std::uint64_t bytes_of_result(const Plan& plan) {
     if (!plan.result_is_sparse()) return dense_bytes(plan.result, plan.result_type, "the result");
-    const auto entries = plan.problem.operation->result_entries;
-    return csr_bytes(plan.result, plan.result_type, entries == nullptr ? 0 : entries(plan.problem));
+    return csr_bytes(plan.result, plan.result_type, entries_of_result(plan));
 }
 
 /// What reading one input after the other takes at most.
@@ -121,7 +125,9 @@ std::uint64_t bytes_of_reading(const Plan& plan) {
 std::uint64_t bytes_of_writing(const RunOptions& options, const Plan& plan) {
     if (!plan.output) return 0;
     const formats::Format& format = plan.output->format();
-    if (plan.result_is_sparse()) return format.sparse_writing_bytes(plan.result_type);
+    if (plan.result_is_sparse())
+        return format.sparse_writing_bytes(plan.result, plan.result_type, entries_of_result(plan),
+                                           options.write);
     return format.writing_bytes == nullptr
                ? 0
                : format.writing_bytes(plan.result, plan.result_type, options.write);
@@ -154,7 +160,8 @@ Structure structure_of(const RunOptions& options, const Plan& plan) {
         if (input.header().most_entries) stored.at(input.role) = Storage::csr;
     if (std::ranges::find(stored, Storage::csr) == stored.end()) return {};
     const Structure structure = operation.structure(plan.problem, stored);
-    const bool can_be_written = plan.output && plan.output->format().create_sparse != nullptr;
+    const bool can_be_written = plan.output && plan.output->format().create_sparse != nullptr &&
+                                (!plan.output->format().has_datasets || options.write.sparse_layout);
     return structure.result == Storage::csr && !can_be_written ? Structure{} : structure;
 }
 

@@ -1,0 +1,210 @@
+#include "formats/hdf5/write/sparse.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/numbers/whole.hpp"
+#include "core/sparse/coo.hpp"
+#include "formats/hdf5/hdf5.hpp"
+
+namespace gpumat::formats::hdf5 {
+namespace {
+
+/// One array of a sparse matrix, in memory.
+struct SparseArray {
+    const char* name;
+    Type type;
+    std::int64_t count;
+    const std::byte* data;
+};
+
+/// The transpose, whose rows are the columns.
+Csr columns_of(const CsrView& matrix, int threads, const std::string& what) {
+    return visit_index(matrix.shape, [&]<class I>(TypeTag<I>) {
+        const auto count = static_cast<std::size_t>(matrix.entries);
+        const std::size_t value_bytes = count * size_of(matrix.type);
+        Buffer rows(count * sizeof(I));
+        Buffer columns(count * sizeof(I));
+        Buffer values(value_bytes);
+        for (std::int64_t row = 0; row < matrix.shape.rows; ++row)
+            std::fill(reinterpret_cast<I*>(rows.data()) + matrix.pointers[row],
+                      reinterpret_cast<I*>(rows.data()) + matrix.pointers[row + 1], static_cast<I>(row));
+        if (count > 0) {
+            std::memcpy(columns.data(), matrix.columns, columns.size());
+            std::memcpy(values.data(), matrix.values, value_bytes);
+        }
+        Merged merged;
+        return to_csr(Coo(matrix.shape.transposed(), matrix.type, matrix.entries, std::move(columns),
+                          std::move(rows), std::move(values)),
+                      threads, what, merged);
+    });
+}
+
+/// As the parts of a matrix are chunked: a column of as many numbers as the chunk has elements.
+WriteOptions options_of_parts(WriteOptions options) {
+    if (options.chunk) options.chunk = {options.chunk->first * options.chunk->second, 1};
+    options.attributes.clear();
+    options.attributes_of = nullptr;
+    return options;
+}
+
+std::string number_name(Type type) {
+    switch (type) {
+        case Type::f32:
+            return "float32";
+        case Type::f64:
+            return "float64";
+        case Type::c64:
+            return "complex[float32]";
+        case Type::c128:
+            return "complex[float64]";
+        default:
+            return (std::string(name_of(type)).front() == 'u' ? "uint" : "int") +
+                   std::to_string(8 * size_of(type));
+    }
+}
+
+SparseLayout layout_of(const WriteOptions& options) {
+    return options.sparse_layout.value_or(options.matlab ? SparseLayout::matlab : SparseLayout::anndata);
+}
+
+void require_type(SparseLayout layout, Type type, const std::string& what) {
+    const bool half = type == Type::f16 || type == Type::bf16;
+    if (layout == SparseLayout::matlab && type != Type::f64 && type != Type::c128)
+        throw Error(ErrorCode::unsupported, what + ": MATLAB has sparse matrices of f64 and c128, not of " +
+                                                std::string(name_of(type)) + "; -t names the type");
+    if (layout == SparseLayout::binsparse && half)
+        throw Error(ErrorCode::unsupported,
+                    what + ": binsparse has no " + std::string(name_of(type)) + "; -t names another type");
+}
+
+class Hdf5SparseWriter final : public SparseWriter {
+  public:
+    Hdf5SparseWriter(const WriteTarget& target, const Shape& shape, Type type, std::int64_t entries,
+                     const WriteOptions& options)
+        : target_(target),
+          shape_(shape),
+          type_(type),
+          entries_(entries),
+          options_(options),
+          layout_(layout_of(options)) {
+        require_type(layout_, type, name_in_messages(target));
+        options_.matlab = layout_ == SparseLayout::matlab;
+    }
+
+    void write(std::int64_t first_row, const CsrView& rows) override {
+        if (first_row != 0 || rows.shape != shape_ || rows.type != type_ || rows.entries != entries_)
+            refuse("some rows came, expected all of them at once");
+        put(rows);
+        complete_ = true;
+    }
+
+    void finish() override {
+        if (!complete_) refuse("no rows came, expected " + std::to_string(shape_.rows));
+    }
+
+  private:
+    [[noreturn]] void refuse(const std::string& why) const {
+        throw Error(ErrorCode::output, name_in_messages(target_) + ": " + why);
+    }
+
+    void put(const CsrView& rows) {
+        SparseGroup group{.is_new = true, .texts = options_.attributes};
+        if (layout_ == SparseLayout::matlab) {
+            const Csr columns = columns_of(rows, options_.threads, name_in_messages(target_));
+            group.matlab = type_;
+            group.numbers = {{"MATLAB_sparse", {shape_.rows}}};
+            return put_arrays(std::move(group), columns.view(), "jc", "ir", "data");
+        }
+        if (layout_ == SparseLayout::binsparse) {
+            group.texts.emplace_back("binsparse", described());
+            return put_arrays(std::move(group), rows, "pointers_to_1", "indices_1", "values");
+        }
+        group.texts.emplace_back("encoding-type", "csr_matrix");
+        group.texts.emplace_back("encoding-version", "0.1.0");
+        group.numbers = {{"shape", {shape_.rows, shape_.cols}}};
+        put_arrays(std::move(group), rows, "indptr", "indices", "data");
+    }
+
+    [[nodiscard]] std::string described() const {
+        const std::string index = has_short_indices(shape_) ? "int32" : "int64";
+        const nlohmann::ordered_json json = {
+            {"version", "0.1"},
+            {"format", "CSR"},
+            {"shape", {shape_.rows, shape_.cols}},
+            {"number_of_stored_values", entries_},
+            {"data_types",
+             {{"pointers_to_1", "int64"}, {"indices_1", index}, {"values", number_name(type_)}}}};
+        return nlohmann::ordered_json{{"binsparse", json}}.dump();
+    }
+
+    /// The first one makes the group. MATLAB's have no sign, and none of entries where there are none.
+    void put_arrays(SparseGroup group, const CsrView& lines, const char* starts, const char* indices,
+                    const char* values) {
+        const bool matlab = layout_ == SparseLayout::matlab;
+        const bool pairs = layout_ == SparseLayout::binsparse && is_complex(type_);
+        const Type part = type_ == Type::c64 ? Type::f32 : Type::f64;
+        const Type index = has_short_indices(shape_) ? Type::i32 : Type::i64;
+        put_array({starts, matlab ? Type::u64 : Type::i64, lines.shape.rows + 1,
+                   reinterpret_cast<const std::byte*>(lines.pointers)},
+                  group);
+        group.is_new = false;
+        if (matlab && entries_ == 0) return;
+        std::vector<std::uint64_t> wide;
+        if (matlab) {
+            wide.resize(static_cast<std::size_t>(entries_));
+            visit_index(shape_, [&]<class I>(TypeTag<I>) {
+                std::copy_n(lines.columns_as<I>(), entries_, wide.begin());
+            });
+        }
+        put_array({indices, matlab ? Type::u64 : index, entries_,
+                   matlab ? reinterpret_cast<const std::byte*>(wide.data()) : lines.columns},
+                  group);
+        put_array({values, pairs ? part : type_, pairs ? 2 * entries_ : entries_, lines.values}, group);
+    }
+
+    void put_array(const SparseArray& array, const SparseGroup& group) const {
+        WriteTarget target = target_;
+        const std::string dataset = target.dataset.empty() ? "/A" : plain_dataset(target.dataset);
+        target.dataset = dataset + "/" + array.name;
+        target.append = target_.append || !group.is_new;
+        target.is_input = false;
+        const auto writer = create_part(target, array.count, array.type, options_of_parts(options_), group);
+        writer->write({0, 0, array.count, 1}, {array.type, {array.count, 1}, 1, array.data});
+        writer->finish();
+    }
+
+    WriteTarget target_;
+    Shape shape_;
+    Type type_;
+    std::int64_t entries_;
+    WriteOptions options_;
+    SparseLayout layout_;
+    bool complete_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<SparseWriter> create_sparse(const WriteTarget& target, const Shape& shape, Type type,
+                                            std::int64_t entries, const WriteOptions& options) {
+    return std::make_unique<Hdf5SparseWriter>(target, shape, type, entries, options);
+}
+
+std::uint64_t sparse_writing_bytes(const Shape& shape, Type type, std::int64_t entries,
+                                   const WriteOptions& options) {
+    const Type widest = size_of(type) > size_of(Type::i64) ? type : Type::i64;
+    const std::int64_t most = std::max(entries, std::max(shape.rows, shape.cols) + 1);
+    WriteOptions plain = options_of_parts(options);
+    plain.matlab = false;
+    const std::uint64_t columns = layout_of(options) != SparseLayout::matlab
+                                      ? 0
+                                      : saturating_add(to_csr_bytes(shape.transposed(), type, entries),
+                                                       entry_bytes({}, Type::u32, entries));
+    return saturating_add(writing_bytes({most, 1}, widest, plain), columns);
+}
+
+}  // namespace gpumat::formats::hdf5
