@@ -138,6 +138,14 @@ class SparseMultiply(Case):
         self.assertIn("has a result of 9000000 entries", said)
         self.assertFalse(os.path.exists(self.path("C.mtx")))
 
+    def test_more_columns_than_31_bits(self):
+        for name, text in (("A", "2 3 3\n1 1 2\n1 3 -1\n2 2 4\n"), ("B", "3 5000000000 3\n1 4999999999 3\n3 7 5\n2 1 1\n")):
+            with open(self.path(name + ".mtx"), "w") as file:
+                file.write("%%MatrixMarket matrix coordinate integer general\n" + text)
+        self.multiply("A.mtx", "B.mtx", "-o", "C.mtx", "--verify", "freivalds")
+        with open(self.path("C.mtx")) as file:
+            self.assertEqual(file.read().splitlines()[-4:], ["2 5000000000 3", "1 7 -5", "1 4999999999 6", "2 1 4"])
+
     def test_levels(self):
         listed = json.loads(self.run_tool("levels", "multiply", "--json").out)["sparse_levels"]
         self.assertEqual([level["name"] for level in listed], ["serial", "rows", "merge", "tiled", "expand", "hash", "binned"])

@@ -1,6 +1,8 @@
 #include "kernels/multiply/check/verify_sparse.hpp"
 
+#include <array>
 #include <atomic>
+#include <bit>
 #include <limits>
 #include <mutex>
 #include <numeric>
@@ -26,6 +28,8 @@ constexpr std::int64_t kMostProducts = std::int64_t{1} << 21;
 /// Columns of X. Integers: odd numbers in the first one, any in the others, so that a single wrong element of
 /// a row is always found. Floating point: ±1.
 constexpr std::size_t kRounds = 8;
+/// Rows of X that are kept: those of more are made when they are needed.
+constexpr std::int64_t kMostKeptRows = 1 << 16;
 constexpr std::int64_t kRowsAtOnce = 256;
 /// Columns of a dense result of which each thread computes a row again.
 constexpr std::int64_t kMostColumnsAThread = 1 << 14;
@@ -220,16 +224,21 @@ class SparseProductCheck {
     using Number = Checked<T>;
     using Sums = std::array<Number, kRounds>;
 
-    [[nodiscard]] Sums x_of(std::int64_t j) const {
+    /// Row j of X. Rounds have bits of their own: no round follows from another.
+    [[nodiscard]] Sums random_row(std::int64_t j) const {
+        const std::uint64_t bits = random_bits(how_.seed, static_cast<std::uint64_t>(j));
         Sums x;
         for (std::size_t r = 0; r < kRounds; ++r) {
-            const std::uint64_t bits = random_bits(how_.seed, static_cast<std::uint64_t>(j) * kRounds + r);
+            const std::uint64_t own = std::rotl(bits, static_cast<int>(8 * r));
             if constexpr (std::is_integral_v<T>)
-                x[r] = r == 0 ? bits | 1 : bits;
+                x[r] = r == 0 ? own | 1 : own;
             else
-                x[r] = (bits >> 63) == 0 ? 1.0 : -1.0;
+                x[r] = (own & 1) == 0 ? 1.0 : -1.0;
         }
         return x;
+    }
+    [[nodiscard]] Sums x_of(std::int64_t j) const {
+        return x_.empty() ? random_row(j) : x_[static_cast<std::size_t>(j)];
     }
 
     static void add(Sums& to, const Number& factor, const Sums& x) {
@@ -237,11 +246,12 @@ class SparseProductCheck {
     }
 
     /// Rows whose C·x differs from what it should be by more than their own terms allow, or is not finite.
-    [[nodiscard]] std::vector<std::int64_t> suspects() const {
-        std::vector<Sums> x(static_cast<std::size_t>(p_.n));
-        parallel_for(p_.n, kRowsAtOnce, how_.threads, [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t j = begin; j < end; ++j) x[static_cast<std::size_t>(j)] = x_of(j);
-        });
+    [[nodiscard]] std::vector<std::int64_t> suspects() {
+        if (p_.n <= kMostKeptRows) {
+            std::vector<Sums> kept(static_cast<std::size_t>(p_.n));
+            for (std::int64_t j = 0; j < p_.n; ++j) kept[static_cast<std::size_t>(j)] = random_row(j);
+            x_ = std::move(kept);
+        }
         std::vector<Sums> b_x(static_cast<std::size_t>(p_.k));
         std::vector<double> b_moduli(static_cast<std::size_t>(std::is_integral_v<T> ? 0 : p_.k));
         parallel_for(p_.k, kRowsAtOnce, how_.threads, [&](std::int64_t begin, std::int64_t end) {
@@ -249,7 +259,7 @@ class SparseProductCheck {
                 Sums sums{};
                 double moduli = 0;
                 rows_.b.for_each(k, [&](std::int64_t j, const T& value) {
-                    add(sums, checked(value), x[static_cast<std::size_t>(j)]);
+                    add(sums, checked(value), x_of(j));
                     if constexpr (!std::is_integral_v<T>) moduli += sum_of_moduli(as_complex(value));
                 });
                 b_x[static_cast<std::size_t>(k)] = sums;
@@ -260,7 +270,7 @@ class SparseProductCheck {
         std::mutex mutex;
         parallel_for(p_.m, kRowsAtOnce, how_.threads, [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t i = begin; i < end; ++i) {
-                if (is_right(i, x, b_x, b_moduli)) continue;
+                if (is_right(i, b_x, b_moduli)) continue;
                 const std::lock_guard lock(mutex);
                 found.push_back(i);
             }
@@ -268,12 +278,11 @@ class SparseProductCheck {
         return found;
     }
 
-    bool is_right(std::int64_t i, const std::vector<Sums>& x, const std::vector<Sums>& b_x,
-                  const std::vector<double>& b_moduli) const {
+    [[nodiscard]] bool is_right(std::int64_t i, const std::vector<Sums>& b_x,
+                                const std::vector<double>& b_moduli) const {
         Sums c_x{};
-        rows_.c.for_each(i, [&](std::int64_t j, const Result<T>& value) {
-            add(c_x, checked_result(value), x[static_cast<std::size_t>(j)]);
-        });
+        rows_.c.for_each(
+            i, [&](std::int64_t j, const Result<T>& value) { add(c_x, checked_result(value), x_of(j)); });
         Sums a_b_x{};
         double moduli = 0;
         std::int64_t longest = 0;
@@ -286,7 +295,7 @@ class SparseProductCheck {
         Sums d_x{};
         double d_moduli = 0;
         rows_.d.for_each(i, [&](std::int64_t j, const Result<T>& value) {
-            add(d_x, checked_result(value), x[static_cast<std::size_t>(j)]);
+            add(d_x, checked_result(value), x_of(j));
             d_moduli += sum_of_moduli(as_complex(value));
         });
         if constexpr (std::is_integral_v<T>) {
@@ -341,6 +350,7 @@ class SparseProductCheck {
     ProductRows<T> rows_;
     std::vector<std::int64_t> products_;
     std::int64_t total_ = 0;
+    std::vector<Sums> x_;  // empty where it would have too many rows
 };
 
 }  // namespace
@@ -364,7 +374,8 @@ std::uint64_t sparse_product_check_bytes(const Problem& p, VerifyMode mode) {
             std::min(kMost, static_cast<double>(count) * static_cast<double>(each)));
     };
     constexpr std::size_t kSums = kRounds * sizeof(std::complex<double>);
-    std::uint64_t bytes = saturating_add(bytes_of(p.n, kSums), bytes_of(p.k, kSums + sizeof(double)));
+    std::uint64_t bytes =
+        saturating_add(bytes_of(std::min(p.n, kMostKeptRows), kSums), bytes_of(p.k, kSums + sizeof(double)));
     bytes = saturating_add(bytes, bytes_of(p.m, 2 * sizeof(std::int64_t)));
     const auto transposed = [&](bool is, std::size_t role, const Shape& shape) {
         if (is && p.structure.inputs.at(role) == Storage::csr)
