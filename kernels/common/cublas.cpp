@@ -1,9 +1,6 @@
 #include "kernels/common/cublas.hpp"
 
-#include <dlfcn.h>
-
-#include <array>
-#include <cstdlib>
+#include "kernels/common/vendor_library.hpp"
 
 namespace gpumat::cublas {
 
@@ -17,46 +14,19 @@ std::string why_missing() {
 
 namespace {
 
-struct Library {
-    void* address = nullptr;
-    std::string why_missing;
-};
-
-Library open_library() {
-    if (const char* file = std::getenv("GPUMAT_CUBLAS"); file != nullptr) {
-        void* address = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-        if (address != nullptr) return {address, {}};
-        return {nullptr, std::string("the file that GPUMAT_CUBLAS names cannot be loaded: ") + dlerror()};
-    }
-    constexpr std::array kFiles = {"libcublas.so.13", "libcublas.so.12",
-                                   "/usr/local/cuda/lib64/libcublas.so.13",
-                                   "/usr/local/cuda/lib64/libcublas.so.12"};
-    for (const char* file : kFiles) {
-        if (void* address = dlopen(file, RTLD_NOW | RTLD_LOCAL); address != nullptr) return {address, {}};
-    }
-    return {nullptr,
-            "cuBLAS is not installed (neither libcublas.so.13 nor libcublas.so.12 can be loaded; "
-            "GPUMAT_CUBLAS can name the file)"};
-}
-
-/// Stays loaded to the end: cuBLAS does not survive being unloaded while the device is in use.
-const Library& library() {
-    static const Library kLibrary = open_library();
+const VendorLibrary& library() {
+    static const VendorLibrary kLibrary("cuBLAS", "GPUMAT_CUBLAS", {"libcublas.so.13", "libcublas.so.12"});
     return kLibrary;
 }
 
 }  // namespace
 
 std::string why_missing() {
-    return library().why_missing;
+    return library().why_missing();
 }
 
 void* symbol(const char* name) {
-    if (library().address == nullptr) throw Error(ErrorCode::unsupported, library().why_missing);
-    void* address = dlsym(library().address, name);
-    if (address == nullptr)
-        throw Error(ErrorCode::unsupported, "the cuBLAS found here has no function " + std::string(name));
-    return address;
+    return library().symbol(name);
 }
 
 void check(cublasStatus_t status, const char* call) {

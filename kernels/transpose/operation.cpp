@@ -9,6 +9,7 @@
 #include "kernels/transpose/cpu/sparse/levels.hpp"
 #include "kernels/transpose/gpu/baselines.hpp"
 #include "kernels/transpose/gpu/levels.hpp"
+#include "kernels/transpose/gpu/sparse/levels.hpp"
 
 namespace gpumat {
 namespace transpose {
@@ -68,8 +69,10 @@ std::vector<Level> levels() {
 }
 
 std::vector<Level> sparse_levels() {
-    const auto ladder = cpu::sparse::levels();
-    return {ladder.begin(), ladder.end()};
+    std::vector<Level> all;
+    for (const auto table : {gpu::sparse::levels(), cpu::sparse::levels()})
+        all.insert(all.end(), table.begin(), table.end());
+    return all;
 }
 
 Structure structure(const Problem&, const std::array<Storage, kMostInputs>& stored) {
@@ -81,9 +84,10 @@ std::int64_t result_entries(const Problem& problem) {
 }
 
 std::vector<Preference> preference(const Problem& problem, const Device& device) {
-    if (problem.is_sparse()) return cpu::sparse::preference(problem, device);
-    return device.kind == DeviceKind::gpu ? gpu::preference(problem, device)
-                                          : cpu::preference(problem, device);
+    const bool on_gpu = device.kind == DeviceKind::gpu;
+    if (problem.is_sparse())
+        return on_gpu ? gpu::sparse::preference(problem, device) : cpu::sparse::preference(problem, device);
+    return on_gpu ? gpu::preference(problem, device) : cpu::preference(problem, device);
 }
 
 }  // namespace
