@@ -105,8 +105,9 @@ void print_json(const Registry& registry, const LevelsRequest& request) {
     }
     nlohmann::ordered_json sparse = nlohmann::ordered_json::array();
     for (const Operation* operation : registry.operations()) {
-        for (const Level* level : registry.sparse_levels(*operation, DeviceKind::cpu)) {
-            if (wanted(*level, request)) sparse.push_back(to_json(*level));
+        for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu}) {
+            for (const Level* level : registry.sparse_levels(*operation, device))
+                if (wanted(*level, request)) sparse.push_back(to_json(*level));
         }
     }
     const nlohmann::ordered_json all{
@@ -152,11 +153,14 @@ void print_ladders(const Registry& registry, const LevelsRequest& request, bool 
             text += fmt::format("{}{} on a {}\n{}", text.empty() ? "" : "\n", operation->name,
                                 name_of(device), ladder);
         }
-        for (const Level* level : registry.sparse_levels(*operation, DeviceKind::cpu)) {
-            if (!wanted(*level, request)) continue;
-            if (level->number == 1)
-                text += fmt::format("\n{} of {} on a cpu\n", operation->name, matrices_of(*level));
-            text += entry_of(*level, verbose);
+        for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu}) {
+            for (const Level* level : registry.sparse_levels(*operation, device)) {
+                if (!wanted(*level, request)) continue;
+                if (level->number == 1)
+                    text += fmt::format("{}{} of {} on a {}\n", text.empty() ? "" : "\n", operation->name,
+                                        matrices_of(*level), name_of(device));
+                text += entry_of(*level, verbose);
+            }
         }
     }
     std::fputs(text.c_str(), stdout);

@@ -33,8 +33,8 @@ std::vector<std::string> level_names(const Registry& registry, const Operation* 
     }
     for (const Operation* one : registry.operations()) {
         if (operation != nullptr && one != operation) continue;
-        for (const Level* level : registry.sparse_levels(*one, DeviceKind::cpu))
-            add_new_name(names, level->name);
+        for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu})
+            for (const Level* level : registry.sparse_levels(*one, device)) add_new_name(names, level->name);
     }
     return names;
 }

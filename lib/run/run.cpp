@@ -263,10 +263,10 @@ void foretell(const RunOptions& options, Plan& plan, const Tell& say, RunRecord&
 }
 
 /// The same for sparse matrices, whose entries are known once they are read.
-FlowResult carry_out_sparse(const RunOptions& options, Plan& plan, const Outlet& outlet, Progress& progress,
-                            RunRecord& record, const Tell& say) {
+FlowResult carry_out_sparse(const RunOptions& options, Plan& plan, const Outlet& outlet,
+                            ConditionsWatch* watch, Progress& progress, RunRecord& record, const Tell& say) {
     SparseCounts counts;
-    FlowResult done = sparse_flow(plan, options, outlet, progress, counts);
+    FlowResult done = sparse_flow(plan, options, outlet, watch, progress, counts);
     plan.problem.entries = counts.entries;
     plan.problem.result_entries = counts.result_entries;
     record.kernel_bytes = plan.problem.bytes();
@@ -293,9 +293,10 @@ void carry_out(const RunOptions& options, Plan& plan, Progress& progress, RunRec
     std::optional<ConditionsWatch> watch;
     if (plan.lane().gpu) watch.emplace(plan.lane().gpu->info().uuid, record.before, record.after);
     const Outlet outlet = outlet_of(options, plan, say);
+    ConditionsWatch* const watching = watch ? &*watch : nullptr;
     FlowResult done = plan.is_sparse()
-                          ? carry_out_sparse(options, plan, outlet, progress, record, say)
-                          : flow(plan, options, outlet, watch ? &*watch : nullptr, progress, say);
+                          ? carry_out_sparse(options, plan, outlet, watching, progress, record, say)
+                          : flow(plan, options, outlet, watching, progress, say);
     record_flow(plan, done, record);
     record_bound(plan, done, record);
     tell_facts(record.parameters, say, Severity::detail);

@@ -5,6 +5,8 @@ import subprocess
 import unittest
 
 import numpy as np
+import scipy.io
+import scipy.sparse
 
 from harness import (GPUMAT, MULTIPLY_TYPES, Case, cases, is_integer, levels, multiply_reference, random_bits,
                      random_values, read_h5, same_bits, values_of, wrapped_product, write_h5)
@@ -37,6 +39,28 @@ class Transpose(Case):
                 record = result.json()
                 self.assertEqual((record["level"], record["device"]["kind"]), (level, "gpu"))
                 self.assert_same_bits(read_h5(self.path("out.h5"))[1], matrix.T.copy(), f"{name} {shape}")
+
+
+@unittest.skipIf(WHY, f"no GPU: {WHY}")
+class SparseTranspose(Case):
+    def test_every_level_gives_what_the_cpu_gives(self):
+        random = np.random.default_rng(1)
+        matrix = scipy.sparse.random(700, 900, 0.02, "coo", random_state=random)
+        scipy.io.mmwrite(self.path("a.mtx"), matrix, precision=17)
+        expected = self.record("transpose", "a.mtx", "-o", "cpu.mtx", "-d", "cpu")
+        for level in ["auto", "atomic", "sorted", "blocked", "vendor"]:
+            record = self.record("transpose", "a.mtx", "-o", f"{level}.mtx", "-d", "gpu", "-l", level, gpu=True)
+            self.assertEqual(record["device"]["kind"], "gpu")
+            self.assertEqual(record["level"], "blocked" if level == "auto" else level)
+            self.assertEqual(record["output"]["hash"], expected["output"]["hash"])
+            self.assertGreater(record["peak_device_bytes"], 0)
+            with open(self.path(f"{level}.mtx")) as file, open(self.path("cpu.mtx")) as cpu:
+                self.assertEqual(file.read(), cpu.read())
+        # Only GPUs have this level.
+        record = self.record("transpose", "a.mtx", "-o", "sorted.mtx", "--force", "-l", "sorted", gpu=True)
+        self.assertEqual(record["device"]["kind"], "gpu")
+        said = self.run_tool("transpose", "a.mtx", "-o", "b.mtx", "-d", "gpu", "--device-memory-limit", "4KiB", code=6, gpu=True).err
+        self.assertIn("may be taken", said)
 
 
 TENSOR_LEVELS = ("tensor", "wgmma")  # they take f32 only where its factors may be rounded

@@ -169,7 +169,8 @@ class Levels(Case):
     def test_devices_of_the_list(self):
         """A default such as GPUMAT_DEVICE=auto or gpu:1 is one here too."""
         for device, expected in (("cpu", ["transpose on a cpu", "transpose of sparse matrices on a cpu"]),
-                                 ("gpu", ["transpose on a gpu"]), ("gpu:1", ["transpose on a gpu"])):
+                                 ("gpu", ["transpose on a gpu", "transpose of sparse matrices on a gpu"]),
+                                 ("gpu:1", ["transpose on a gpu", "transpose of sparse matrices on a gpu"])):
             titles = re.findall("^[a-z].*", self.run_tool("levels", "transpose", env={"GPUMAT_DEVICE": device}).out, re.MULTILINE)
             self.assertEqual(titles, expected)
         self.assertEqual(self.run_tool("levels", "-d", "auto").out, self.run_tool("levels").out)

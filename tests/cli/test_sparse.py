@@ -191,8 +191,10 @@ class Sparse(Case):
                       "sparse matrices: auto, serial, counting, blocked; --dense makes the matrices dense", said)
         said = self.run_tool("transpose", "A.mtx", "-o", "B.h5", "--level", "counting", code=5).err
         self.assertIn("it works on sparse matrices, not on dense ones", said)
-        said = self.run_tool("transpose", "A.mtx", "-o", "B.mtx", "--device", "gpu", code=5).err
-        self.assertIn("no level for sparse matrices runs on a gpu", said)
+        for gpu in [["--device", "gpu"], ["--level", "atomic"]]:
+            self.assertIn("no GPU", self.run_tool("transpose", "A.mtx", "-o", "B.mtx", *gpu, code=5).err)
+        said = self.run_tool("transpose", "A.mtx", "-o", "B.mtx", "--device", "cpu", "--level", "atomic", code=5).err
+        self.assertIn("it runs on a gpu", said)
         said = self.run_tool("transpose", "A.mtx", "-o", "B.mtx", "--in-place", code=5).err
         self.assertIn("it cannot work in place", said)
         self.assertFalse(os.path.exists(self.path("B.mtx")))

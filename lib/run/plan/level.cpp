@@ -23,8 +23,12 @@ std::string level_names(const Registry& registry, const Operation& operation, De
 
 std::string sparse_level_names(const Registry& registry, const Operation& operation) {
     std::string names;
-    for (const Level* level : registry.sparse_levels(operation, DeviceKind::cpu))
-        names += (names.empty() ? "; of sparse matrices: " : ", ") + std::string(level->name);
+    for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu}) {
+        std::string some;
+        for (const Level* level : registry.sparse_levels(operation, device))
+            some += (some.empty() ? "" : ", ") + std::string(level->name);
+        if (!some.empty()) names += "; of sparse matrices on a " + std::string(name_of(device)) + ": " + some;
+    }
     return names;
 }
 
@@ -49,7 +53,9 @@ const Level* find_level(const Registry& registry, const Operation& operation, De
     for (const DeviceKind kind : {device, other}) {
         if (const Level* found = registry.find(operation, kind, level)) return found;
     }
-    if (const Level* found = registry.find_sparse(operation, DeviceKind::cpu, level)) return found;
+    for (const DeviceKind kind : {device, other}) {
+        if (const Level* found = registry.find_sparse(operation, kind, level)) return found;
+    }
     refuse_level(registry, operation, level);
 }
 

@@ -53,6 +53,12 @@ std::uint64_t device_room(const RunOptions& options, const Plan& plan, std::uint
     return options.device == "auto" ? std::min(all / 2, memory_left_by_others(*plan.lane().gpu)) : all / 2;
 }
 
+[[noreturn]] void refuse_device(const PlannedLane& lane, std::uint64_t most, const std::string& what) {
+    throw Error(ErrorCode::memory, what + " needs " + format_need(lane.device_bytes) + " on " +
+                                       lane.gpu->info().name + ", and " + format_bytes(most) +
+                                       " may be taken");
+}
+
 /// Whether the files are as large as matrices that are stored in earnest, compressed or sparse as they may
 /// be. A small file that claims to hold a huge matrix is not worked on for days unless a memory limit asks
 /// for it.
@@ -134,6 +140,11 @@ void cut_into_parts(const RunOptions& options, const std::vector<std::optional<S
 
 }  // namespace
 
+void require_device_memory(const RunOptions& options, const Plan& plan, const std::string& what) {
+    const std::uint64_t most = device_room(options, plan, plan.lane().device_bytes);
+    if (plan.lane().device_bytes > most) refuse_device(plan.lane(), most, what);
+}
+
 void plan_parts(const RunOptions& options, Plan& plan) {
     plan.working_bytes = working_bytes(options, plan);
     const Beside beside = taken_beside(options, plan);
@@ -168,10 +179,7 @@ void plan_parts(const RunOptions& options, Plan& plan) {
         options.memory_limit || holds_what_it_says(plan, matrix_bytes) || plan.host_bytes <= host_room;
     if (cuts && can_be_cut) return cut_into_parts(options, inputs, beside, host_room, device_most, plan);
     require_memory(plan.host_bytes, options.memory_limit, beside.what);
-    if (!fits_device)
-        throw Error(ErrorCode::memory, beside.what + " needs " + format_need(lane.device_bytes) + " on " +
-                                           lane.gpu->info().name + ", and " + format_bytes(device_most) +
-                                           " may be taken");
+    if (!fits_device) refuse_device(plan.lane(), device_most, beside.what);
     plan.parts.emplace(plan.problem, inputs);  // host memory has come free meanwhile
 }
 

@@ -15,27 +15,38 @@
 #include "lib/run/executor.hpp"
 #include "lib/run/plan.hpp"
 #include "lib/run/plan/level.hpp"
+#include "lib/run/plan/memory.hpp"
 
 namespace gpumat {
 namespace {
 
 constexpr const char* kDenseInstead = "; --dense makes the matrices dense";
 
-std::string sparse_names(const Registry& registry, const Problem& problem) {
+std::string sparse_names(const Registry& registry, const Problem& problem, DeviceKind device) {
     std::string names = "auto";
-    for (const Level* level : registry.sparse_levels(problem, DeviceKind::cpu))
+    for (const Level* level : registry.sparse_levels(problem, device))
         names += ", " + std::string(level->name);
     return names;
 }
 
+/// The device that is named. `auto` is the CPU, which moves entries faster than they come to a GPU and back,
+/// unless only GPUs have the level.
 void choose_sparse_device(const RunOptions& options, const Registry& registry, Plan& plan) {
-    if (options.device != "auto" && options.device != "cpu")
-        throw Error(ErrorCode::unsupported,
-                    fmt::format("no level for sparse matrices runs on a gpu; on a cpu: {}{}",
-                                sparse_names(registry, plan.problem), kDenseInstead));
-    DeviceChoice choice = choose_device("cpu", *options.operation, "auto", options.threads, registry);
+    std::string device = options.device;
+    if (device == "auto") {
+        const auto has_level = [&](DeviceKind kind) {
+            return registry.find_sparse(plan.problem, kind, options.level) != nullptr;
+        };
+        device = !has_level(DeviceKind::cpu) && has_level(DeviceKind::gpu) ? "gpu" : "cpu";
+    }
+    if (device != "cpu" && registry.sparse_levels(plan.problem, DeviceKind::gpu).empty())
+        throw Error(
+            ErrorCode::unsupported,
+            fmt::format("no level for matrices that are sparse as these runs on a gpu; on a cpu: {}{}",
+                        sparse_names(registry, plan.problem, DeviceKind::cpu), kDenseInstead));
+    DeviceChoice choice = choose_device(device, *options.operation, "auto", options.threads, registry);
     plan.lanes.clear();
-    plan.lanes.push_back({.device = choice.device, .gpu = nullptr});
+    plan.lanes.push_back({.device = choice.device, .gpu = std::move(choice.gpu)});
 }
 
 void choose_sparse_level(const RunOptions& options, const Registry& registry, Plan& plan) {
@@ -47,14 +58,15 @@ void choose_sparse_level(const RunOptions& options, const Registry& registry, Pl
         plan.chosen_because = choice.reason;
         return;
     }
-    plan.level = registry.find_sparse(plan.problem, DeviceKind::cpu, options.level);
-    if (plan.level == nullptr) plan.level = find_level(registry, operation, DeviceKind::cpu, options.level);
+    const DeviceKind device = plan.lane().device.kind;
+    plan.level = registry.find_sparse(plan.problem, device, options.level);
+    if (plan.level == nullptr) plan.level = find_level(registry, operation, device, options.level);
     const Reasons reasons = unsupported_reasons(*plan.level, plan.problem, plan.lane().device);
     if (reasons.empty()) return;
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format("level '{}' cannot serve this problem: {}; levels for sparse matrices: {}{}",
-                    plan.level->name, join(reasons), sparse_names(registry, plan.problem), kDenseInstead));
+    throw Error(ErrorCode::unsupported,
+                fmt::format("level '{}' cannot serve this problem: {}; levels for sparse matrices: {}{}",
+                            plan.level->name, join(reasons), sparse_names(registry, plan.problem, device),
+                            kDenseInstead));
 }
 
 bool is_sparse(const PlannedInput& input, const Plan& plan) {
@@ -148,6 +160,9 @@ void plan_sparse_memory(const RunOptions& options, Plan& plan) {
     plan.host_bytes =
         saturating_add(saturating_add(std::max(bytes_of_reading(plan), computing), plan.working_bytes), open);
     require_memory(plan.host_bytes, options.memory_limit, describe_sparse_work(plan));
+    if (!plan.lane().gpu) return;
+    plan.lane().device_bytes = saturating_add(bytes_of_inputs(plan), bytes_of_result(plan));
+    require_device_memory(options, plan, describe_sparse_work(plan));
 }
 
 }  // namespace

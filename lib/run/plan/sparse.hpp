@@ -12,7 +12,7 @@ struct Plan;
 /// that, a sparse result is written in a format that has sparse matrices, and nothing asks for dense ones.
 Structure structure_of(const RunOptions& options, const Plan& plan);
 
-/// Decides the level and the memory of a run with sparse matrices, on the CPU. Throws Error{unsupported} with
+/// Decides the device, the level and the memory of a run with sparse matrices. Throws Error{unsupported} with
 /// every reason and the levels that there are, Error{memory} before anything is allocated.
 void plan_sparse(const RunOptions& options, const Registry& registry, Plan& plan);
 

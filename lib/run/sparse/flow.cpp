@@ -5,6 +5,7 @@
 
 #include "core/helpers.hpp"
 #include "lib/run/sparse/inputs.hpp"
+#include "lib/run/sparse/on_device.hpp"
 #include "lib/run/sparse/result.hpp"
 
 namespace gpumat {
@@ -12,16 +13,23 @@ namespace {
 
 class SparseFlow {
   public:
-    SparseFlow(const Plan& plan, const RunOptions& options, const Outlet& outlet, Progress& progress,
-               SparseCounts& counts)
-        : plan_(plan), options_(options), outlet_(outlet), timeline_(progress.timeline), counts_(counts) {}
+    SparseFlow(const Plan& plan, const RunOptions& options, const Outlet& outlet, ConditionsWatch* watch,
+               Progress& progress, SparseCounts& counts)
+        : plan_(plan),
+          options_(options),
+          outlet_(outlet),
+          watch_(watch),
+          timeline_(progress.timeline),
+          counts_(counts) {}
 
     FlowResult run() {
         // Its child is made while there is one thread alone.
         if (writes() && !plan_.result_is_sparse()) timeline_.write([&] { writer_ = outlet_.open(); });
+        if (watch_ != nullptr) watch_->start();
         const KeptThreads kept;
         timeline_.read([&] { read(); });
-        timeline_.kernel([&] { compute(); });
+        compute();
+        if (watch_ != nullptr) watch_->computed();
         timeline_.verify([&] { verify(); });
         if (found_.wrong() && !options_.keep_failed) return std::move(found_);
         answer();
@@ -42,21 +50,38 @@ class SparseFlow {
     }
 
     void compute() {
-        result_.emplace(plan_, problem_, options_);
-        Operands operands = sparse::operands_of(inputs_);
-        result_->add_to(operands);
+        timeline_.kernel([&] { result_.emplace(plan_, problem_, options_); });
+        if (plan_.lane().gpu) {
+            compute_on(*plan_.lane().gpu);
+        } else {
+            timeline_.kernel([&] { time_level(operands()); });
+        }
+        counts_.result_entries = problem_.result_entries = result_->entries();
+    }
+
+    void compute_on(Gpu& gpu) {
+        const Operands host = operands();
+        std::optional<sparse::OnDevice> device;
+        timeline_.host_to_device([&] { device.emplace(gpu, problem_, host); });
+        timeline_.kernel([&] { time_level(device->operands()); });
+        timeline_.device_to_host([&] { device->download_to(host.c); });
+    }
+
+    void time_level(const Operands& operands) {
         const Launch launch = std::move(executor_.prepare(*plan_.level, problem_, {&operands, 1}).front());
         found_.samples_ms = executor_.time(launch, problem_, options_.warmup, options_.repeat).samples_ms;
         found_.level = launch.level;
         found_.details = launch.details;
-        counts_.result_entries = problem_.result_entries = result_->entries();
+        found_.workspace_bytes = launch.workspace_bytes;
     }
 
-    void verify() {
+    [[nodiscard]] Operands operands() {
         Operands operands = sparse::operands_of(inputs_);
         result_->add_to(operands);
-        found_.verification = executor_.verify(*plan_.level, problem_, operands);
+        return operands;
     }
+
+    void verify() { found_.verification = executor_.verify(*plan_.level, problem_, operands()); }
 
     /// Keeps a result of few elements, where the operation answers.
     void answer() {
@@ -87,6 +112,7 @@ class SparseFlow {
     const Plan& plan_;
     const RunOptions& options_;
     const Outlet& outlet_;
+    ConditionsWatch* watch_;
     Timeline& timeline_;
     SparseCounts& counts_;
     Executor executor_{plan_.lane().device,
@@ -103,9 +129,9 @@ class SparseFlow {
 
 }  // namespace
 
-FlowResult sparse_flow(const Plan& plan, const RunOptions& options, const Outlet& outlet, Progress& progress,
-                       SparseCounts& counts) {
-    return SparseFlow(plan, options, outlet, progress, counts).run();
+FlowResult sparse_flow(const Plan& plan, const RunOptions& options, const Outlet& outlet,
+                       ConditionsWatch* watch, Progress& progress, SparseCounts& counts) {
+    return SparseFlow(plan, options, outlet, watch, progress, counts).run();
 }
 
 }  // namespace gpumat

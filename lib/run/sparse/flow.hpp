@@ -17,8 +17,8 @@ struct SparseCounts {
 /// Reads the inputs, each sparse or dense as the plan's problem says, computes, verifies and writes, one
 /// after the other, each with all that the one before it gave. Where verification fails nothing is written,
 /// unless `keep_failed`. Throws Error; Error{memory} also for a result that is too large once it has been
-/// counted.
-FlowResult sparse_flow(const Plan& plan, const RunOptions& options, const Outlet& outlet, Progress& progress,
-                       SparseCounts& counts);
+/// counted. `watch`, where there is one, is started and hears when the GPU has computed.
+FlowResult sparse_flow(const Plan& plan, const RunOptions& options, const Outlet& outlet,
+                       ConditionsWatch* watch, Progress& progress, SparseCounts& counts);
 
 }  // namespace gpumat
