@@ -11,6 +11,8 @@
 
 #include "core/numbers/type.hpp"
 #include "core/parallel.hpp"
+#include "kernels/multiply/gpu/sparse/levels.hpp"
+#include "kernels/multiply/operation.hpp"
 #include "kernels/transpose/check/verify_sparse.hpp"
 #include "kernels/transpose/gpu/sparse/levels.hpp"
 #include "kernels/transpose/operation.hpp"
@@ -79,6 +81,83 @@ double median_ms(Gpu& gpu, const Launch& launch, const DeviceMemory& cache) {
     return samples[kRuns / 2];
 }
 
+/// What every line ends with.
+void print(const Level& level, double ms, double bytes, const std::string& found) {
+    std::printf("%-8s %8.3f ms %8.1f GB/s  %s\n", std::string(level.name).c_str(), ms, bytes / ms / 1e6,
+                found.c_str());
+}
+
+/// Whether the level takes the problem; prints why not.
+bool can_run(const Level& level, const Problem& problem, const Operands& operands, const Device& device) {
+    const Reasons reasons = unsupported_reasons(level, problem, operands, device);
+    if (!reasons.empty()) std::printf("%-8s %s\n", std::string(level.name).c_str(), reasons.front().c_str());
+    return reasons.empty();
+}
+
+void bench_transposes(const Csr& in, const SparseOnGpu& from, const Device& device,
+                      const DeviceMemory& cache) {
+    Gpu& gpu = *device.gpu;
+    const Problem problem{.operation = &kTranspose,
+                          .type = in.type(),
+                          .m = in.shape().rows,
+                          .n = in.shape().cols,
+                          .structure = {.inputs = {Storage::csr}, .result = Storage::csr},
+                          .entries = {in.entries()}};
+    for (const Level& level : transpose::gpu::sparse::levels()) {
+        Csr out(in.shape().transposed(), in.type(), in.entries());
+        const SparseOnGpu to(gpu, out.view(), false);
+        const Operands operands{.a = from.operand(), .c = to.operand()};
+        if (!can_run(level, problem, operands, device)) continue;
+        const Launch launch = prepare_launch(level, problem, operands, device);
+        launch.run(gpu.stream());
+        gpu.synchronize();
+        to.download(out.view());
+        const Operands host{.a = operand_of(in.view()), .c = operand_of(out.view())};
+        const Verification found = transpose::verify_sparse(problem, host, {.threads = kThreads});
+        print(level, median_ms(gpu, launch, cache), problem.bytes(), found.verdict + " " + found.note);
+    }
+}
+
+/// Times a dense matrix of f32, all of whose elements are 1, as those of A are made to be: the sum of C is
+/// known.
+void bench_products(const Csr& in, const SparseOnGpu& from, std::int64_t n, const Device& device,
+                    const DeviceMemory& cache) {
+    Gpu& gpu = *device.gpu;
+    const auto bytes_of = [&](std::int64_t rows) {
+        return static_cast<std::size_t>(rows * n) * sizeof(float);
+    };
+    const DeviceMemory b = gpu.allocate(bytes_of(in.shape().cols));
+    const DeviceMemory c = gpu.allocate(bytes_of(in.shape().rows));
+    std::vector<float> ones(static_cast<std::size_t>(std::max(in.shape().cols * n, in.entries())), 1);
+    gpu.upload(b.data(), ones.data(), b.bytes());
+    gpu.upload(from.operand().data, ones.data(), static_cast<std::size_t>(in.entries()) * sizeof(float));
+    const Problem problem{.operation = &kMultiply,
+                          .type = Type::f32,
+                          .m = in.shape().rows,
+                          .n = n,
+                          .k = in.shape().cols,
+                          .structure = {.inputs = {Storage::csr}},
+                          .entries = {in.entries()}};
+    const Operands operands{.a = from.operand(),
+                            .b = {.data = b.data(), .rows = problem.k, .cols = n, .pitch = n},
+                            .c = {.data = c.data(), .rows = problem.m, .cols = n, .pitch = n}};
+    const double gathered = static_cast<double>(in.entries()) * (static_cast<double>(n) * sizeof(float) + 8) +
+                            static_cast<double>(c.bytes());
+    for (const Level& level : multiply::gpu::sparse::levels()) {
+        gpu.fill(c.data(), 0xff, c.bytes());
+        if (!can_run(level, problem, operands, device)) continue;
+        const Launch launch = prepare_launch(level, problem, operands, device);
+        launch.run(gpu.stream());
+        gpu.synchronize();
+        std::vector<float> result(c.bytes() / sizeof(float));
+        gpu.download(result.data(), c.data(), c.bytes());
+        double sum = 0;
+        for (const float element : result) sum += element;
+        const bool right = sum == static_cast<double>(in.entries()) * static_cast<double>(n);
+        print(level, median_ms(gpu, launch, cache), gathered, right ? "right" : "WRONG");
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -86,38 +165,19 @@ int main(int argc, char** argv) {
     const Shape shape{std::atoll(argv[1]), std::atoll(argv[2])};
     const Type type = *type_from_name(argv[4]);
     const bool power_law = argc > 5 && std::string_view(argv[5]) == "power";
+    const std::int64_t n = argc > 6 ? std::atoll(argv[6]) : 0;
     const auto gpu = Gpu::open(0);
     const Device device{.kind = DeviceKind::gpu, .threads = 1, .gpu = gpu.get()};
     const Csr in = random_matrix(shape, std::atoll(argv[3]), type, power_law);
-    const Problem problem{.operation = &kTranspose,
-                          .type = type,
-                          .m = shape.rows,
-                          .n = shape.cols,
-                          .structure = {.inputs = {Storage::csr}, .result = Storage::csr},
-                          .entries = {in.entries()}};
-    std::printf("%s, %lld entries of %s%s on %s\n", to_string(shape).c_str(),
-                static_cast<long long>(in.entries()), argv[4], power_law ? ", power law" : "",
-                gpu->info().name.c_str());
+    std::printf("%s, %lld entries of %s, %s, %lld columns, on %s\n", to_string(shape).c_str(),
+                static_cast<long long>(in.entries()), argv[4], power_law ? "power law" : "uniform",
+                static_cast<long long>(n), gpu->info().name.c_str());
     const SparseOnGpu from(*gpu, in.view(), true);
     const DeviceMemory cache = gpu->allocate(4 * gpu->info().l2_bytes);
-    for (const Level& level : transpose::gpu::sparse::levels()) {
-        Csr out(shape.transposed(), type, in.entries());
-        const SparseOnGpu to(*gpu, out.view(), false);
-        const Operands operands{.a = from.operand(), .c = to.operand()};
-        const Reasons reasons = unsupported_reasons(level, problem, operands, device);
-        if (!reasons.empty()) {
-            std::printf("%-8s %s\n", std::string(level.name).c_str(), reasons.front().c_str());
-            continue;
-        }
-        const Launch launch = prepare_launch(level, problem, operands, device);
-        launch.run(gpu->stream());
-        gpu->synchronize();
-        to.download(out.view());
-        const Operands host{.a = operand_of(in.view()), .c = operand_of(out.view())};
-        const Verification found = transpose::verify_sparse(problem, host, {.threads = kThreads});
-        const double ms = median_ms(*gpu, launch, cache);
-        std::printf("%-8s %8.3f ms %8.1f GB/s  %s %s\n", std::string(level.name).c_str(), ms,
-                    problem.bytes() / ms / 1e6, found.verdict.c_str(), found.note.c_str());
+    if (n == 0) {
+        bench_transposes(in, from, device, cache);
+    } else {
+        bench_products(in, from, n, device, cache);
     }
     return 0;
 }

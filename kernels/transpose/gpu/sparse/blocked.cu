@@ -46,7 +46,8 @@ Reasons blocked_unsupported(const Problem& problem, const Operands& operands, co
     if (problem.n > kMostColumns)
         reasons.push_back("it takes up to " + std::to_string(kMostColumns) + " columns, and there are " +
                           std::to_string(problem.n));
-    return reasons;
+    if (!reasons.empty()) return reasons;
+    return place_unsupported((bits_of(problem.n) + 1) / 2, device);
 }
 
 Launch prepare_blocked(const Problem& problem, const Operands& operands, const Device& device) {
@@ -58,10 +59,9 @@ Launch prepare_blocked(const Problem& problem, const Operands& operands, const D
         const Digit block{within.bits, bits - within.bits};
         const std::int64_t blocks = block.count();
         const std::int64_t columns = blocks * within.count();
-        const std::int64_t length = unit_length(problem.entries.front(), device.gpu->info().multiprocessors);
         auto* const starts = work->take<std::int64_t>(blocks + 1);
-        const UnitList all{nullptr, 1, problem.entries.front(), length};
-        const UnitList by_block{starts, blocks, problem.entries.front(), length};
+        const Tiles all{nullptr, 1, problem.entries.front(), kTileShift<Entry<I, T>>};
+        const Tiles by_block{starts, blocks, problem.entries.front(), kTileShift<Entry<I, T>>};
         auto* const counts =
             work->take<Place>(std::max(all.count() * block.count(), by_block.count() * within.count()));
         auto* const totals = work->take<Place>(columns);
@@ -75,7 +75,7 @@ Launch prepare_blocked(const Problem& problem, const Operands& operands, const D
             .run = [blocking, operands, work](Stream stream) { blocking.run(operands, cuda_stream(stream)); },
             .details = {{"blocks", std::to_string(blocks)},
                         {"columns of a block", std::to_string(within.count())},
-                        {"units", std::to_string(by_block.count())}},
+                        {"tiles", std::to_string(by_block.count())}},
             .workspace_bytes = work->bytes()};
     });
 }

@@ -46,12 +46,26 @@ __device__ __forceinline__ std::int64_t row_of(const std::int64_t* pointers, std
 /// The entries of compressed rows. Each thread keeps the row that it is in, from one entry to a later one.
 template <class I, class T>
 struct CsrSource {
+    using Value = Entry<I, T>;
     const std::int64_t* pointers;
     const I* columns;
     const T* values;
     std::int64_t rows;
 
     [[nodiscard]] __device__ I column(std::int64_t at) const { return columns[at]; }
+    /// The row of an entry, for a warp that begins with it; all lanes look for it together.
+    [[nodiscard]] __device__ std::int64_t row_of_first(std::int64_t at, int lane) const {
+        std::int64_t row = 0;
+        std::int64_t end = rows;
+        while (end - row > 1) {
+            const std::int64_t step = (end - row + 31) / 32;
+            const std::int64_t mine = row + (lane + 1) * step;
+            const int behind = __popc(__ballot_sync(~0U, mine < end && pointers[mine] <= at));
+            row += behind * step;
+            end = row + step < end ? row + step : end;
+        }
+        return row;
+    }
     [[nodiscard]] __device__ Entry<I, T> entry(std::int64_t at, std::int64_t& row) const {
         row = row_of(pointers, rows, row, at);
         return {values[at], static_cast<I>(row), columns[at]};
@@ -61,9 +75,11 @@ struct CsrSource {
 /// Entries on their way.
 template <class I, class T>
 struct EntrySource {
+    using Value = Entry<I, T>;
     const Entry<I, T>* entries;
 
     [[nodiscard]] __device__ I column(std::int64_t at) const { return entries[at].column; }
+    [[nodiscard]] __device__ std::int64_t row_of_first(std::int64_t, int) const { return 0; }
     [[nodiscard]] __device__ Entry<I, T> entry(std::int64_t at, std::int64_t&) const {
         constexpr int kWords = sizeof(Entry<I, T>) / sizeof(uint4);
         uint4 words[kWords];

@@ -31,7 +31,7 @@ std::span<const Level> levels() {
               .summary = "a radix sort by column, eight bits at a time, that keeps the order of rows",
               .removes = "shared counters, writes all over the result, and the sort of its rows",
               .needs = sparse,
-              .unsupported = in_place_unsupported,
+              .unsupported = GPUMAT_GPU_LEVEL(sorted_unsupported),
               .prepare = GPUMAT_GPU_LEVEL(prepare_sorted)},
         Level{.operation = op,
               .device = device,
@@ -57,7 +57,8 @@ std::span<const Level> levels() {
 
 std::vector<Preference> preference(const Problem&, const Device&) {
     return {{"blocked", "it moves the entries the fewest times"},
-            {"sorted", "it takes any number of columns"}};
+            {"sorted", "it takes any number of columns"},
+            {"atomic", "it needs no shared memory"}};
 }
 
 Reasons in_place_unsupported(const Problem& problem, const Operands&, const Device&) {

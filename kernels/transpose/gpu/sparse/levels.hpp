@@ -12,6 +12,7 @@ std::vector<Preference> preference(const Problem& problem, const Device& device)
 
 /// The reason of every level, where a transpose in place is asked for.
 Reasons in_place_unsupported(const Problem& problem, const Operands&, const Device&);
+Reasons sorted_unsupported(const Problem& problem, const Operands& operands, const Device& device);
 Reasons blocked_unsupported(const Problem& problem, const Operands& operands, const Device& device);
 Reasons vendor_unsupported(const Problem& problem, const Operands& operands, const Device& device);
 

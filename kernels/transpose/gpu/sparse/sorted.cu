@@ -16,7 +16,7 @@ namespace gpumat::transpose::gpu::sparse {
 namespace {
 
 constexpr int kDigitBits = 8;
-constexpr int kThreads = 256;
+constexpr int kPointerThreads = 256;
 
 /// The result, and the columns, of which the pointers are made.
 template <class I, class T>
@@ -79,26 +79,30 @@ struct Sorting {
             }
         }
         const std::int64_t rows = operands.c.rows;
-        pointers_kernel<<<blocks_for(rows + 1, kThreads), kThreads, 0, stream>>>(columns, operands.a.entries,
-                                                                                 rows, operands.c.pointers);
+        pointers_kernel<<<blocks_for(rows + 1, kPointerThreads), kPointerThreads, 0, stream>>>(
+            columns, operands.a.entries, rows, operands.c.pointers);
         GPUMAT_CUDA(cudaGetLastError());
     }
 };
 
 }  // namespace
 
+Reasons sorted_unsupported(const Problem& problem, const Operands& operands, const Device& device) {
+    const Reasons reasons = in_place_unsupported(problem, operands, device);
+    return reasons.empty() ? place_unsupported(kDigitBits, device) : reasons;
+}
+
 Launch prepare_sorted(const Problem& problem, const Operands& operands, const Device& device) {
     if (problem.entries.front() == 0) return no_entries("sorted", operands);
     return visit_entries(problem, [&]<class I, class T, class Place>(TypeTag<I>, TypeTag<T>, TypeTag<Place>) {
         const auto work = std::make_shared<Workspace>(*device.gpu);
         const int bits = std::max(bits_of(problem.n), 1);
-        const std::int64_t length = unit_length(problem.entries.front(), device.gpu->info().multiprocessors);
-        const UnitList units{nullptr, 1, problem.entries.front(), length};
+        const Tiles tiles{nullptr, 1, problem.entries.front(), kTileShift<Entry<I, T>>};
         const Digit digit{0, std::min(bits, kDigitBits)};
         Sorting<I, T, Place> sorting{(bits + kDigitBits - 1) / kDigitBits,
-                                     {.units = units,
+                                     {.tiles = tiles,
                                       .digit = digit,
-                                      .counts = work->take<Place>(units.count() * digit.count()),
+                                      .counts = work->take<Place>(tiles.count() * digit.count()),
                                       .totals = work->take<Place>(digit.count()),
                                       .starts = work->take<std::int64_t>(digit.count() + 1),
                                       .known = digit.count(),
@@ -110,7 +114,7 @@ Launch prepare_sorted(const Problem& problem, const Operands& operands, const De
         return Launch{
             .level = "sorted",
             .run = [sorting, operands, work](Stream stream) { sorting.run(operands, cuda_stream(stream)); },
-            .details = {{"steps", std::to_string(sorting.steps)}, {"units", std::to_string(units.count())}},
+            .details = {{"steps", std::to_string(sorting.steps)}, {"tiles", std::to_string(tiles.count())}},
             .workspace_bytes = work->bytes()};
     });
 }
