@@ -9,6 +9,7 @@
 #include "kernels/multiply/cpu/levels.hpp"
 #include "kernels/multiply/cpu/sparse/levels.hpp"
 #include "kernels/multiply/gpu/levels.hpp"
+#include "kernels/multiply/gpu/sparse/levels.hpp"
 
 namespace gpumat {
 namespace multiply {
@@ -199,8 +200,10 @@ std::vector<Level> levels() {
 }
 
 std::vector<Level> sparse_levels() {
-    const auto ladders = cpu::sparse::levels();
-    return {ladders.begin(), ladders.end()};
+    std::vector<Level> all;
+    for (const auto table : {gpu::sparse::levels(), cpu::sparse::levels()})
+        all.insert(all.end(), table.begin(), table.end());
+    return all;
 }
 
 /// The product of two sparse matrices is sparse, unless a dense one is added to it: B is dense then. A sparse
@@ -215,9 +218,10 @@ Structure structure(const Problem& p, const std::array<Storage, kMostInputs>& st
 }
 
 std::vector<Preference> preference(const Problem& problem, const Device& device) {
-    if (problem.is_sparse()) return cpu::sparse::preference(problem, device);
-    return device.kind == DeviceKind::gpu ? gpu::preference(problem, device)
-                                          : cpu::preference(problem, device);
+    const bool on_gpu = device.kind == DeviceKind::gpu;
+    if (problem.is_sparse())
+        return on_gpu ? gpu::sparse::preference(problem, device) : cpu::sparse::preference(problem, device);
+    return on_gpu ? gpu::preference(problem, device) : cpu::preference(problem, device);
 }
 
 }  // namespace

@@ -59,8 +59,26 @@ class SparseTranspose(Case):
         # Only GPUs have this level.
         record = self.record("transpose", "a.mtx", "-o", "sorted.mtx", "--force", "-l", "sorted", gpu=True)
         self.assertEqual(record["device"]["kind"], "gpu")
-        said = self.run_tool("transpose", "a.mtx", "-o", "b.mtx", "-d", "gpu", "--device-memory-limit", "4KiB", code=6, gpu=True).err
+        said = self.run_tool("transpose", "a.mtx", "-o", "b.mtx", "-d", "gpu", "--device-memory-limit", "4KiB", code=6,
+                             gpu=True).err
         self.assertIn("may be taken", said)
+
+
+@unittest.skipIf(WHY, f"no GPU: {WHY}")
+class SparseMultiply(Case):
+    def test_every_level(self):
+        a = scipy.sparse.random(300, 500, 0.05, "csr", random_state=np.random.default_rng(1))
+        scipy.io.mmwrite(self.path("a.mtx"), a, precision=17)
+        b, d = random_values("f64", (500, 70), 2), random_values("f64", (300, 70), 3)
+        write_h5(self.path("b.h5"), b)
+        write_h5(self.path("d.h5"), d)
+        expected = 2 * (a @ b) - d
+        bound = 500 * 2.0**-52 * (2 * (abs(a) @ abs(b)) + abs(d))
+        for level in ["auto", "serial", "rows", "merge", "tiled", "vendor"]:
+            record = self.record("multiply", "a.mtx", "b.h5", "--add", "d.h5", "--alpha", "2", "--beta", "-1", "-o", "out.h5", "--force",
+                                 "-d", "gpu", "-l", level, gpu=True)
+            self.assertEqual((record["device"]["kind"], record["level"]), ("gpu", "tiled" if level == "auto" else level))
+            self.assertTrue(np.all(abs(read_h5(self.path("out.h5"))[1] - expected) <= bound), level)
 
 
 TENSOR_LEVELS = ("tensor", "wgmma")  # they take f32 only where its factors may be rounded

@@ -147,7 +147,7 @@ class SparseMultiply(Case):
             self.assertEqual(file.read().splitlines()[-4:], ["2 5000000000 3", "1 7 -5", "1 4999999999 6", "2 1 4"])
 
     def test_levels(self):
-        listed = json.loads(self.run_tool("levels", "multiply", "--json").out)["sparse_levels"]
+        listed = json.loads(self.run_tool("levels", "multiply", "--device", "cpu", "--json").out)["sparse_levels"]
         self.assertEqual([level["name"] for level in listed], ["serial", "rows", "merge", "tiled", "expand", "hash", "binned"])
         text = self.run_tool("levels", "multiply").out
         self.assertIn("multiply of a sparse and a dense matrix on a cpu\n", text)
