@@ -12,8 +12,8 @@ std::span<const Level> levels() {
     constexpr auto device = DeviceKind::gpu;
     static constexpr std::array kTypes = {Type::f32,  Type::f64, Type::c64, Type::c128, Type::f16,
                                           Type::bf16, Type::i32, Type::i64, Type::u64};
-    static constexpr std::array kVendorTypes = {Type::f32,  Type::f64, Type::c64,
-                                                Type::c128, Type::f16, Type::bf16};
+    // In 16 bits the library rounds parts of long rows before it adds them.
+    static constexpr std::array kVendorTypes = {Type::f32, Type::f64, Type::c64, Type::c128};
     static constexpr std::array kFirstSparse = {Structure{.inputs = {Storage::csr}}};
     constexpr Requirements needs{.types = kTypes, .structures = kFirstSparse};
 
@@ -73,7 +73,7 @@ std::span<const Level> levels() {
 }
 
 std::vector<Preference> preference(const Problem&, const Device&) {
-    return {{"tiled", "it moves the most of B at once"}};
+    return {{"tiled", "long rows do not slow it down"}};
 }
 
 Reasons plain_unsupported(const Problem& problem, const Operands&, const Device&) {
