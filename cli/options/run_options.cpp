@@ -56,10 +56,11 @@ void add_output_options(Command& command, SharedOptions& shared) {
                                .value(kReference);
     // The others say how it is written.
     std::vector<Option*> others = add_storage_options(command, shared.storage);
+    others.push_back(
+        &command.flag("--keep-failed", &run.keep_failed, "write the result even where verification fails"));
     if (run.operation->sparse_levels != nullptr) {
-        others.push_back(
-            &command.flag("--dense", &run.dense, "read a sparse matrix dense, and write a dense one"));
-        const Option& dense = *others.back();
+        const Option& dense = command.flag("--dense", &run.dense,
+                                           "take sparse matrices as dense ones; what is written is dense");
         others.push_back(&command
                               .option("--sparse-layout", &shared.sparse_layout,
                                       "keep a sparse matrix sparse in HDF5, as AnnData, MATLAB 7.3 or "
@@ -67,8 +68,6 @@ void add_output_options(Command& command, SharedOptions& shared) {
                               .choices({"anndata", "matlab", "binsparse"})
                               .excludes(dense));
     }
-    others.push_back(
-        &command.flag("--keep-failed", &run.keep_failed, "write the result even where verification fails"));
     for (Option* option : others) option->needs(output);
 }
 

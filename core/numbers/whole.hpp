@@ -25,4 +25,10 @@ constexpr std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b) {
     return b > kMost - a ? kMost : a + b;
 }
 
+/// The product, likewise.
+constexpr std::uint64_t saturating_multiply(std::uint64_t a, std::uint64_t b) {
+    constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+    return a != 0 && b > kMost / a ? kMost : a * b;
+}
+
 }  // namespace gpumat

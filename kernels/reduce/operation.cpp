@@ -6,6 +6,7 @@
 #include "core/error.hpp"
 #include "kernels/reduce/check/verify_reduce.hpp"
 #include "kernels/reduce/cpu/levels.hpp"
+#include "kernels/reduce/cpu/sparse/levels.hpp"
 #include "kernels/reduce/gpu/levels.hpp"
 
 namespace gpumat {
@@ -123,10 +124,13 @@ Type type_of_result(const Problem& problem) {
 
 double bytes(const Problem& problem) {
     const Shape results = result(problem);
-    return static_cast<double>(problem.m) * static_cast<double>(problem.n) *
-               static_cast<double>(size_of(problem.type)) +
-           static_cast<double>(results.rows) * static_cast<double>(results.cols) *
-               static_cast<double>(size_of(type_of_result(problem)));
+    const double stored =
+        problem.is_sparse()
+            ? static_cast<double>(csr_bytes({problem.m, problem.n}, problem.type, problem.entries.front()))
+            : static_cast<double>(problem.m) * static_cast<double>(problem.n) *
+                  static_cast<double>(size_of(problem.type));
+    return stored + static_cast<double>(results.rows) * static_cast<double>(results.cols) *
+                        static_cast<double>(size_of(type_of_result(problem)));
 }
 
 Shape matrix(const Problem& problem) {
@@ -160,7 +164,18 @@ std::vector<Level> levels() {
     return all;
 }
 
-std::vector<Preference> preference(const Problem&, const Device& device) {
+std::vector<Level> sparse_levels() {
+    const auto ladder = cpu::sparse::levels();
+    return {ladder.begin(), ladder.end()};
+}
+
+/// What is sparse is reduced so, to a dense result.
+Structure structure(const Problem&, const std::array<Storage, kMostInputs>& stored) {
+    return {.inputs = stored};
+}
+
+std::vector<Preference> preference(const Problem& problem, const Device& device) {
+    if (problem.is_sparse()) return cpu::sparse::preference();
     if (device.kind == DeviceKind::gpu) return {{"shuffle", "it reads at the speed of the memory"}};
     return {{"vectorized", "it is the fastest on the CPU"}};
 }
@@ -175,14 +190,16 @@ Axis axis_of(const Problem& problem) {
     return static_cast<Axis>(chosen(problem, "axis", kAxes));
 }
 
-std::int64_t elements_of(const Problem& problem) {
+double elements_of(const Problem& problem) {
+    const auto rows = static_cast<double>(problem.m);
+    const auto cols = static_cast<double>(problem.n);
     switch (axis_of(problem)) {
         case Axis::rows:
-            return problem.n;
+            return cols;
         case Axis::columns:
-            return problem.m;
+            return rows;
         default:
-            return problem.m * problem.n;
+            return rows * cols;
     }
 }
 
@@ -221,6 +238,8 @@ constinit const Operation kReduce = {
     .part = reduce::part,
     .combination = &reduce::kCombination,
     .levels = reduce::levels,
+    .sparse_levels = reduce::sparse_levels,
+    .structure = reduce::structure,
     .preference = reduce::preference,
     .check = &reduce::kCheck};
 

@@ -30,8 +30,8 @@ enum class Axis {
 Reduction reduction_of(const Problem& problem);
 Axis axis_of(const Problem& problem);
 
-/// How many elements of the matrix make one result.
-std::int64_t elements_of(const Problem& problem);
+/// How many elements of the matrix make one result; a sparse one may have more than 64 bits can count.
+double elements_of(const Problem& problem);
 /// From one result to the next, in elements; unfinished ones follow each other.
 inline std::int64_t result_step(const Problem& problem, const Operand& result) {
     return axis_of(problem) == Axis::rows && !problem.unfinished ? result.pitch : 1;

@@ -113,11 +113,11 @@ struct Least {
 /// What results are made of, besides their totals.
 struct Ending {
     Reduction reduction;
-    Type type;              ///< of the results
-    int bytes;              ///< of such an element
-    std::int64_t elements;  ///< of each
-    Mirror mirror;          ///< which the elements passed
-    bool negated;           ///< least are −|x|
+    Type type;        ///< of the results
+    int bytes;        ///< of such an element
+    double elements;  ///< of each
+    Mirror mirror;    ///< which the elements passed
+    bool negated;     ///< least are −|x|
 };
 
 GPUMAT_BOTH void store_bits(std::uint64_t bits, int bytes, void* out, std::int64_t at) {
@@ -141,7 +141,7 @@ GPUMAT_BOTH void store_bits(std::uint64_t bits, int bytes, void* out, std::int64
 
 GPUMAT_BOTH void finish(const Int128& total, const Ending& ending, void* out, std::int64_t at) {
     if (ending.reduction == Reduction::mean) {
-        static_cast<double*>(out)[at] = total.value() / static_cast<double>(ending.elements);
+        static_cast<double*>(out)[at] = total.value() / ending.elements;
     } else {
         static_cast<std::uint64_t*>(out)[at] = total.low;
     }
@@ -149,7 +149,7 @@ GPUMAT_BOTH void finish(const Int128& total, const Ending& ending, void* out, st
 
 GPUMAT_BOTH void finish(const Twofold& total, const Ending& ending, void* out, std::int64_t at) {
     double value = total.value();
-    if (ending.reduction == Reduction::mean) value /= static_cast<double>(ending.elements);
+    if (ending.reduction == Reduction::mean) value /= ending.elements;
     if (ending.reduction == Reduction::norm) value = root_of(value);
     static_cast<double*>(out)[at] = value;
 }

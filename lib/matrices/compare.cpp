@@ -3,9 +3,14 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/memory.hpp"
 #include "core/numbers/transpose.hpp"
+#include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
+#include "lib/matrices/compare_sparse.hpp"
 #include "lib/stored/side_by_side.hpp"
+#include "lib/stored/sparse_reader.hpp"
+#include "lib/stored/sparse_rows.hpp"
 
 namespace gpumat {
 namespace {
@@ -86,9 +91,11 @@ void require_comparable(const formats::Header& x, const formats::Header& y, cons
     }
 }
 
-Comparison compare(formats::Reader& x, formats::Reader& y, const CompareOptions& options,
-                   formats::Writer* mismatch) {
-    require_comparable(x.header(), y.header(), options);
+namespace {
+
+/// Element by element.
+ElementFindings compare_blocks(formats::Reader& x, formats::Reader& y, const CompareOptions& options,
+                               formats::Writer* mismatch) {
     const Shape shape = x.header().shape;
     SideBySideOptions how{
         .transposed = options.transposed, .memory_limit = options.memory_limit, .progress = options.progress};
@@ -102,9 +109,46 @@ Comparison compare(formats::Reader& x, formats::Reader& y, const CompareOptions&
     read_side_by_side(x, y, how, [&](const Block& block, const MatrixView& x_view, const MatrixView& y_view) {
         blocks.take(block, x_view, y_view);
     });
+    return blocks.found();
+}
+
+/// What those of both that are sparse take where they stay so.
+std::uint64_t bytes_to_stay_sparse(const formats::Reader& x, const formats::Reader& y,
+                                   const CompareOptions& options) {
+    std::uint64_t bytes = 0;
+    for (const formats::Reader* reader : {&x, &y})
+        if (reader->header().most_entries) bytes = saturating_add(bytes, bytes_to_hold(*reader));
+    return options.transposed ? saturating_multiply(2, bytes) : bytes;
+}
+
+/// From memory where a matrix is sparse, else from its file.
+ElementFindings compare_held(formats::Reader& x, formats::Reader& y, const CompareOptions& options,
+                             formats::Writer* mismatch) {
+    std::optional<SparseReader> held_x;
+    std::optional<SparseReader> held_y;
+    if (x.header().most_entries) held_x.emplace(x);
+    if (y.header().most_entries) held_y.emplace(y);
+    if (!held_x || !held_y || mismatch != nullptr)
+        return compare_blocks(held_x ? *held_x : x, held_y ? *held_y : y, options, mismatch);
+    const CsrView x_entries = held_x->matrix().view();
+    if (!options.transposed) return compare_entries(x_entries, held_y->matrix().view(), options);
+    const Csr y_entries = transposed(held_y->matrix().view(), options.threads);
+    return compare_entries(x_entries, y_entries.view(), options);
+}
+
+}  // namespace
+
+Comparison compare(formats::Reader& x, formats::Reader& y, const CompareOptions& options,
+                   formats::Writer* mismatch) {
+    require_comparable(x.header(), y.header(), options);
+    const auto room = [&] { return options.memory_limit.value_or(available_memory_bytes()); };
+    const std::uint64_t sparse_bytes = bytes_to_stay_sparse(x, y, options);
+    const ElementFindings found = sparse_bytes > 0 && sparse_bytes <= room() / 2
+                                      ? compare_held(x, y, options, mismatch)
+                                      : compare_blocks(x, y, options, mismatch);
     x.require_unchanged();
     y.require_unchanged();
-    return {shape, blocks.found()};
+    return {x.header().shape, found};
 }
 
 }  // namespace gpumat

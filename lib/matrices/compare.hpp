@@ -31,7 +31,8 @@ struct Comparison {
 /// Throws Error{not_comparable} where shapes (or, where they must be, types) are not the same.
 void require_comparable(const formats::Header& x, const formats::Header& y, const CompareOptions& options);
 
-/// Compares two matrices element by element, block by block: neither is ever whole in memory. To `mismatch`,
+/// Compares two matrices element by element, block by block: neither is ever whole in memory, but for sparse
+/// ones, which stay sparse in it where there is room for that. To `mismatch`,
 /// unless it is null, goes a matrix of u8 of X's shape: 1 where elements differ, else 0. Throws as
 /// require_comparable, as the readers and the writer do, and Error{memory} where the smallest blocks pass the
 /// limit.

@@ -4,6 +4,7 @@
 
 #include "core/stopwatch.hpp"
 #include "formats/slice.hpp"
+#include "lib/matrices/sparse_copy.hpp"
 #include "lib/matrices/stored_copy.hpp"
 #include "lib/record/version.hpp"
 
@@ -51,11 +52,12 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
     const Stopwatch watch;
     const auto reader = formats::open_reader(options.input, options.read);
     const formats::Header& header = reader->header();
-    record.inputs = {recorded_matrix(header)};
     DestinationRequest request = options.destination;
     if (!header.source.dataset.empty())
         request.default_dataset = formats::without_slice(header.source.dataset);
     Destination destination(std::move(request));
+    const bool is_sparse = !options.dense && stays_sparse(header, destination.format());
+    record.inputs = {is_sparse ? recorded_sparse(header, *header.most_entries) : recorded_matrix(header)};
     formats::WriteOptions how = options.write;
     how.memory_limit = options.read.memory_limit;
     if (options.keep_chunks && header.chunking && destination.format().has_datasets)
@@ -69,15 +71,17 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
     const std::vector<std::string> files = reader->files();
     log.require_apart(files);
     destination.open(files, header.shape, header.type, how, OutputPurpose::write, say);
+    const NamingListener name = [&](const RecordedMatrix& output, const std::string& given_hash) {
+        record.inputs.front().hash = given_hash;
+        FileRecord named = record;
+        named.output = output;
+        if (options.before_naming) options.before_naming(named);
+    };
     BlockSource source = source_of(*reader);
     source.after_all = [&] { reader->require_unchanged(); };
-    const StoredCopy copy = write_blocks(source, destination, how, progress, say,
-                                         [&](const RecordedMatrix& output, const std::string& given_hash) {
-                                             record.inputs.front().hash = given_hash;
-                                             FileRecord named = record;
-                                             named.output = output;
-                                             if (options.before_naming) options.before_naming(named);
-                                         });
+    const StoredCopy copy = is_sparse
+                                ? copy_sparse(*reader, destination, how, record.inputs.front(), say, name)
+                                : write_blocks(source, destination, how, progress, say, name);
     record.output = copy.output;
     record.read_ms = copy.fill_ms;
     record.write_ms = copy.write_ms;

@@ -12,6 +12,7 @@ struct ConvertOptions {
     formats::ReadOptions read;  ///< with the type to convert to, threads and memory limit
     DestinationRequest destination;
     formats::WriteOptions write;         ///< with the threads
+    bool dense = false;                  ///< what is sparse becomes dense
     bool keep_chunks = false;            ///< and filters, where input and output are of HDF5 and it has some
     FileRecordListener before_naming{};  ///< may be empty
 };

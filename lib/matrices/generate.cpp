@@ -2,233 +2,24 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
-#include <limits>
 #include <utility>
 #include <vector>
 
 #include "core/error.hpp"
 #include "core/numbers/random.hpp"
 #include "core/parallel.hpp"
-#include "kernels/check/elements.hpp"
+#include "lib/matrices/generated_numbers.hpp"
+#include "lib/matrices/sparse_pattern.hpp"
 
 namespace gpumat {
+using namespace generated;
 namespace {
 
 using FillRow = std::function<void(std::int64_t, std::int64_t, std::int64_t, std::byte*)>;
-using Wide = __int128;  // holds every 64-bit integer, with and without a sign
 
 constexpr std::int64_t kPieceElements = std::int64_t{1} << 15;  ///< that one thread makes at a time
-constexpr double kMostDeviations = 8.3;                         ///< of a normal number, see normal_quantile
-
-// ---- Parameters -----------------------------------------------------------------------------------------
-
-[[noreturn]] void refuse_parameter(const std::string& name, const std::string& text,
-                                   const std::string& expected) {
-    throw Error(ErrorCode::usage, "--" + name + " is '" + text + "'; expected " + expected);
-}
-
-/// The largest finite value of a type's parts, as a double.
-double largest_real(Type type) {
-    switch (type) {
-        case Type::f16:
-            return 65504;
-        case Type::bf16:
-            return 0x1.fep127;
-        case Type::f32:
-        case Type::c64:
-            return std::numeric_limits<float>::max();
-        default:
-            return std::numeric_limits<double>::max();
-    }
-}
-
-/// The integers that a type holds exactly, without gaps.
-std::pair<Wide, Wide> integer_range(Type type) {
-    return visit_type(type, []<class T>(TypeTag<T>) -> std::pair<Wide, Wide> {
-        if constexpr (std::is_integral_v<T>) {
-            return {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
-        } else {
-            constexpr std::size_t kBytes = kIsComplex<T> ? sizeof(T) / 2 : sizeof(T);
-            constexpr int kDigits = std::is_same_v<T, BFloat16> ? 8
-                                    : kBytes == 2               ? 11
-                                    : kBytes == 4               ? 24
-                                                                : 53;
-            return {-(Wide{1} << kDigits), Wide{1} << kDigits};
-        }
-    });
-}
-
-std::string text_of(Wide value) {
-    return value < 0 ? std::to_string(static_cast<std::int64_t>(value))
-                     : std::to_string(static_cast<std::uint64_t>(value));
-}
-
-/// The parameters as numbers.
-class Parameters {
-  public:
-    explicit Parameters(const GeneratedMatrix& wanted) : wanted_(wanted) {}
-
-    [[nodiscard]] double real(const std::string& name, double fallback) const {
-        const auto given = wanted_.parameters.find(name);
-        return given == wanted_.parameters.end() ? fallback : parse_real(name, given->second);
-    }
-
-    [[nodiscard]] Wide integer(const std::string& name, Wide fallback) const {
-        const auto given = wanted_.parameters.find(name);
-        return given == wanted_.parameters.end() ? fallback : parse_integer(name, given->second);
-    }
-
-    /// The items between the commas; nothing where the parameter is not given.
-    [[nodiscard]] std::vector<std::string> items(const std::string& name) const {
-        const auto given = wanted_.parameters.find(name);
-        std::vector<std::string> found;
-        if (given == wanted_.parameters.end()) return found;
-        for (std::size_t at = 0; at <= given->second.size();) {
-            const std::size_t comma = std::min(given->second.find(',', at), given->second.size());
-            found.push_back(given->second.substr(at, comma - at));
-            at = comma + 1;
-        }
-        return found;
-    }
-
-    [[nodiscard]] double parse_real(const std::string& name, const std::string& text) const {
-        double value = 0;
-        const char* end = text.data() + text.size();
-        const auto [last, failure] = std::from_chars(text.data(), end, value);
-        if (failure == std::errc{} && last == end && std::fabs(value) <= largest_real(wanted_.type))
-            return value;
-        refuse_parameter(name, text, "a finite number that " + std::string(name_of(wanted_.type)) + " holds");
-    }
-
-    [[nodiscard]] Wide parse_integer(const std::string& name, const std::string& text) const {
-        const char* const begin = text.data();
-        const char* const end = begin + text.size();
-        std::int64_t with_sign = 0;
-        std::uint64_t without = 0;
-        const auto [low, high] = integer_range(wanted_.type);
-        std::optional<Wide> value;
-        if (const auto [last, failure] = std::from_chars(begin, end, with_sign);
-            failure == std::errc{} && last == end) {
-            value = with_sign;
-        } else if (const auto [past, other] = std::from_chars(begin, end, without);
-                   other == std::errc{} && past == end) {
-            value = without;
-        }
-        if (value && *value >= low && *value <= high) return *value;
-        refuse_parameter(name, text,
-                         "an integer that " + std::string(name_of(wanted_.type)) +
-                             " holds exactly: " + text_of(low) + " to " + text_of(high));
-    }
-
-  private:
-    const GeneratedMatrix& wanted_;
-};
-
-void require_real_type(const GeneratedMatrix& wanted) {
-    if (!is_integer(wanted.type)) return;
-    throw Error(ErrorCode::usage, "a matrix of kind '" + wanted.kind + "' has fractions, which " +
-                                      std::string(name_of(wanted.type)) +
-                                      " cannot hold; expected f16, bf16, f32, f64, c64 or c128");
-}
 
 // ---- Random numbers -------------------------------------------------------------------------------------
-
-/// Makes a real number of type R of one random word.
-struct UniformPart {
-    double low;
-    double width;
-
-    template <class R>
-    [[nodiscard]] R of(std::uint64_t word) const {
-        return static_cast<R>(low + width * unit_real(word));
-    }
-};
-
-struct NormalPart {
-    double mean;
-    double deviation;
-
-    template <class R>
-    [[nodiscard]] R of(std::uint64_t word) const {
-        return static_cast<R>(mean + deviation * normal_quantile(open_unit_real(word)));
-    }
-};
-
-/// low … low + last, each as often as any other but for one in 2^64 / (last + 1) words.
-struct IntegerPart {
-    Wide low;
-    std::uint64_t last;
-    bool over_zero = false;  ///< those from zero on are one greater
-
-    template <class R>
-    [[nodiscard]] R of(std::uint64_t word) const {
-        const auto count = static_cast<unsigned __int128>(last) + 1;
-        Wide value = low + static_cast<Wide>((count * word) >> 64);
-        if (over_zero && value >= 0) ++value;
-        if constexpr (std::is_integral_v<R>) {
-            return static_cast<R>(value);
-        } else {
-            return static_cast<R>(static_cast<double>(static_cast<std::int64_t>(value)));
-        }
-    }
-};
-
-template <class T>
-inline constexpr std::int64_t kParts = kIsComplex<T> ? 2 : 1;
-
-template <class T, class Part>
-T element_of(const std::uint64_t* words, const Part& part) {
-    if constexpr (kIsComplex<T>) {
-        using R = typename T::value_type;
-        const R re = part.template of<R>(words[0]);
-        return {re, part.template of<R>(words[1])};
-    } else {
-        return part.template of<T>(words[0]);
-    }
-}
-
-UniformPart uniform_part(const GeneratedMatrix& wanted, double low, double high) {
-    require_real_type(wanted);
-    const Parameters parameters(wanted);
-    low = parameters.real("low", low);
-    high = parameters.real("high", high);
-    if (low > high || !std::isfinite(high - low))
-        throw Error(ErrorCode::usage, "--low is greater than --high, or too far below it");
-    return {low, high - low};
-}
-
-IntegerPart integer_part(const GeneratedMatrix& wanted) {
-    constexpr Wide kUsual = 9;
-    const Parameters parameters(wanted);
-    const bool has_sign = integer_range(wanted.type).first < 0;
-    const Wide high = parameters.integer("high", kUsual);
-    const Wide low = parameters.integer("low", has_sign ? -kUsual : 0);
-    if (low > high) throw Error(ErrorCode::usage, "--low is greater than --high");
-    return {low, static_cast<std::uint64_t>(high - low)};
-}
-
-/// The same numbers but zero, so that as many elements are not zero as the density says.
-IntegerPart without_zero(const IntegerPart& part) {
-    if (part.low > 0 || part.low + static_cast<Wide>(part.last) < 0) return part;
-    if (part.last == 0)
-        throw Error(ErrorCode::usage,
-                    "--low and --high are 0; a sparse matrix needs a number that is not zero");
-    return {part.low, part.last - 1, true};
-}
-
-NormalPart normal_part(const GeneratedMatrix& wanted) {
-    require_real_type(wanted);
-    const Parameters parameters(wanted);
-    const NormalPart part = {parameters.real("mean", 0), parameters.real("deviation", 1)};
-    if (part.deviation < 0 ||
-        std::fabs(part.mean) + kMostDeviations * part.deviation > largest_real(wanted.type)) {
-        throw Error(ErrorCode::usage, "--mean and --deviation give numbers beyond the range of " +
-                                          std::string(name_of(wanted.type)) + ", or --deviation is negative");
-    }
-    return part;
-}
 
 /// An element that is made of a word for each of its parts.
 template <class T, class Part>
@@ -283,9 +74,30 @@ FillRow integers(const GeneratedMatrix& wanted) {
     return plain_elements(wanted, integer_part(wanted));
 }
 
+/// The numbers of entries, in their order.
+FillRow entry_values(const GeneratedMatrix& wanted) {
+    if (is_integer(wanted.type)) return plain_elements(wanted, without_zero(integer_part(wanted)));
+    return plain_elements(wanted, uniform_part(wanted, -1, 1));
+}
+
+/// The dense rows of a pattern.
+FillRow patterned(const SparsePattern& pattern, const GeneratedMatrix& wanted) {
+    return [pattern, values = entry_values(wanted), size = size_of(wanted.type)](
+               std::int64_t row, std::int64_t col, std::int64_t count, std::byte* out) {
+        std::vector<std::int64_t> columns;
+        pattern.columns_of(row, columns);
+        std::fill_n(out, static_cast<std::size_t>(count) * size, std::byte{0});
+        auto at = std::ranges::lower_bound(columns, col);
+        for (; at != columns.end() && *at < col + count; ++at)
+            values(0, pattern.first_of(row) + (at - columns.begin()), 1,
+                   out + static_cast<std::size_t>(*at - col) * size);
+    };
+}
+
 FillRow sparse(const GeneratedMatrix& wanted) {
+    if (const auto pattern = SparsePattern::of(wanted)) return patterned(*pattern, wanted);
     constexpr double kUsualDensity = 0.01;
-    const Parameters parameters(wanted);
+    const GivenParameters parameters(wanted);
     const double density = parameters.real("density", kUsualDensity);
     if (density < 0 || density > 1)
         refuse_parameter("density", wanted.parameters.at("density"), "a number from 0 to 1");
@@ -353,7 +165,7 @@ FillRow hilbert(const GeneratedMatrix& wanted) {
 /// The diagonals about the main one, and zeros beyond them.
 template <class T>
 FillRow banded(const GeneratedMatrix& wanted, const std::vector<std::string>& items) {
-    const Parameters parameters(wanted);
+    const GivenParameters parameters(wanted);
     std::vector<T> band;
     for (const std::string& item : items) {
         if constexpr (std::is_integral_v<T>) {
@@ -370,7 +182,7 @@ FillRow banded(const GeneratedMatrix& wanted, const std::vector<std::string>& it
 }
 
 FillRow toeplitz(const GeneratedMatrix& wanted) {
-    const std::vector<std::string> items = Parameters(wanted).items("band");
+    const std::vector<std::string> items = GivenParameters(wanted).items("band");
     if (items.empty()) {
         return is_integer(wanted.type) ? random_diagonals(wanted, integer_part(wanted))
                                        : random_diagonals(wanted, uniform_part(wanted, -1, 1));
@@ -394,7 +206,7 @@ struct Kind {
 
 constexpr std::array<std::string_view, 2> kRange = {"low", "high"};
 constexpr std::array<std::string_view, 2> kBell = {"mean", "deviation"};
-constexpr std::array<std::string_view, 3> kScattered = {"density", "low", "high"};
+constexpr std::array<std::string_view, 5> kScattered = {"density", "entries", "pattern", "low", "high"};
 constexpr std::array<std::string_view, 3> kDiagonals = {"band", "low", "high"};
 
 constexpr std::array kKinds = {
@@ -408,7 +220,8 @@ constexpr std::array kKinds = {
           kDiagonals},
          toeplitz},
     Kind{{"sparse",
-          "zero but for --density (0.01) of all: those are random (-1 to 1, or as integers without 0)",
+          "zero but for --density (0.01) of all, or for --entries in a --pattern: those are random (-1 to 1, "
+          "or as integers without 0)",
           kScattered},
          sparse},
 };
@@ -429,10 +242,15 @@ void require_known_parameters(const GeneratedMatrix& wanted, const GeneratedKind
     }
 }
 
+std::optional<SparsePattern> pattern_of(const GeneratedMatrix& wanted) {
+    return wanted.kind == "sparse" ? SparsePattern::of(wanted) : std::nullopt;
+}
+
 FillRow make_fill(const GeneratedMatrix& wanted) {
     const Kind& kind = kind_of(wanted);
     require_known_parameters(wanted, kind.described);
-    dense_bytes(wanted.shape, wanted.type, "the matrix");  // throws where places cannot be counted
+    if (!pattern_of(wanted))
+        dense_bytes(wanted.shape, wanted.type, "the matrix");  // throws where places cannot be counted
     return kind.make(wanted);
 }
 
@@ -454,6 +272,9 @@ std::span<const GeneratedParameter> generated_parameters() {
         GeneratedParameter{"mean", "of normal numbers"},
         GeneratedParameter{"deviation", "standard deviation of normal numbers"},
         GeneratedParameter{"density", "share of the elements that are not zero, 0 to 1"},
+        GeneratedParameter{"entries", "how many elements of a sparse matrix are not zero"},
+        GeneratedParameter{"pattern",
+                           "where those are: uniform; banded about the diagonal; power-law, in few rows"},
         GeneratedParameter{"band",
                            "values of the diagonals, the lowest first and the main one in the middle: "
                            "-1,2,-1"},
@@ -462,7 +283,34 @@ std::span<const GeneratedParameter> generated_parameters() {
 }
 
 Generator::Generator(const GeneratedMatrix& wanted)
-    : shape_(wanted.shape), type_(wanted.type), fill_row_(make_fill(wanted)) {}
+    : shape_(wanted.shape),
+      type_(wanted.type),
+      fill_row_(make_fill(wanted)),
+      pattern_(pattern_of(wanted)),
+      values_(pattern_ ? entry_values(wanted) : FillRow()) {}
+
+Csr Generator::rows(std::int64_t begin, std::int64_t end) const {
+    std::vector<std::int64_t> columns;
+    std::int64_t entries = 0;
+    for (std::int64_t row = begin; row < end; ++row) entries += pattern_->entries_of(row);
+    Csr made({end - begin, shape_.cols}, type_, entries, "rows of a matrix");
+    const MutableCsrView view = made.view();
+    std::int64_t at = 0;
+    visit_index(view.shape, [&]<class I>(TypeTag<I>) {
+        for (std::int64_t row = begin; row < end; ++row) {
+            view.pointers[row - begin] = at;
+            pattern_->columns_of(row, columns);
+            std::ranges::transform(columns, view.columns_as<I>() + at,
+                                   [](std::int64_t col) { return static_cast<I>(col); });
+            const auto count = static_cast<std::int64_t>(columns.size());
+            values_(0, pattern_->first_of(row), count,
+                    view.values + static_cast<std::size_t>(at) * size_of(type_));
+            at += count;
+        }
+        view.pointers[end - begin] = at;
+    });
+    return made;
+}
 
 void Generator::fill(const Block& block, const MutableMatrixView& out, int threads) const {
     const auto element = static_cast<std::int64_t>(size_of(type_));

@@ -9,6 +9,8 @@
 #include <string_view>
 
 #include "core/numbers/matrix.hpp"
+#include "core/sparse/csr.hpp"
+#include "lib/matrices/sparse_pattern.hpp"
 
 namespace gpumat {
 
@@ -28,15 +30,6 @@ struct GeneratedKind {
 std::span<const GeneratedKind> generated_kinds();
 std::span<const GeneratedParameter> generated_parameters();
 
-/// What is to be generated.
-struct GeneratedMatrix {
-    std::string kind = "uniform";
-    Shape shape;
-    Type type = Type::f32;
-    std::uint64_t seed = 0;
-    std::map<std::string, std::string, std::less<>> parameters{};  ///< as texts, by name
-};
-
 /// Makes any block of a matrix of which nothing is stored. An element depends on the seed, its place and the
 /// width of the matrix only, so that every machine, number of threads and order of blocks gives the same
 /// bits. Numbers are computed in double precision and rounded once to the type.
@@ -48,6 +41,11 @@ class Generator {
     [[nodiscard]] const Shape& shape() const { return shape_; }
     [[nodiscard]] Type type() const { return type_; }
 
+    /// Where the entries are of a sparse matrix that is asked for by their number or pattern.
+    [[nodiscard]] const std::optional<SparsePattern>& pattern() const { return pattern_; }
+    /// Some rows of such a matrix.
+    [[nodiscard]] Csr rows(std::int64_t begin, std::int64_t end) const;
+
     /// Fills `out`, which has the block's shape and the type.
     void fill(const Block& block, const MutableMatrixView& out, int threads) const;
 
@@ -55,7 +53,11 @@ class Generator {
     Shape shape_;
     Type type_;
     /// Puts `count` elements of a row, from a column on, at `out`.
-    std::function<void(std::int64_t row, std::int64_t col, std::int64_t count, std::byte* out)> fill_row_;
+    using FillRow =
+        std::function<void(std::int64_t row, std::int64_t col, std::int64_t count, std::byte* out)>;
+    FillRow fill_row_;
+    std::optional<SparsePattern> pattern_;
+    FillRow values_;  ///< of the entries of a pattern, which are a row of that
 };
 
 }  // namespace gpumat

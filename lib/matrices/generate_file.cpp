@@ -2,8 +2,12 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "core/memory.hpp"
+#include "core/numbers/whole.hpp"
 #include "core/stopwatch.hpp"
+#include "lib/matrices/sparse_copy.hpp"
 #include "lib/matrices/stored_copy.hpp"
 #include "lib/record/version.hpp"
 
@@ -21,6 +25,21 @@ std::vector<std::pair<std::string, std::string>> origin_of(const GeneratedMatrix
     };
     for (const auto& [name, value] : matrix.parameters) attributes.emplace_back("gpumat_" + name, value);
     return attributes;
+}
+
+/// All rows, in memory as the entries that they have.
+StoredCopy write_pattern(const Generator& generator, Destination& destination,
+                         const formats::WriteOptions& how, const NamingListener& before_naming) {
+    const std::int64_t entries = generator.pattern()->entries();
+    require_memory(saturating_add(csr_bytes(generator.shape(), generator.type(), entries),
+                                  destination.format().sparse_writing_bytes(generator.type())),
+                   how.memory_limit, "a sparse matrix of " + std::to_string(entries) + " entries");
+    const Stopwatch watch;
+    Csr matrix = generator.rows(0, generator.shape().rows);
+    const double fill_ms = watch.elapsed_ms();
+    StoredCopy copy = write_sparse(std::move(matrix), destination, how, before_naming);
+    copy.fill_ms = fill_ms;
+    return copy;
 }
 
 }  // namespace
@@ -43,12 +62,14 @@ void generate_file(const GenerateOptions& options, FileRecord& record, Progress&
                                 .fill = [&](const Block& block, const MutableMatrixView& out) {
                                     generator.fill(block, out, how.threads);
                                 }};
-    const StoredCopy copy = write_blocks(source, destination, how, progress, say,
-                                         [&](const RecordedMatrix& output, const std::string&) {
-                                             FileRecord named = record;
-                                             named.output = output;
-                                             if (options.before_naming) options.before_naming(named);
-                                         });
+    const NamingListener name = [&](const RecordedMatrix& output, const std::string&) {
+        FileRecord named = record;
+        named.output = output;
+        if (options.before_naming) options.before_naming(named);
+    };
+    const bool is_sparse = generator.pattern() && destination.format().create_sparse != nullptr;
+    const StoredCopy copy = is_sparse ? write_pattern(generator, destination, how, name)
+                                      : write_blocks(source, destination, how, progress, say, name);
     record.output = copy.output;
     record.read_ms = copy.fill_ms;
     record.write_ms = copy.write_ms;

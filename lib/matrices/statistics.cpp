@@ -10,7 +10,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
+#include "lib/stored/sparse_rows.hpp"
 
 namespace gpumat {
 namespace {
@@ -300,6 +302,58 @@ void compare_across(const Block& block, const MatrixView& here, const MatrixView
     });
 }
 
+// ---- Sparse matrices ------------------------------------------------------------------------------------
+
+template <class T>
+Partial<T> summarise_entries(const CsrView& matrix, int threads) {
+    Partial<T> total;
+    std::mutex mutex;
+    parallel_for(matrix.shape.rows, rows_together(matrix), threads,
+                 [&](std::int64_t begin, std::int64_t end) {
+                     Partial<T> partial;
+                     for (std::int64_t i = begin; i < end; ++i) {
+                         double sum = 0;
+                         for (std::int64_t at = matrix.pointers[i]; at < matrix.pointers[i + 1]; ++at)
+                             sum += partial.add(matrix.values_as<T>()[at]);
+                         partial.infinity_norm = std::max(partial.infinity_norm, sum);
+                     }
+                     const std::lock_guard lock(mutex);
+                     total.add(partial);
+                 });
+    return total;
+}
+
+template <class T>
+void add_columns_of_entries(const CsrView& matrix, std::vector<double>& sums) {
+    sums.resize(static_cast<std::size_t>(matrix.shape.cols));
+    visit_index(matrix.shape, [&]<class I>(TypeTag<I>) {
+        const I* const columns = matrix.columns_as<I>();
+        for (std::int64_t at = 0; at < matrix.entries; ++at)
+            sums[static_cast<std::size_t>(columns[at])] += magnitude(widen(matrix.values_as<T>()[at]));
+    });
+}
+
+template <class T>
+void compare_entries(const CsrView& here, const CsrView& there, int threads, Symmetry& symmetry) {
+    std::mutex mutex;
+    const auto value_at = [](const CsrView& matrix, std::int64_t at) {
+        return at < 0 ? T{} : matrix.values_as<T>()[at];
+    };
+    parallel_for(here.shape.rows, rows_together(here), threads, [&](std::int64_t begin, std::int64_t end) {
+        Symmetry found;
+        visit_index(here.shape, [&]<class I>(TypeTag<I>) {
+            for (std::int64_t i = begin; i < end && found.any(); ++i)
+                merge_row<I>(here, there, i, [&](std::int64_t, std::int64_t x, std::int64_t y) {
+                    compare(value_at(here, x), value_at(there, y), found);
+                });
+        });
+        const std::lock_guard lock(mutex);
+        symmetry.symmetric &= found.symmetric;
+        symmetry.skew &= found.skew;
+        symmetry.hermitian &= found.hermitian;
+    });
+}
+
 template <class T>
 class StatisticsOf final : public BlockStatistics {
   public:
@@ -316,6 +370,19 @@ class StatisticsOf final : public BlockStatistics {
             largest_column_,
             sum_columns<T>(elements, threads_,
                            sums_from(block.col, column_sums_, whole_.cols, block.rows == whole_.rows)));
+    }
+
+    /// The whole matrix, of which zeros that are not stored are one element.
+    void take(const CsrView& matrix) {
+        total_.add(summarise_entries<T>(matrix, threads_));
+        const Shape& shape = matrix.shape;
+        if (static_cast<double>(matrix.entries) <
+            static_cast<double>(shape.rows) * static_cast<double>(shape.cols))
+            (void)total_.add(T{});
+        if (total_.nans == 0) add_columns_of_entries<T>(matrix, column_sums_);
+        if (!may_be_symmetric()) return;
+        const Csr across = transposed(matrix, threads_);
+        compare_entries<T>(matrix, across.view(), threads_, symmetry_);
     }
 
     [[nodiscard]] bool may_be_symmetric() const override { return symmetry_.any(); }
@@ -379,6 +446,21 @@ std::uint64_t statistics_bytes(const Shape& whole) {
         return across > 1 ? static_cast<std::uint64_t>(count) * sizeof(double) : 0;
     };
     return sums(whole.rows, whole.cols) + sums(whole.cols, whole.rows);
+}
+
+Statistics statistics(const CsrView& matrix, int threads) {
+    return visit_type(matrix.type, [&]<class T>(TypeTag<T>) {
+        StatisticsOf<T> found(matrix.shape, threads);
+        found.take(matrix);
+        return found.finish();
+    });
+}
+
+std::uint64_t statistics_bytes(const Shape& shape, Type type, std::int64_t entries) {
+    const std::uint64_t sums = saturating_multiply(static_cast<std::uint64_t>(shape.cols), sizeof(double));
+    // The level that transposes takes as much beside it at most.
+    const std::uint64_t across = shape.rows == shape.cols ? csr_bytes(shape, type, entries) : 0;
+    return saturating_add(sums, saturating_multiply(2, across));
 }
 
 Statistics statistics(const MatrixView& matrix, int threads) {

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "core/numbers/matrix.hpp"
+#include "core/sparse/csr.hpp"
 
 namespace gpumat {
 
@@ -57,6 +58,13 @@ class BlockStatistics {
 
     [[nodiscard]] virtual Statistics finish() const = 0;
 };
+
+/// The statistics of a sparse matrix: those of the dense one that has these entries and is zero elsewhere.
+/// With the sums of columns and, where the matrix is square, its transpose beside it.
+Statistics statistics(const CsrView& matrix, int threads);
+
+/// Bytes that this takes beside the matrix.
+std::uint64_t statistics_bytes(const Shape& shape, Type type, std::int64_t entries);
 
 /// Bytes that may be kept for sums of rows and columns.
 std::uint64_t statistics_bytes(const Shape& whole);

@@ -5,7 +5,9 @@
 
 #include "core/error.hpp"
 #include "core/hash/hash.hpp"
+#include "core/hash/sparse_hash.hpp"
 #include "core/numbers/blocks.hpp"
+#include "core/numbers/whole.hpp"
 #include "lib/stored/read_in_blocks.hpp"
 
 namespace gpumat {
@@ -98,9 +100,29 @@ class StatisticsPass {
     bool whole_ = false;      ///< in one block
 };
 
+/// What a sparse matrix takes that stays so.
+std::uint64_t bytes_to_stay_sparse(const formats::Reader& reader) {
+    const formats::Header& header = reader.header();
+    const std::uint64_t held =
+        saturating_add(csr_bytes(header.shape, header.type, *header.most_entries),
+                       statistics_bytes(header.shape, header.type, *header.most_entries));
+    return saturating_add(std::max(formats::sparse_reading_bytes(header), held),
+                          reader.open_bytes() + reader.working_bytes());
+}
+
+StoredStatistics statistics_of_sparse(formats::Reader& reader, int threads) {
+    std::int64_t duplicates = 0;
+    const Csr matrix = reader.read_sparse(duplicates);
+    reader.require_unchanged();
+    return {statistics(matrix.view(), threads), content_hash(matrix.view(), threads)};
+}
+
 }  // namespace
 
 StoredStatistics stored_statistics(formats::Reader& reader, const formats::ReadOptions& options) {
+    const auto room = [&] { return options.memory_limit.value_or(available_memory_bytes()); };
+    if (reader.header().most_entries && bytes_to_stay_sparse(reader) <= room())
+        return statistics_of_sparse(reader, options.threads);
     return StatisticsPass(reader, options).run();
 }
 

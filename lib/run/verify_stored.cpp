@@ -14,6 +14,7 @@
 #include "lib/record/json_values.hpp"
 #include "lib/run/plan/inputs.hpp"
 #include "lib/run/verify_in_parts.hpp"
+#include "lib/run/verify_sparse.hpp"
 #include "lib/stored/conjugate.hpp"
 #include "lib/stored/read_matrix.hpp"
 #include "lib/stored/side_by_side.hpp"
@@ -30,6 +31,10 @@ void require_result(const formats::Header& found, const Shape& shape, Type type)
                     to_string(found.shape) + " " + std::string(name_of(found.type)) + ", expected " +
                     to_string(shape) + " " + std::string(name_of(type)) +
                     (found.shape == shape ? " (--type reads all as one type)" : ""));
+}
+
+RecordedMatrix recorded(const formats::Header& header, Storage storage) {
+    return storage == Storage::csr ? recorded_sparse(header, *header.most_entries) : recorded_matrix(header);
 }
 
 /// Host memory of a verification.
@@ -162,19 +167,26 @@ int verify_stored(const StoredResult& asked, const Registry& registry, StoredVer
     require_one_standard_input(named);
     std::vector<PlannedInput> inputs = open_inputs(*asked.operation, asked.inputs, asked.read);
     record.inputs.clear();
-    for (const PlannedInput& input : inputs) record.inputs.push_back(recorded_matrix(input.header()));
+    for (const PlannedInput& input : inputs)
+        record.inputs.push_back(
+            recorded(input.header(), input.header().most_entries ? Storage::csr : Storage::dense));
     record.problem = problem_of_inputs(*asked.operation, inputs, asked.inputs.size(), asked.settings);
     record.type = name_of(record.problem.type);
     const Type stored_type = result_type(record.problem);
     formats::ReadOptions read = asked.read;
     if (read.type) read.type = stored_type;
     const auto result = formats::open_reader(asked.result, read);
-    record.result = recorded_matrix(result->header());
+    record.problem.structure = structure_to_verify(inputs, *result, asked, record.problem);
+    record.inputs.clear();
+    for (const PlannedInput& input : inputs)
+        record.inputs.push_back(recorded(input.header(), record.problem.structure.inputs.at(input.role)));
+    record.result = recorded(result->header(), record.problem.structure.result);
     require_result(result->header(), asked.operation->result(record.problem), stored_type);
     // What no level computes has no result.
     (void)registry.choose(record.problem, {DeviceKind::cpu, asked.how.threads, nullptr});
     record.verification =
-        asked.operation->check->side_by_side != nullptr
+        record.problem.is_sparse() ? verify_sparse_stored(inputs, *result, asked, record)
+        : asked.operation->check->side_by_side != nullptr
             ? verify_side_by_side(*inputs.front().reader, *result, asked,
                                   is_conjugated(record.problem, inputs.front().role), progress)
             : verify_opened(inputs, *result, asked, record, progress);

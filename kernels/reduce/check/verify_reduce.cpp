@@ -58,7 +58,8 @@ class ReductionCheck final : public ResultCheck {
 
     void add_part(const Problem& part, const Operands& inputs) override {
         const Walk walk = {.a = inputs.a, .m = part.m, .n = part.n, .axis = axis_, .threads = threads_};
-        elements_ += static_cast<double>(walk.elements());
+        elements_ += walk.elements();
+        added_ += walk.added();
         ++parts_;
         if constexpr (std::is_integral_v<T>) {
             if (adds()) return merge_states(whole_sums_, states_of<WholeSumState<T>, T>(walk));
@@ -72,10 +73,10 @@ class ReductionCheck final : public ResultCheck {
     }
 
     void take(std::int64_t, const Operand& result) override {
-        const double depth = kReducedInAChain + elements_ / 1024 + parts_;
+        const double depth = kReducedInAChain + added_ / 1024 + parts_;
         chain_ = narrow() ? (kReducedInAChain + 1) * kRoundoff : 0;
         if constexpr (std::is_integral_v<T>) chain_ = 0;
-        const double roundings = elements_ * (kIsComplex<T> && op_ == Reduction::norm ? 2 : 1);
+        const double roundings = added_ * (kIsComplex<T> && op_ == Reduction::norm ? 2 : 1);
         any_chain_ = any_order_ ? roundings * kRoundoff : 0;
         rest_ = depth * kRoundoff * depth * kRoundoff;
         result_ = result;
@@ -376,6 +377,7 @@ class ReductionCheck final : public ResultCheck {
     bool any_order_;
     int threads_;
     double elements_ = 0;  ///< of each result
+    double added_ = 0;     ///< of these
     double parts_ = 0;
     bool has_lost_means_ = false;  ///< which f64 could hold
 
@@ -404,10 +406,17 @@ std::unique_ptr<ResultCheck> check_of(Problem problem, const VerifyOptions& opti
     });
 }
 
-/// What gives kResultsAtOnce of the results, from the one at `first` on.
+/// The columns of a sparse matrix do not lie apart.
+std::int64_t results_at_once(const Problem& problem) {
+    const bool together = problem.is_sparse() && reduce::axis_of(problem) == Axis::columns;
+    return together ? std::numeric_limits<std::int64_t>::max() : kResultsAtOnce;
+}
+
+/// What gives some of the results, from the one at `first` on.
 std::pair<Problem, Operands> results_from(std::int64_t first, const Shape& results, Problem problem,
                                           Operands operands) {
-    const std::int64_t count = std::min(kResultsAtOnce, results.elements() - first);
+    const std::int64_t count = std::min(results_at_once(problem), results.elements() - first);
+    if (count == results.elements()) return {std::move(problem), operands};
     const auto skip = [](auto* from, std::int64_t elements, Type type) {
         return from + elements * static_cast<std::int64_t>(size_of(type));
     };
@@ -415,7 +424,10 @@ std::pair<Problem, Operands> results_from(std::int64_t first, const Shape& resul
     MutableOperand& c = operands.c;
     if (results.rows > 1) {
         problem.m = a.rows = c.rows = count;
-        a.data = skip(a.as<std::byte>(), first * a.pitch, problem.type);
+        if (a.storage == Storage::csr)
+            a.pointers += first;
+        else
+            a.data = skip(a.as<std::byte>(), first * a.pitch, problem.type);
         c.data = skip(c.as<std::byte>(), first * c.pitch, result_type(problem));
     } else if (results.cols > 1) {
         problem.n = a.cols = c.cols = count;
@@ -438,10 +450,10 @@ std::uint64_t bytes_of_states(const Problem& problem, VerifyMode mode) {
     constexpr std::uint64_t kStateBytes = 64;  // at least as many as any state has
     // What is combined of parts has the states of all its results until the last part.
     const std::int64_t at_once =
-        problem.unfinished ? results.elements() : std::min(results.elements(), kResultsAtOnce);
+        problem.unfinished ? results.elements() : std::min(results.elements(), results_at_once(problem));
     // Each may be there scaled as well. Columns have some of each piece, and of all parts.
     auto states = static_cast<std::uint64_t>(at_once) * 2;
-    if (results.cols > 1) {
+    if (results.cols > 1 && !problem.is_sparse()) {
         const std::int64_t rows = rows_of_pieces(problem.m, at_once);
         states *= static_cast<std::uint64_t>((problem.m + rows - 1) / rows) + 1;
     }
@@ -456,7 +468,8 @@ Verification verify_reduction(const Problem& problem, const Operands& operands,
     const Shape results = problem.operation->result(problem);
     if (results.elements() == 0) return verification_of("full", {});
     Verification all;
-    for (std::int64_t first = 0; first < results.elements(); first += kResultsAtOnce) {
+    const std::int64_t at_once = std::min(results_at_once(problem), results.elements());
+    for (std::int64_t first = 0; first < results.elements(); first += at_once) {
         const auto [some, of] = results_from(first, results, problem, operands);
         const auto check = check_of(some, options);
         check->add_part(some, of);

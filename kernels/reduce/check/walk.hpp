@@ -23,8 +23,15 @@ struct Walk {
     double scale = 1;
 
     [[nodiscard]] std::int64_t results() const { return axis == Axis::all ? 1 : axis == Axis::rows ? m : n; }
-    [[nodiscard]] std::int64_t elements() const {
-        return axis == Axis::all ? m * n : axis == Axis::rows ? n : m;
+    [[nodiscard]] double elements() const {
+        const auto rows = static_cast<double>(m);
+        const auto cols = static_cast<double>(n);
+        return axis == Axis::all ? rows * cols : axis == Axis::rows ? cols : rows;
+    }
+    /// Of the elements of a result, those that a level adds up, at most.
+    [[nodiscard]] double added() const {
+        if (a.storage == Storage::dense) return elements();
+        return std::min(elements(), static_cast<double>(a.entries) + 1);
     }
     [[nodiscard]] bool empty() const { return m == 0 || n == 0; }
     [[nodiscard]] Walk scaled(double by) const {
@@ -110,10 +117,76 @@ std::vector<State> states_of_columns(const Walk& walk) {
     return states;
 }
 
+// Of sparse matrices: a state for each result, of its entries, whose number goes to `stored`.
+
+/// The values of all entries are a dense row.
+template <class State, class T>
+std::vector<State> states_of_all_entries(const Walk& walk, std::vector<std::int64_t>& stored) {
+    stored.front() = walk.a.entries;
+    if (walk.a.entries == 0) return std::vector<State>(1);
+    Walk row = walk;
+    row.m = 1;
+    row.n = walk.a.entries;
+    return states_of_rows<State, T>(row);
+}
+
+template <class State, class T>
+std::vector<State> states_of_sparse_rows(const Walk& walk, std::vector<std::int64_t>& stored) {
+    std::vector<State> states(stored.size());
+    const std::int64_t* const pointers = walk.a.pointers;
+    const std::int64_t together = 1 + walk.m / (1 + (pointers[walk.m] - pointers[0]) / kAtOnce);
+    parallel_for(walk.m, std::min(together, kAtOnce), walk.threads,
+                 [&](std::int64_t first, std::int64_t last) {
+                     for (std::int64_t i = first; i < last; ++i) {
+                         State& state = states[static_cast<std::size_t>(i)];
+                         for (std::int64_t at = pointers[i]; at < pointers[i + 1]; at += kAtOnce)
+                             state.merge(state_of_row<State>(
+                                 walk.a.as<T>() + at, std::min(kAtOnce, pointers[i + 1] - at), walk.scale));
+                         stored[static_cast<std::size_t>(i)] = pointers[i + 1] - pointers[i];
+                     }
+                 });
+    return states;
+}
+
+/// Ranges of columns, each of which goes through all entries.
+template <class State, class T>
+std::vector<State> states_of_sparse_columns(const Walk& walk, std::vector<std::int64_t>& stored) {
+    constexpr std::int64_t kMostRanges = 8;
+    std::vector<State> states(stored.size());
+    const std::int64_t ranges = std::min<std::int64_t>(walk.threads, kMostRanges);
+    const std::int64_t width = walk.n / ranges + 1;
+    const auto add_range = [&]<class I>(TypeTag<I>, std::int64_t range) {
+        const I* const columns = static_cast<const I*>(walk.a.columns);
+        for (std::int64_t at = 0; at < walk.a.entries; ++at) {
+            const std::int64_t col = columns[at];
+            if (col < range * width || col >= (range + 1) * width) continue;
+            states[static_cast<std::size_t>(col)].add(walk.a.as<T>()[at], walk.scale);
+            ++stored[static_cast<std::size_t>(col)];
+        }
+    };
+    parallel_for(ranges, 1, walk.threads, [&](std::int64_t range, std::int64_t) {
+        visit_index({walk.a.rows, walk.a.cols}, [&](auto index) { add_range(index, range); });
+    });
+    return states;
+}
+
+/// With one zero for all those of a result that are not stored.
+template <class State, class T>
+std::vector<State> states_of_sparse(const Walk& walk) {
+    std::vector<std::int64_t> stored(static_cast<std::size_t>(walk.results()));
+    std::vector<State> states = walk.axis == Axis::all    ? states_of_all_entries<State, T>(walk, stored)
+                                : walk.axis == Axis::rows ? states_of_sparse_rows<State, T>(walk, stored)
+                                                          : states_of_sparse_columns<State, T>(walk, stored);
+    for (std::size_t i = 0; i < states.size(); ++i)
+        if (static_cast<double>(stored[i]) < walk.elements()) states[i].add(T{}, walk.scale);
+    return states;
+}
+
 /// A state for each result.
 template <class State, class T>
 std::vector<State> states_of(const Walk& walk) {
     if (walk.empty()) return std::vector<State>(static_cast<std::size_t>(walk.results()));
+    if (walk.a.storage == Storage::csr) return states_of_sparse<State, T>(walk);
     if (walk.axis == Axis::columns) return states_of_columns<State, T>(walk);
     if (walk.axis == Axis::rows) return states_of_rows<State, T>(walk);
     Walk one = walk;

@@ -44,7 +44,8 @@ class SparseFlow {
     [[nodiscard]] bool writes() const { return outlet_.open != nullptr; }
 
     void read() {
-        inputs_ = sparse::read_inputs(plan_, options_, found_.input_hashes, counts_);
+        inputs_ =
+            sparse::read_inputs(plan_.inputs, plan_.problem, options_.threads, found_.input_hashes, counts_);
         problem_ = plan_.problem;
         problem_.entries = counts_.entries;
     }

@@ -12,12 +12,12 @@ namespace {
 /// As it is to be computed with, from its reader, which is at its start.
 class InputReader {
   public:
-    InputReader(const Plan& plan, const RunOptions& options, SparseCounts& counts)
-        : plan_(plan), options_(options), counts_(counts) {}
+    InputReader(const Problem& problem, int threads, SparseCounts& counts)
+        : problem_(problem), threads_(threads), counts_(counts) {}
 
     /// The hash is of the matrix as it is stored.
     Held read(const PlannedInput& input, std::string& hash) {
-        const bool is_sparse = plan_.problem.structure.inputs.at(input.role) == Storage::csr;
+        const bool is_sparse = problem_.structure.inputs.at(input.role) == Storage::csr;
         Held held = is_sparse ? Held(read_sparse(input, hash)) : Held(read_dense(input, hash));
         input.reader->require_unchanged();
         return held;
@@ -29,9 +29,9 @@ class InputReader {
         Csr matrix = input.reader->read_sparse(duplicates);
         counts_.duplicates += duplicates;
         counts_.entries.at(input.role) = matrix.entries();
-        counts_.zeros += explicit_zeros(matrix.view(), options_.threads);
-        hash = content_hash(std::as_const(matrix).view(), options_.threads);
-        if (is_conjugated(plan_.problem, input.role)) conjugate(values_of(matrix.view()), options_.threads);
+        counts_.zeros += explicit_zeros(matrix.view(), threads_);
+        hash = content_hash(std::as_const(matrix).view(), threads_);
+        if (is_conjugated(problem_, input.role)) conjugate(values_of(matrix.view()), threads_);
         return matrix;
     }
 
@@ -39,13 +39,13 @@ class InputReader {
         const formats::Header& header = input.header();
         Matrix matrix(header.shape, header.type, to_string(header.source));
         input.reader->read({0, 0, header.shape.rows, header.shape.cols}, matrix.view());
-        hash = content_hash(std::as_const(matrix).view(), options_.threads);
-        if (is_conjugated(plan_.problem, input.role)) conjugate(matrix.view(), options_.threads);
+        hash = content_hash(std::as_const(matrix).view(), threads_);
+        if (is_conjugated(problem_, input.role)) conjugate(matrix.view(), threads_);
         return matrix;
     }
 
-    const Plan& plan_;
-    const RunOptions& options_;
+    const Problem& problem_;
+    int threads_;
     SparseCounts& counts_;
 };
 
@@ -55,13 +55,13 @@ MutableMatrixView values_of(const MutableCsrView& matrix) {
     return {matrix.type, {1, matrix.entries}, matrix.entries, matrix.values};
 }
 
-Inputs read_inputs(const Plan& plan, const RunOptions& options, std::vector<std::string>& hashes,
-                   SparseCounts& counts) {
+Inputs read_inputs(const std::vector<PlannedInput>& planned, const Problem& problem, int threads,
+                   std::vector<std::string>& hashes, SparseCounts& counts) {
     Inputs inputs;
-    InputReader reader(plan, options, counts);
-    for (const PlannedInput& input : plan.inputs) {
+    InputReader reader(problem, threads, counts);
+    for (const PlannedInput& input : planned) {
         hashes.emplace_back();
-        if (plan.problem.operation->input(plan.problem, input.role))
+        if (problem.operation->input(problem, input.role))
             inputs.at(input.role) = reader.read(input, hashes.back());
     }
     return inputs;

@@ -17,10 +17,10 @@ using Inputs = std::array<Held, kMostInputs>;
 /// The values of compressed rows, as a dense row of them.
 MutableMatrixView values_of(const MutableCsrView& matrix);
 
-/// Reads all inputs whole, and what is to be said of them: their hashes in the order of the plan's inputs
-/// (empty of one that is not read), and the counts.
-Inputs read_inputs(const Plan& plan, const RunOptions& options, std::vector<std::string>& hashes,
-                   SparseCounts& counts);
+/// Reads all inputs whole, as the problem says, and what is to be said of them: their hashes in the order of
+/// `planned` (empty of one that is not read), and the counts.
+Inputs read_inputs(const std::vector<PlannedInput>& planned, const Problem& problem, int threads,
+                   std::vector<std::string>& hashes, SparseCounts& counts);
 
 /// What they are to the level.
 Operands operands_of(const Inputs& inputs);

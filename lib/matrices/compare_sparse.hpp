@@ -1,0 +1,12 @@
+#pragma once
+
+#include "core/sparse/csr.hpp"
+#include "lib/matrices/compare.hpp"
+
+namespace gpumat {
+
+/// What comparing the dense matrices that have these entries would find: zeros in both, which are most, are
+/// equal and add nothing. Both have one shape.
+ElementFindings compare_entries(const CsrView& x, const CsrView& y, const CompareOptions& options);
+
+}  // namespace gpumat
