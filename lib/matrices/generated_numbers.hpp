@@ -23,7 +23,7 @@ __extension__ using Wide = __int128;  // holds every 64-bit integer, with and wi
 
 inline constexpr double kMostDeviations = 8.3;  ///< of a normal number, see normal_quantile
 
-// ---- GivenParameters -----------------------------------------------------------------------------------------
+// ---- Parameters -----------------------------------------------------------------------------------------
 
 [[noreturn]] inline void refuse_parameter(const std::string& name, const std::string& text,
                                           const std::string& expected) {
