@@ -56,7 +56,8 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
     if (!header.source.dataset.empty())
         request.default_dataset = formats::without_slice(header.source.dataset);
     Destination destination(std::move(request));
-    const bool is_sparse = !options.dense && stays_sparse(header, destination.format());
+    const bool is_sparse =
+        !options.dense && header.most_entries && writes_sparse(destination.format(), options.write);
     record.inputs = {is_sparse ? recorded_sparse(header, *header.most_entries) : recorded_matrix(header)};
     formats::WriteOptions how = options.write;
     how.memory_limit = options.read.memory_limit;

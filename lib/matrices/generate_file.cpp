@@ -67,7 +67,7 @@ void generate_file(const GenerateOptions& options, FileRecord& record, Progress&
         named.output = output;
         if (options.before_naming) options.before_naming(named);
     };
-    const bool is_sparse = generator.pattern() && destination.format().create_sparse != nullptr;
+    const bool is_sparse = generator.pattern() && writes_sparse(destination.format(), options.write);
     const StoredCopy copy = is_sparse ? write_pattern(generator, destination, how, name)
                                       : write_blocks(source, destination, how, progress, say, name);
     record.output = copy.output;

@@ -30,8 +30,8 @@ void require_memory_to_copy(const formats::Reader& reader, const formats::Format
 
 }  // namespace
 
-bool stays_sparse(const formats::Header& header, const formats::Format& format) {
-    return header.most_entries && format.create_sparse != nullptr;
+bool writes_sparse(const formats::Format& format, const formats::WriteOptions& how) {
+    return format.create_sparse != nullptr && (!format.has_datasets || how.sparse_layout);
 }
 
 StoredCopy write_sparse(Csr matrix, Destination& destination, const formats::WriteOptions& how,

@@ -7,8 +7,8 @@
 
 namespace gpumat {
 
-/// Whether a matrix of that header stays sparse where it goes to a file of that format.
-bool stays_sparse(const formats::Header& header, const formats::Format& format);
+/// Whether sparse matrices are written so in that format: in HDF5 where a layout is asked for.
+bool writes_sparse(const formats::Format& format, const formats::WriteOptions& how);
 
 /// Writes a sparse matrix as `write_blocks` does a dense one: to a destination that is open, and is
 /// committed.
