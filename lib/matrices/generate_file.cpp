@@ -32,7 +32,8 @@ StoredCopy write_pattern(const Generator& generator, Destination& destination,
                          const formats::WriteOptions& how, const NamingListener& before_naming) {
     const std::int64_t entries = generator.pattern()->entries();
     require_memory(saturating_add(csr_bytes(generator.shape(), generator.type(), entries),
-                                  destination.format().sparse_writing_bytes(generator.type())),
+                                  destination.format().sparse_writing_bytes(generator.shape(),
+                                                                            generator.type(), entries, how)),
                    how.memory_limit, "a sparse matrix of " + std::to_string(entries) + " entries");
     const Stopwatch watch;
     Csr matrix = generator.rows(0, generator.shape().rows);

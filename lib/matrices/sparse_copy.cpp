@@ -18,7 +18,9 @@ void require_memory_to_copy(const formats::Reader& reader, const formats::Format
                             const formats::WriteOptions& how) {
     const formats::Header& header = reader.header();
     const std::uint64_t beside =
-        std::max(reader.working_bytes(), format.sparse_writing_bytes(header.type)) + reader.open_bytes();
+        std::max(reader.working_bytes(),
+                 format.sparse_writing_bytes(header.shape, header.type, *header.most_entries, how)) +
+        reader.open_bytes();
     const double dense = static_cast<double>(header.shape.rows) * static_cast<double>(header.shape.cols) *
                          static_cast<double>(size_of(header.type));
     require_memory(saturating_add(formats::sparse_reading_bytes(header), beside), how.memory_limit,
