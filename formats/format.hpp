@@ -190,7 +190,7 @@ struct WriteOptions {
     std::optional<std::pair<std::int64_t, std::int64_t>> chunk{};  ///< HDF5 chunk rows × columns
     int deflate = 0;                                               ///< HDF5 compression 0 … 9
     bool shuffle = false;
-    bool fletcher32 = false;  ///< HDF5 checksums of chunks
+    bool fletcher32 = false;                      ///< HDF5 checksums of chunks
     std::optional<SparseLayout> sparse_layout{};  ///< of a sparse matrix in HDF5
     bool matlab = false;  ///< as MATLAB 7.3 stores matrices: dimensions reversed, its class as an attribute
     /// Host bytes that the writer may take beside the matrix, at least what `Format::writing_bytes` says. It
