@@ -78,7 +78,7 @@ class Matrices(Case):
             expected = multiply_reference(name if name[0] != "i" else "f64", matrix, matrix.T)
             self.assert_close(name, product, *expected)
             for level in (level for level in levels("multiply") if name in level["types"]):
-                self.record("multiply", source, "t.h5", "-l", level["name"], "-d", "cpu", "-o", "l.h5", "--force")
+                self.record("multiply", source, "t.h5", "--dense", "-l", level["name"], "-d", "cpu", "-o", "l.h5", "--force")
                 self.assert_close(name, read_any(self.path("l.h5"))[1], *expected)
         else:
             magnitudes = np.abs(matrix)

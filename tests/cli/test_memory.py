@@ -51,9 +51,9 @@ class Limits(Case):
             for row in range(1, 4001):
                 file.write(b"".join(b"%d %d 1\n" % (row, col) for col in range(1, 101)))
         for name, total in (("array.mtx", "10000000"), ("entries.mtx", "400000")):
-            self.assert_kept(8, "reduce", name, "-d", "cpu", "--threads", "8")
+            self.assert_kept(8, "reduce", name, "--dense", "-d", "cpu", "--threads", "8")
             self.assert_kept(8, "convert", name, "-o", "out.h5", "--force", "--threads", "8")
-            result = self.run_tool("reduce", name, "-d", "cpu", "--memory-limit", "8MiB")
+            result = self.run_tool("reduce", name, "--dense", "-d", "cpu", "--memory-limit", "8MiB")
             self.assertIn(total, result.out)
 
     def test_text_that_is_written(self):
