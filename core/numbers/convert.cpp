@@ -19,26 +19,26 @@ template <class T>
 constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
 template <class T>
-struct Wide {
+struct Widened {
     using Type = T;
 };
 template <class T>
 requires kIsHalf<T>
-struct Wide<T> {
+struct Widened<T> {
     using Type = float;
 };
 template <std::integral T>
-requires(sizeof(T) < 4) struct Wide<T> {
+requires(sizeof(T) < 4) struct Widened<T> {
     using Type = std::int32_t;
 };
 template <>
-struct Wide<std::uint32_t> {
+struct Widened<std::uint32_t> {
     using Type = std::int64_t;
 };
 
 /// The type that elements are widened to, which holds them exactly: conversions are written from these only.
 template <class T>
-using WideOf = typename Wide<T>::Type;
+using WideOf = typename Widened<T>::Type;
 
 template <class To, class From>
 bool real_to_float(From value, To& out) {

@@ -17,7 +17,7 @@ namespace gpumat::formats::hdf5 {
 namespace {
 
 /// How a group stores a sparse matrix.
-struct SparseLayout {
+struct GroupLayout {
     std::string kind;              ///< "CSR", "CSC", "COO"
     std::string_view by;           ///< who stores matrices so, " (AnnData)", where that is known
     const char* lines = "indptr";  ///< the members that are the parts of `Sparse`
@@ -46,7 +46,7 @@ Source part_of(const Source& source, hid_t group, const char* name, const std::s
 
 /// The same of integers.
 std::shared_ptr<const Source> integers_of(const Source& source, hid_t group, const char* name,
-                                          const SparseLayout& layout, const ReadOptions& options) {
+                                          const GroupLayout& layout, const ReadOptions& options) {
     Source part = part_of(source, group, name, layout.kind, options);
     if (!is_integer(part.element.type))
         malformed(source, layout.kind,
@@ -59,7 +59,7 @@ std::int64_t extent_of(const Shape& shape, bool columns) {
 }
 
 /// The matrix without its parts.
-Source described(const Source& source, const SparseLayout& layout, const Shape& shape, const Element& element,
+Source described(const Source& source, const GroupLayout& layout, const Shape& shape, const Element& element,
                  std::int64_t entries) {
     if (shape.rows < 0 || shape.cols < 0) malformed(source, layout.kind, "of " + to_string(shape));
     Source matrix;
@@ -76,7 +76,7 @@ Source described(const Source& source, const SparseLayout& layout, const Shape& 
 }
 
 /// One whose kind is not read.
-Source unread(const Source& source, const SparseLayout& layout, const Shape& shape, const Source& values,
+Source unread(const Source& source, const GroupLayout& layout, const Shape& shape, const Source& values,
               std::int64_t entries) {
     Source matrix = described(source, layout, shape, values.element, entries);
     matrix.where = Unread{"a " + layout.kind + " matrix of " + shape_words(shape) + ", " +
@@ -86,7 +86,7 @@ Source unread(const Source& source, const SparseLayout& layout, const Shape& sha
 
 /// Finds the parts, and checks that their sizes agree. Where the shape says no columns, the parts do. Where
 /// `element` is given there may be no entries, and no parts for them.
-Source with_parts(const Source& source, hid_t group, const SparseLayout& layout, Shape shape,
+Source with_parts(const Source& source, hid_t group, const GroupLayout& layout, Shape shape,
                   const ReadOptions& options, const Element* element = nullptr) {
     Sparse sparse{.compressed = layout.kind != "COO",
                   .by_columns = layout.kind == "CSC",
@@ -140,7 +140,7 @@ std::optional<Found> matlab(const Source& source, hid_t group, const ReadOptions
     const std::int64_t rows = number_attribute(group, "MATLAB_sparse", -1, source.name);
     const Element element =
         element_for(matlab_type(text_attribute(group, "MATLAB_class", source.name)).value_or(Type::f64));
-    const SparseLayout layout{.kind = "CSC", .by = " (MATLAB)", .lines = "jc", .indices = "ir"};
+    const GroupLayout layout{.kind = "CSC", .by = " (MATLAB)", .lines = "jc", .indices = "ir"};
     return with_parts(source, group, layout, {rows, -1}, options, &element);
 }
 
@@ -180,7 +180,7 @@ std::string marked_kind(const Source& source, hid_t group) {
 /// Three arrays: the values, the index of each in its row or column, and where each row or column starts.
 /// AnnData says which it is. Else the lengths tell; of a square matrix, whose program is known, that.
 std::optional<Found> compressed(const Source& source, hid_t group, const ReadOptions& options) {
-    SparseLayout layout{.kind = marked_kind(source, group), .by = {}};
+    GroupLayout layout{.kind = marked_kind(source, group), .by = {}};
     layout.by = layout.kind.empty() ? "" : " (AnnData)";
     if (layout.kind.empty() && !has_members(source, group, {"data", "indices", "indptr"})) return {};
     const Stated stated = stated_shape(source, group, layout.kind.empty() ? "sparse" : layout.kind, options);
@@ -214,7 +214,7 @@ std::optional<Found> coordinates(const Source& source, hid_t group, const ReadOp
                length_of(*numbers) == length_of(*found);
     };
     if (found == nullptr || !beside("row") || !beside("col")) return {};
-    const SparseLayout layout{.kind = "COO", .by = "", .lines = "row", .indices = "col"};
+    const GroupLayout layout{.kind = "COO", .by = "", .lines = "row", .indices = "col"};
     return with_parts(source, group, layout, stated_shape(source, group, "COO", options).shape, options);
 }
 
@@ -229,7 +229,7 @@ std::optional<Found> cooler(const Source& source, hid_t group, const ReadOptions
     const std::int64_t bins = number_attribute(parent.id(), "nbins", -1, source.name);
     if (bins < 0)
         malformed(source, "COO", "(cooler), and the group that it is in says no number of bins 'nbins'");
-    SparseLayout layout{
+    GroupLayout layout{
         .kind = "COO", .by = " (cooler)", .lines = "bin1_id", .indices = "bin2_id", .values = "count"};
     layout.symmetric = text_attribute(parent.id(), "storage-mode", source.name) != "square";
     return with_parts(source, group, layout, {bins, bins}, options);
@@ -263,11 +263,11 @@ std::optional<Found> binsparse(const Source& source, hid_t group, const ReadOpti
     if (!has_attribute(group, "binsparse", source.name)) return {};
     auto json = nlohmann::json::parse(text_attribute(group, "binsparse", source.name), nullptr, false);
     if (json.contains("binsparse")) json = member_of(json, "binsparse");
-    SparseLayout layout{.kind = format_in(member_of(json, "format")),
-                        .by = " (binsparse)",
-                        .lines = "pointers_to_1",
-                        .indices = "indices_1",
-                        .values = "values"};
+    GroupLayout layout{.kind = format_in(member_of(json, "format")),
+                       .by = " (binsparse)",
+                       .lines = "pointers_to_1",
+                       .indices = "indices_1",
+                       .values = "values"};
     std::vector<std::int64_t> extents;
     for (const nlohmann::json& extent : member_of(json, "shape")) extents.push_back(count_in(extent));
     if (layout.kind.empty() || extents.empty() || extents.size() > 2 || std::ranges::min(extents) < 0) {
@@ -324,7 +324,7 @@ Found describe_octave_sparse(const Source& source, hid_t group, const ReadOption
     const auto rows = number("nr");
     if (!rows) malformed(source, "sparse (Octave)", "without its number of rows 'nr'");
     const Element element = element_for(Type::f64);
-    const SparseLayout layout{.kind = "CSC", .by = " (Octave)", .lines = "cidx", .indices = "ridx"};
+    const GroupLayout layout{.kind = "CSC", .by = " (Octave)", .lines = "cidx", .indices = "ridx"};
     Source matrix = with_parts(source, group, layout, {*rows, -1}, options, &element);
     for (const auto& [member, count] : {std::pair{"nc", matrix.stored.cols}, {"nz", matrix.entries}}) {
         if (number(member) == count) continue;
