@@ -28,7 +28,7 @@ std::int64_t scaled(std::int64_t a, std::int64_t b, std::int64_t c) {
 std::int64_t wanted_entries(const GeneratedMatrix& wanted) {
     const auto given = wanted.parameters.find("entries");
     const auto all = static_cast<Product>(wanted.shape.rows) * static_cast<Product>(wanted.shape.cols);
-    constexpr auto kMost = static_cast<Product>(std::int64_t{1} << 40);
+    constexpr Product kMost = Product{1} << 40U;
     if (given == wanted.parameters.end()) {
         constexpr double kUsualDensity = 0.01;
         const double density = generated::GivenParameters(wanted).real("density", kUsualDensity);
