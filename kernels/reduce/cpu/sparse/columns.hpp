@@ -15,9 +15,10 @@ namespace gpumat::reduce::cpu::sparse {
 template <class A>
 void add_zeros(std::int64_t stored, double elements, const Mirror& mirror, typename A::Total& total) {
     if (static_cast<double>(stored) >= elements) return;
-    const typename A::Element zero{};
+    using Element = typename A::Element;
+    const typename PartOf<Element>::Type zero[2] = {};  // both parts of a complex number
     ScalarRun<A> run;
-    run.add(element_at<A>(&zero, mirror));
+    run.add(element_at<A>(reinterpret_cast<const Element*>(zero), mirror));
     total.take(run);
 }
 
