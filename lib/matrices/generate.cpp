@@ -82,8 +82,9 @@ FillRow entry_values(const GeneratedMatrix& wanted) {
 
 /// The dense rows of a pattern.
 FillRow patterned(const SparsePattern& pattern, const GeneratedMatrix& wanted) {
-    return [pattern, values = entry_values(wanted), size = size_of(wanted.type)](
-               std::int64_t row, std::int64_t col, std::int64_t count, std::byte* out) {
+    const FillRow values = entry_values(wanted);
+    return [pattern, values, size = size_of(wanted.type)](std::int64_t row, std::int64_t col,
+                                                          std::int64_t count, std::byte* out) {
         std::vector<std::int64_t> columns;
         pattern.columns_of(row, columns);
         std::fill_n(out, static_cast<std::size_t>(count) * size, std::byte{0});

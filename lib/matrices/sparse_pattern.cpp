@@ -67,7 +67,7 @@ std::optional<SparsePattern> SparsePattern::of(const GeneratedMatrix& wanted) {
 }
 
 SparsePattern::SparsePattern(Kind kind, const Shape& shape, std::int64_t wanted, std::uint64_t seed)
-    : kind_(kind), shape_(shape), wanted_(wanted), seed_(seed), entries_(wanted) {
+    : kind_(kind), shape_(shape), wanted_(wanted), seed_(seed) {
     constexpr std::int64_t kMostRows = std::int64_t{1} << 43;  // that the products below have room for
     if (shape.rows > kMostRows) throw Error(ErrorCode::usage, "--shape: a pattern is of at most 2^43 rows");
     if (shape.rows == 0 || kind != Kind::power_law) return;
@@ -75,12 +75,12 @@ SparsePattern::SparsePattern(Kind kind, const Shape& shape, std::int64_t wanted,
     stride_ =
         std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(shape.rows) * kGoldenRatio));
     while (std::gcd(stride_, shape.rows) != 1) ++stride_;
-    // Ranks have fewer and fewer entries: only the first ones can have too many.
-    for (std::int64_t rank = 0; rank < shape.rows; ++rank) {
-        const std::int64_t count = before(rank + 1) - before(rank);
-        entries_ -= std::max<std::int64_t>(0, count - shape.cols);
-        if (count == 0 || count + 1 < shape.cols) break;
-    }
+    // Ranks have fewer and fewer entries, so that none has more than the first one has.
+    if (before(1) + 1 > shape.cols && wanted > 0)
+        generated::refuse_parameter("entries", std::to_string(wanted),
+                                    "fewer of this pattern: its fullest row would have " +
+                                        std::to_string(before(1)) + " or more of " +
+                                        std::to_string(shape.cols) + " columns");
 }
 
 std::int64_t SparsePattern::rank_of(std::int64_t row) const {
@@ -100,7 +100,7 @@ std::int64_t SparsePattern::before(std::int64_t rank) const {
 
 std::int64_t SparsePattern::entries_of(std::int64_t row) const {
     const std::int64_t rank = rank_of(row);
-    return std::min(before(rank + 1) - before(rank), shape_.cols);
+    return before(rank + 1) - before(rank);
 }
 
 void SparsePattern::columns_of(std::int64_t row, std::vector<std::int64_t>& columns) const {

@@ -21,8 +21,8 @@ class SparsePattern {
     static std::optional<SparsePattern> of(const GeneratedMatrix& wanted);
 
     [[nodiscard]] const Shape& shape() const { return shape_; }
-    /// Of all rows: as many as were asked for, but for those of rows that would have more than columns.
-    [[nodiscard]] std::int64_t entries() const { return entries_; }
+    /// Of all rows.
+    [[nodiscard]] std::int64_t entries() const { return wanted_; }
     [[nodiscard]] std::int64_t entries_of(std::int64_t row) const;
     /// The columns of a row, in their order.
     void columns_of(std::int64_t row, std::vector<std::int64_t>& columns) const;
@@ -43,7 +43,6 @@ class SparsePattern {
     std::int64_t wanted_;
     std::uint64_t seed_;
     std::int64_t stride_ = 1;  ///< of ranks: without a common divisor with the rows
-    std::int64_t entries_ = 0;
 };
 
 }  // namespace gpumat

@@ -216,6 +216,28 @@ class Layouts(Files):
         self.make(binsparse, "csr", lower, structure="symmetric_lower")
         self.check("/B", lower.toarray() + np.tril(lower.toarray(), -1).T)
 
+    def test_binsparse_by_columns_and_with_a_fill_value(self):
+        self.make(binsparse, "coo", format="COOR")
+        self.check("/B", SPARSE.toarray())
+        self.make(binsparse, "coo", format="COOC")
+        with h5py.File(self.path("in.h5"), "a") as file:
+            file["B"].move("indices_0", "columns")
+            file["B"].move("indices_1", "indices_0")
+            file["B"].move("columns", "indices_1")
+            self.assertEqual(file["B/indices_0"][()].max(), SPARSE.tocoo().col.max())
+        self.check("/B", SPARSE.toarray())
+        self.make(binsparse, "coo", format="COOX")
+        self.assert_says(self.run_tool("reduce", "in.h5", code=3), "COOX", "cannot be read yet")
+        for value, code in ((np.zeros(1), 0), (np.zeros(2), 0), (np.array([9.0]), 3), (np.array([0, 1], "i4"), 3), (np.zeros(3), 3)):
+            self.make(binsparse, "csr", fill=True)
+            with h5py.File(self.path("in.h5"), "a") as file:
+                file["B/fill_value"] = value
+            refused = self.run_tool("reduce", "in.h5", "--op", "min", code=code)
+            if code:
+                self.assert_says(refused, "'fill_value'")
+        self.make(binsparse, "csr", structure="skew_symmetric_lower")
+        self.assert_says(self.run_tool("reduce", "in.h5", code=3), "of the structure 'skew_symmetric_lower'")
+
     def test_duplicates_are_added(self):
         coo = scipy.sparse.coo_matrix(([1e16, 2.0, 1.0, -1e16, 0.0], ([0, 1, 0, 0, 2], [2, 0, 2, 2, 1])), shape=(3, 3))
         with h5py.File(self.path("in.h5"), "w") as file:

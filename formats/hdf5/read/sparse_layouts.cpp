@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <complex>
 #include <cstdint>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/memory.hpp"
+#include "core/text/printable.hpp"
+#include "formats/hdf5/read/dense_reader.hpp"
 #include "formats/hdf5/read/locate.hpp"
 
 namespace gpumat::formats::hdf5 {
@@ -75,12 +79,12 @@ Source described(const Source& source, const GroupLayout& layout, const Shape& s
     return matrix;
 }
 
-/// One whose kind is not read.
+/// One that is not read, because of what `but` says.
 Source unread(const Source& source, const GroupLayout& layout, const Shape& shape, const Source& values,
-              std::int64_t entries) {
+              std::int64_t entries, const std::string& but) {
     Source matrix = described(source, layout, shape, values.element, entries);
     matrix.where = Unread{"a " + layout.kind + " matrix of " + shape_words(shape) + ", " +
-                          std::to_string(entries) + " entries"};
+                          std::to_string(entries) + " entries" + but};
     return matrix;
 }
 
@@ -258,6 +262,23 @@ std::string text_in(const nlohmann::json& json) {
     return json.is_string() ? json.get<std::string>() : "";
 }
 
+/// Whether 'fill_value', which all has that is not stored, is a zero: one number, or the two parts of one.
+bool fills_with_zero(const Source& source, hid_t group, const ReadOptions& options) {
+    const Found found = describe_part(group, "fill_value", source, options);
+    const auto* value = std::get_if<Source>(&found);
+    std::array<std::complex<double>, 2> parts{};
+    if (value == nullptr || length_of(*value) < 1 || length_of(*value) > std::ssize(parts)) return false;
+    try {
+        DenseReader reader(*value, options, Type::c128);
+        require_memory(reader.open_bytes() + reader.working_bytes(), options.memory_limit, value->name);
+        reader.read(Block::whole(value->stored), {Type::c128, value->stored, value->stored.cols,
+                                                  reinterpret_cast<std::byte*>(parts.data())});
+    } catch (const Error&) {
+        return false;
+    }
+    return parts == std::array<std::complex<double>, 2>{};
+}
+
 /// Its attribute is JSON: the format, the shape, and how many values there are.
 std::optional<Found> binsparse(const Source& source, hid_t group, const ReadOptions& options) {
     if (!has_attribute(group, "binsparse", source.name)) return {};
@@ -281,16 +302,23 @@ std::optional<Found> binsparse(const Source& source, hid_t group, const ReadOpti
     const nlohmann::json count = member_of(json, "number_of_stored_values");
     if (!count.is_null() && count_in(count) < 0)
         malformed(source, layout.kind, "(binsparse) whose 'number_of_stored_values' is damaged");
-    if (layout.kind.starts_with("COO")) {
-        layout.kind = "COO";
+    if (layout.kind == "COO" || layout.kind == "COOR" || layout.kind == "COOC") {
         layout.lines = "indices_0";
+        if (layout.kind == "COOC") std::swap(layout.lines, layout.indices);  // by columns
+        layout.kind = "COO";
     }
     const std::string structure = text_in(member_of(json, "structure"));
     layout.symmetric = structure.starts_with("symmetric");
     const bool known = layout.kind == "CSR" || layout.kind == "CSC" || layout.kind == "COO";
-    if (!known || (!layout.symmetric && !structure.empty() && structure != "general")) {
+    std::string but;
+    if (!layout.symmetric && !structure.empty() && structure != "general")
+        but = ", of the structure '" + printable(structure) + "'";
+    if (member_of(json, "fill") == true && !fills_with_zero(source, group, options))
+        but = ", whose 'fill_value', which all that is not stored has, is no zero";
+    if (!known || !but.empty()) {
         const Source values = part_of(source, group, "values", layout.kind, options);
-        return unread(source, layout, shape, values, count.is_null() ? length_of(values) : count_in(count));
+        return unread(source, layout, shape, values, count.is_null() ? length_of(values) : count_in(count),
+                      but);
     }
     std::string type = text_in(member_of(member_of(json, "data_types"), "values"));
     layout.one_value = type.starts_with("iso[");

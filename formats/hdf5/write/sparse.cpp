@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -46,7 +47,12 @@ Csr columns_of(const CsrView& matrix, int threads, const std::string& what) {
 
 /// As the parts of a matrix are chunked: a column of as many numbers as the chunk has elements.
 WriteOptions options_of_parts(WriteOptions options) {
-    if (options.chunk) options.chunk = {options.chunk->first * options.chunk->second, 1};
+    if (options.chunk) {
+        const std::uint64_t elements = saturating_multiply(static_cast<std::uint64_t>(options.chunk->first),
+                                                           static_cast<std::uint64_t>(options.chunk->second));
+        constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+        options.chunk = {static_cast<std::int64_t>(std::min(elements, kMost)), 1};
+    }
     options.attributes.clear();
     options.attributes_of = nullptr;
     return options;
