@@ -325,27 +325,32 @@ void require_list_request(const LevelsRequest& request) {
     throw Error(ErrorCode::usage, "--device is '" + device + "'; expected auto, cpu, gpu or gpu:N");
 }
 
-/// The section of the README of every level of that name or number: one a device that has it.
+/// Every level of that name or number, of each device and each ladder, with its section of the README. Those
+/// for sparse matrices have none of their own: a section tells of a whole ladder.
 void explain_level(const Registry& registry, const LevelsRequest& request, bool json) {
     if (request.operation.empty())
         throw Error(ErrorCode::usage, "--explain needs the operation: " + registry.operation_names());
     const Operation& operation = *registry.operation(request.operation);
     (void)find_level(registry, operation, DeviceKind::gpu, request.explain);  // throws where there is none
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu}) {
-        const Level* level = registry.find(operation, device, request.explain);
-        if (level == nullptr || !wanted(*level, request)) continue;
-        const std::string section = section_of(*level);
+    const auto explain = [&](DeviceKind device, const Level* level, const std::string& section) {
+        if (level == nullptr || !wanted(*level, request)) return;
         if (json) {
             nlohmann::ordered_json row = to_json(*level);
             row["section"] = section.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(section);
             list.push_back(std::move(row));
-            continue;
+            return;
         }
         std::printf("%s, %s level %s: %s\n\n%s\nremoves: %s\n\n%s\n\n", request.operation.c_str(),
                     std::string(name_of(device)).c_str(), number_of(*level).c_str(),
                     std::string(level->name).c_str(), std::string(level->summary).c_str(),
                     std::string(level->removes).c_str(), section.c_str());
+    };
+    for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu}) {
+        const Level* dense = registry.find(operation, device, request.explain);
+        if (dense != nullptr) explain(device, dense, section_of(*dense));
+        for (const Level* level : registry.sparse_levels(operation, device))
+            if (level->name == request.explain) explain(device, level, "");
     }
     if (json)
         std::puts(nlohmann::ordered_json{{"schema", "gpumat.levels/1"}, {"levels", std::move(list)}}

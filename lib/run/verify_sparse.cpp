@@ -141,9 +141,7 @@ Structure structure_to_verify(const std::vector<PlannedInput>& inputs, const for
     }
     if (std::ranges::find(stored, Storage::csr) == stored.end()) return {};
     sparse.structure = operation.structure(problem, stored);
-    // Other programs leave out entries that are zero: what is stored sparse is compared by value.
-    const bool by_value = operation.check->side_by_side != nullptr && result.header().most_entries;
-    if (sparse.structure.result == Storage::csr && !by_value) return {};
+    if (sparse.structure.result == Storage::csr && !result.header().most_entries) return {};
     const std::uint64_t room = asked.read.memory_limit.value_or(available_memory_bytes());
     return bytes_to_verify(inputs, result, sparse, asked.how.mode) <= room ? sparse.structure : Structure{};
 }

@@ -146,6 +146,44 @@ class SparseMultiply(Case):
         with open(self.path("C.mtx")) as file:
             self.assertEqual(file.read().splitlines()[-4:], ["2 5000000000 3", "1 7 -5", "1 4999999999 6", "2 1 4"])
 
+    def test_stored_infinities_and_parts_of_complex_numbers_are_judged_as_such(self):
+        def stored(value):
+            scipy.io.mmwrite(self.path("C.mtx"), scipy.sparse.coo_matrix(([value], ([0], [0])), shape=(2, 2)), precision=17)
+
+        def one(name, field, value):
+            with open(self.path(name), "w", encoding="ascii") as file:
+                file.write(f"%%MatrixMarket matrix coordinate {field} general\n2 2 1\n1 1 {value}\n")
+
+        def verdict(b, kind, code):
+            for mode in ("full", "freivalds"):
+                self.run_tool("verify", "multiply", "A.mtx", b, "C.mtx", "-t", kind, "--mode", mode, code=code)
+
+        for kind, a, right, wrong in (("f64", np.inf, [np.inf], [-np.inf, np.nan, 5.0]), ("f32", 1e30, [np.inf], [-np.inf, np.nan]),
+                                      ("f64", np.nan, [np.nan], [np.inf, 1.0])):
+            b = 1e30 if kind == "f32" else 1.0
+            one("A.mtx", "real", a)
+            one("B.mtx", "real", b)
+            for value, code in [(value, 0) for value in right] + [(value, 1) for value in wrong]:
+                with self.subTest(kind=kind, a=a, value=value):
+                    stored(value)
+                    verdict("B.mtx", kind, code)
+        one("A.mtx", "complex", "1 0")
+        one("B.mtx", "complex", "1e10 1")
+        np.save(self.path("B.npy"), (1e10 + 1j) * np.array([[1, 0], [0, 0]], "c8"))
+        for factor in ("B.mtx", "B.npy"):
+            for value, code in ((1e10 + 1j, 0), (1e10 + 777j, 1)):
+                stored(value)
+                verdict(factor, "c64", code)
+
+    def test_large_products_are_verified_by_their_entries(self):
+        a, b = (self.sparse(name, whole((60000, 60000), 50000, seed)) for name, seed in (("A.mtx", 1), ("B.mtx", 2)))
+        self.multiply("A.mtx", "B.mtx", "-o", "C.mtx")
+        self.run_tool("verify", "multiply", "A.mtx", "B.mtx", "C.mtx")  # 27 GiB dense
+        c = scipy.io.mmread(self.path("C.mtx")).tocsr()
+        c.data[7] += 1
+        scipy.io.mmwrite(self.path("C.mtx"), c, precision=17)
+        self.run_tool("verify", "multiply", "A.mtx", "B.mtx", "C.mtx", code=1)
+
     def test_levels(self):
         listed = json.loads(self.run_tool("levels", "multiply", "--device", "cpu", "--json").out)["sparse_levels"]
         self.assertEqual([level["name"] for level in listed], ["serial", "rows", "merge", "tiled", "expand", "hash", "binned"])

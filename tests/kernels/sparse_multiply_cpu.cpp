@@ -1,6 +1,8 @@
 // Every CPU level of products with a sparse matrix, on every type, against plain sums of small whole numbers,
 // which are exact in all of them; and the check, against faults that are planted.
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <random>
@@ -95,7 +97,7 @@ Csr csr_of(const Whole& matrix, Type type) {
 template <class T>
 Matrix dense_of(const Whole& matrix, Type type) {
     Matrix dense(matrix.shape, type);
-    std::memset(static_cast<void*>(dense.data()), 0, dense.bytes());
+    std::fill_n(dense.data(), dense.bytes(), std::byte{0});
     for (const auto& [place, value] : matrix.at)
         dense.as<T>()[place.first * matrix.shape.cols + place.second] = number<T>(value);
     return dense;
@@ -122,7 +124,8 @@ class Counted final : public EntryRoom {
 
 template <class T>
 bool equals(const T& x, const T& y) {
-    return std::memcmp(&x, &y, sizeof x) == 0 ||
+    using Bytes = std::array<std::byte, sizeof(T)>;
+    return std::bit_cast<Bytes>(x) == std::bit_cast<Bytes>(y) ||
            static_cast<multiply::Sum<T>>(x) == static_cast<multiply::Sum<T>>(y);
 }
 
@@ -247,7 +250,7 @@ void run_case(const Case& one, const Asked& asked, Type type, const Level& level
     Operands operands{.a = a.operand, .b = b.operand, .d = adds ? d.operand : Operand{}};
     Counted sparse({p.m, p.n}, c_type);
     Matrix dense(one.is_sparse() ? Shape{} : Shape{p.m, p.n}, c_type);
-    std::memset(static_cast<void*>(dense.data()), 0xff, dense.bytes());
+    std::fill_n(dense.data(), dense.bytes(), std::byte{0xff});
     operands.c = one.is_sparse() ? operand_of(sparse.csr().view()) : operand_of(dense.view());
     operands.room = one.is_sparse() ? &sparse : nullptr;
     if (!adds) operands.d.storage = p.structure.inputs[2];

@@ -463,13 +463,14 @@ TEST_CASE(
 }
 
 TEST_CASE("a vendor's library is measured in what the levels are asked for, not in how they work") {
-    const auto entrants_of = [](const Operation& operation, const Settings& settings) {
+    const Registry registry = Registry::standard();
+    const auto entrants_of = [&](const Operation& operation, const Settings& settings) {
         BenchOptions options;
         options.operation = &operation;
         options.levels = {"vendor", "tiled"};
         options.against = {"vendor"};
         options.settings = settings;
-        return line_up(options, Registry::standard(), DeviceKind::gpu);
+        return line_up(options, registry, DeviceKind::gpu);
     };
     for (const Settings& asked : {Settings{{"compute", "bf16"}}, Settings{{"result", "i32"}}}) {
         const std::vector<Entrant> entrants = entrants_of(kMultiply, asked);

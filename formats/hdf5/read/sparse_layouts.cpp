@@ -202,7 +202,7 @@ std::optional<Found> compressed(const Source& source, hid_t group, const ReadOpt
     if (!of_rows || !of_cols || stated.by_columns)
         return with_parts(source, group, layout, stated.shape, options);
     const Source values = part_of(source, group, "data", layout.kind, options);
-    return unread(source, layout, stated.shape, values, length_of(values));
+    return unread(source, layout, stated.shape, values, length_of(values), "");
 }
 
 /// Three arrays of one length: the row, the column and the value of each entry. Other groups have members of

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <complex>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/sparse/csr.hpp"
@@ -77,13 +80,39 @@ struct ProductRows {
     }
 };
 
+/// What tells how a real sum leaves the range of its type.
+struct RealSums {
+    double plain = 0;      ///< Σ in double
+    double up = 0;         ///< Σ of the finite terms above 0, and
+    double down = 0;       ///< below 0, without sign
+    bool special = false;  ///< a factor is infinite or NaN
+
+    void add(double factor, double x) {
+        const double term = factor * x;
+        plain += term;
+        if (!std::isfinite(factor) || !std::isfinite(x))
+            special = true;
+        else
+            (term > 0 ? up : down) += std::abs(term);
+    }
+    /// α · these, without what has been seen to be special.
+    void scale(double alpha) {
+        plain *= alpha;
+        up *= std::abs(alpha);
+        down *= std::abs(alpha);
+        if (alpha < 0) std::swap(up, down);
+    }
+};
+
 /// An element of C as it should be.
 struct ExpectedElement {
     std::int64_t col = 0;
     std::int64_t terms = 0;  ///< products
     Twofold re;              ///< of op(A)·op(B)
     Twofold im;
-    double moduli = 0;          ///< Σ of the moduli of the parts of factors, times each other
+    double re_moduli = 0;  ///< Σ of the moduli of the products that the part has
+    double im_moduli = 0;
+    RealSums sums;              ///< of a real element
     std::uint64_t integer = 0;  ///< of integers, modulo 2^64
     double estimate = 0;        ///< of integers, in double
     std::complex<double> d = 0;
@@ -196,7 +225,9 @@ class SparseRowCheck {
                 to.im.add_product(x.real(), y.imag());
                 to.im.add_product(x.imag(), y.real());
             }
-            to.moduli += sum_of_moduli(x) * sum_of_moduli(y);
+            to.re_moduli += std::abs(x.real() * y.real()) + std::abs(x.imag() * y.imag());
+            to.im_moduli += std::abs(x.real() * y.imag()) + std::abs(x.imag() * y.real());
+            to.sums.add(x.real(), y.real());
         }
     }
 
@@ -251,15 +282,25 @@ class SparseRowCheck {
         re.value.add_product(-beta.imag(), element.d.imag());
         im.value.add_product(beta.real(), element.d.imag());
         im.value.add_product(beta.imag(), element.d.real());
-        re.terms = im.terms =
-            sum_of_moduli(alpha) * element.moduli + sum_of_moduli(beta) * sum_of_moduli(element.d);
+        re.terms = std::abs(alpha.real()) * element.re_moduli + std::abs(alpha.imag()) * element.im_moduli +
+                   std::abs(beta.real() * element.d.real()) + std::abs(beta.imag() * element.d.imag());
+        im.terms = std::abs(alpha.real()) * element.im_moduli + std::abs(alpha.imag()) * element.re_moduli +
+                   std::abs(beta.real() * element.d.imag()) + std::abs(beta.imag() * element.d.real());
         const std::complex<double> computed = as_complex(stored);
-        Outcome outcome = judge_part(re, computed.real(), bound);
+        std::complex<double> expected = {re.value.value(), im.value.value()};
+        Outcome outcome;
         if constexpr (kIsComplex<T>) {
-            const Outcome other = judge_part(im, computed.imag(), bound);
+            const double reach = re.terms + im.terms;  // an infinite part times a factor's part of 0 is NaN
+            outcome = judge_part(re, computed.real(), reach, bound);
+            const Outcome other = judge_part(im, computed.imag(), reach, bound);
             if (other.ratio > outcome.ratio) outcome = other;
+        } else {
+            RealSums sums = element.sums;
+            sums.scale(alpha.real());
+            if (beta.real() != 0) sums.add(beta.real(), element.d.real());
+            outcome = judge_real(re, sums, computed.real(), bound);
+            if (sums.special) expected = sums.plain;
         }
-        const std::complex<double> expected = {re.value.value(), im.value.value()};
         found.note(outcome, i, element.col, [&] {
             return std::pair(element_text(computed, p_.type), element_text(expected, p_.type));
         });
@@ -271,9 +312,29 @@ class SparseRowCheck {
         to.add_product(factor, sum.low);
     }
 
+    /// A real element: what infinities and NaN of the factors give has no order of addition. Sums of finite
+    /// terms may pass the range of the type in the direction in which they reach so far.
+    [[nodiscard]] static Outcome judge_real(const ReferencePart& part, const RealSums& sums, double computed,
+                                            const ErrorBound& bound) {
+        const bool up = bound.may_overflow(sums.up);
+        const bool down = bound.may_overflow(sums.down);
+        if (sums.special) {
+            const bool overflows = std::isnan(computed) && (up || down);
+            return right_or_wrong(overflows || same_special(computed, sums.plain), {});
+        }
+        const double value = part.value.value();
+        if (std::isnan(computed)) return right_or_wrong(up && down, {});
+        if (std::isinf(computed)) {
+            const bool reaches =
+                std::copysign(1.0, computed) * value + bound.worst(part) >= bound.overflows_from();
+            return right_or_wrong((computed > 0 ? up : down) || reaches, {});
+        }
+        return judge_part(part, computed, part.terms, bound);
+    }
+
     /// An infinity or NaN is right where the reference is none that double can hold, and where sums may pass
     /// the range of the type.
-    [[nodiscard]] static Outcome judge_part(const ReferencePart& part, double computed,
+    [[nodiscard]] static Outcome judge_part(const ReferencePart& part, double computed, double reach,
                                             const ErrorBound& bound) {
         const double value = part.value.value();
         const double worst = bound.worst(part);
@@ -283,7 +344,7 @@ class SparseRowCheck {
             return {.ratio = ratio, .error = error, .tolerance = worst, .worst_ratio = ratio, .expected = {}};
         }
         if (std::isfinite(computed)) return right_or_wrong(!std::isfinite(worst) && std::isfinite(value), {});
-        const bool right = !std::isfinite(value) || bound.may_overflow(part.terms) ||
+        const bool right = !std::isfinite(value) || bound.may_overflow(reach) ||
                            std::abs(value) + worst >= bound.overflows_from();
         return right_or_wrong(right, {});
     }

@@ -40,8 +40,8 @@ Result::Result(const Plan& plan, const Problem& problem, const RunOptions& optio
         held_ = std::move(matrix);
         return;
     }
-    Csr matrix(plan.result, plan.result_type, is_counted_ ? 0 : problem.operation->result_entries(problem),
-               "the result");
+    auto* const known = problem.operation->result_entries;
+    Csr matrix(plan.result, plan.result_type, known == nullptr ? 0 : known(problem), "the result");
     const std::size_t pointers = static_cast<std::size_t>(plan.result.rows) + 1;
     fill_unwritten(matrix.view().pointers, pointers * sizeof(std::int64_t), options.threads);
     fill_entries(matrix.view(), options.threads);
