@@ -163,25 +163,29 @@ std::vector<Case> cases() {
     for (std::int64_t j = 0; j < 2600; ++j) long_row.at[{7, j}] = j % 3 - 1;
     Whole heavy = scattered({60, 80}, 300, 6);
     for (std::int64_t j = 0; j < 80; ++j) heavy.at[{3, j}] = j % 3 - 1;
-    return {
-        {"nothing", {{0, 0}, {}}, {{0, 0}, {}}},
-        {"no inner", {{3, 0}, {}}, {{0, 4}, {}}},
-        {"no rows", {{0, 5}, {}}, scattered({5, 4}, 6, 1)},
-        {"no columns", scattered({5, 4}, 6, 1), {{4, 0}, {}}},
-        {"no entries", {{5, 6}, {}}, {{6, 7}, {}}},
-        {"one", {{1, 1}, {{{0, 0}, 3}}}, {{1, 1}, {{{0, 0}, -2}}}},
-        {"scattered", scattered({70, 50}, 300, 2), scattered({50, 90}, 400, 3)},
-        {"power law", scattered({90, 90}, 900, 4, true), scattered({90, 90}, 900, 5, true)},
-        {"a heavy row", heavy, scattered({80, 1500}, 4000, 7)},
-        {"indices of 64 bits", scattered({30, 40}, 100, 8), scattered({40, std::int64_t{1} << 40}, 200, 9)},
-        {"sparse x dense, no entries", {{4, 6}, {}}, full({6, 3}, 1), csr, dense},
-        {"sparse x a column", scattered({70, 50}, 300, 2), full({50, 1}, 3), csr, dense},
-        {"sparse x 19 columns", scattered({70, 50}, 300, 2), full({50, 19}, 3), csr, dense},
-        {"sparse x 77 columns", scattered({70, 50}, 300, 2), full({50, 77}, 3), csr, dense},
-        {"a long row x dense", long_row, full({3000, 5}, 3), csr, dense},
-        {"a row x sparse", full({1, 50}, 8), scattered({50, 90}, 400, 3), dense, csr},
-        {"dense x sparse", full({21, 50}, 8), scattered({50, 90}, 400, 3), dense, csr},
+    std::vector<Case> all;
+    const auto add = [&](const char* name, const Whole& a, const Whole& b, Storage a_storage = Storage::csr,
+                         Storage b_storage = Storage::csr) {
+        all.push_back({name, a, b, a_storage, b_storage});
     };
+    add("nothing", {{0, 0}, {}}, {{0, 0}, {}});
+    add("no inner", {{3, 0}, {}}, {{0, 4}, {}});
+    add("no rows", {{0, 5}, {}}, scattered({5, 4}, 6, 1));
+    add("no columns", scattered({5, 4}, 6, 1), {{4, 0}, {}});
+    add("no entries", {{5, 6}, {}}, {{6, 7}, {}});
+    add("one", {{1, 1}, {{{0, 0}, 3}}}, {{1, 1}, {{{0, 0}, -2}}});
+    add("scattered", scattered({70, 50}, 300, 2), scattered({50, 90}, 400, 3));
+    add("power law", scattered({90, 90}, 900, 4, true), scattered({90, 90}, 900, 5, true));
+    add("a heavy row", heavy, scattered({80, 1500}, 4000, 7));
+    add("indices of 64 bits", scattered({30, 40}, 100, 8), scattered({40, std::int64_t{1} << 40}, 200, 9));
+    add("sparse x dense, no entries", {{4, 6}, {}}, full({6, 3}, 1), csr, dense);
+    add("sparse x a column", scattered({70, 50}, 300, 2), full({50, 1}, 3), csr, dense);
+    add("sparse x 19 columns", scattered({70, 50}, 300, 2), full({50, 19}, 3), csr, dense);
+    add("sparse x 77 columns", scattered({70, 50}, 300, 2), full({50, 77}, 3), csr, dense);
+    add("a long row x dense", long_row, full({3000, 5}, 3), csr, dense);
+    add("a row x sparse", full({1, 50}, 8), scattered({50, 90}, 400, 3), dense, csr);
+    add("dense x sparse", full({21, 50}, 8), scattered({50, 90}, 400, 3), dense, csr);
+    return all;
 }
 
 struct Asked {
