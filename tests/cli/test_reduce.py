@@ -428,7 +428,7 @@ class InParts(Reducing):
         words = ["-d", "cpu", "--memory-limit", self.limit]
         done = self.run_tool("reduce", path, *words, "-v")
         self.assertIn("parts, which are combined to 1x1 of the result", done.err)
-        self.assertIn("1 results do not fit in i64", done.err)
+        self.assertIn("1 result does not fit in i64", done.err)
         self.assertEqual(int(done.out), (3 * (2**63 - 1) + 2**63) % 2**64 - 2**63)
         self.assertEqual(self.answer(path, "--op", "mean"), float(Fraction(3 * (2**63 - 1), 1280 * 200)))
         self.assertEqual(self.answer(self.spread([5, -(2**63)], np.int64), "--op", "absmax"), 2**63)

@@ -1,6 +1,7 @@
 #include "lib/run/sparse/flow.hpp"
 
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "core/helpers.hpp"
@@ -26,7 +27,7 @@ class SparseFlow {
         // Its child is made while there is one thread alone.
         if (writes() && !plan_.result_is_sparse()) timeline_.write([&] { writer_ = outlet_.open(); });
         if (watch_ != nullptr) watch_->start();
-        const KeptThreads kept;
+        std::optional<KeptThreads> kept(std::in_place);
         timeline_.read([&] { read(); });
         compute();
         if (watch_ != nullptr) watch_->computed();
@@ -35,6 +36,7 @@ class SparseFlow {
         answer();
         if (!writes()) return std::move(found_);
         timeline_.hash([&] { hash(); });
+        kept.reset();  // sparse results are written by a child for each array, which no thread may be beside
         timeline_.write([&] { plan_.result_is_sparse() ? write_sparse() : write_dense(); });
         found_.written = true;
         return std::move(found_);
