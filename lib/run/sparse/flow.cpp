@@ -27,8 +27,8 @@ class SparseFlow {
         // Its child is made while there is one thread alone.
         if (writes() && !plan_.result_is_sparse()) timeline_.write([&] { writer_ = outlet_.open(); });
         if (watch_ != nullptr) watch_->start();
-        std::optional<KeptThreads> kept(std::in_place);
         timeline_.read([&] { read(); });
+        std::optional<KeptThreads> kept(std::in_place);  // not while reading, which forks children too
         compute();
         if (watch_ != nullptr) watch_->computed();
         timeline_.verify([&] { verify(); });
