@@ -19,10 +19,6 @@ constexpr double kBytesAPart = 4.0 * (1 << 20);
 /// The same of a run of elements side by side in a file, that is shorter than it is read or written in.
 constexpr double kBytesARun = 2048;
 
-/// How much faster the check of a part reads a block that it shares with other parts, from memory, than a
-/// file is read: rows of a product that are computed again need all of it, in every part.
-constexpr double kFasterFromMemory = 4;
-
 /// What combining parts must save: sums of numbers that are not whole depend on where they are cut, so what
 /// need not be combined is not.
 constexpr double kCombiningCost = 1.2;
@@ -179,8 +175,7 @@ class Cutter {
         const auto parts = static_cast<double>(down) * static_cast<double>(across);
         Candidate found{
             .step = step, .down_first = down_first, .at_once = parts == 1 ? 1 : at_once, .cost = 0};
-        double first_read = 0;
-        double checked = 0;
+        double varying = 0;
         for (std::size_t role = 0; role < inputs_.size(); ++role) {
             found.buffers.inputs.push_back(0);
             found.buffers.device_inputs.push_back(0);
@@ -201,10 +196,8 @@ class Cutter {
             found.host_bytes += bytes * static_cast<double>(found.buffers.inputs[role]);
             found.device_bytes += bytes * static_cast<double>(found.buffers.device_inputs[role]);
             found.cost += reads * cost_of_reading(block, stored);
-            first_read += bytes;
-            if (resident && limits_.verified) checked += parts * bytes / kFasterFromMemory;
+            if (!resident) varying += bytes;
         }
-        found.cost = std::max(found.cost, checked);  // one goes on while the other does
         const Shape given = problem_.operation->result(first.problem);
         const double result_bytes = bytes_of(given, result_type(first.problem));
         found.buffers.results = std::min<std::size_t>(2, found.at_once);
@@ -219,7 +212,7 @@ class Cutter {
         if (!chunked && first.result.cols < result_.shape.cols)
             found.cost += parts * static_cast<double>(first.result.rows) * kBytesARun;
         // The first part is read, and the last one written, while nothing else is done.
-        found.cost += parts * kBytesAPart + 2 * (first_read + result_bytes);
+        found.cost += parts * kBytesAPart + 2 * (varying + result_bytes);
         // Stages that do not overlap take turns.
         if (found.at_once < kPartsAtOnce.front() && parts > 1) found.cost *= found.at_once == 1 ? 2 : 1.2;
         if (first.shares_result()) found.cost *= kCombiningCost;

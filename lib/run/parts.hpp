@@ -27,7 +27,6 @@ struct CutLimits {
     std::uint64_t host_bytes = 0;                 ///< for blocks of the inputs and the result
     std::optional<std::uint64_t> device_bytes{};  ///< the same on a GPU; nothing on a CPU
     formats::BlockOrder order = formats::BlockOrder::any;
-    bool verified = false;  ///< each part is, and reads the blocks that it shares with others again
     /// What verifying a part takes of the host's memory; empty where nothing is.
     std::function<std::uint64_t(const Problem& part)> verification_bytes{};
 };

@@ -17,7 +17,7 @@ Parts parts_of(const std::vector<PlannedInput>& inputs, const formats::Reader& r
     const auto stored = stored_by_role(inputs, record.problem.operation->roles.size());
     const bool bytes_by_part = record.problem.operation->check->bytes_by_part;
     if (bytes_by_part) fixed_bytes -= verification_bytes(record.problem, mode);
-    CutLimits limits{.host_bytes = room - std::min(room, fixed_bytes), .verified = true};
+    CutLimits limits{.host_bytes = room - std::min(room, fixed_bytes)};
     if (bytes_by_part)
         limits.verification_bytes = [&](const Problem& part) { return verification_bytes(part, mode); };
     if (result.header().in_order) limits.order = formats::BlockOrder::column_panels;  // as text is stored

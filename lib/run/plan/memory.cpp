@@ -69,16 +69,6 @@ bool holds_what_it_says(const Plan& plan, std::uint64_t matrix_bytes) {
     return stored >= matrix_bytes / kMostInflation;
 }
 
-/// Matrices of a product on a GPU that take so much of the host's memory are cut although they fit, within
-/// the memory that the whole takes: reading and writing them takes as long as the product itself, and goes on
-/// while other parts are computed. Smaller ones are through before it would show.
-constexpr std::uint64_t kLeastToOverlap = std::uint64_t{8} << 30;
-
-bool is_worth_overlapping(const Plan& plan, std::uint64_t matrix_bytes) {
-    return plan.lane().gpu && plan.problem.operation->rate == Rate::arithmetic &&
-           matrix_bytes >= kLeastToOverlap;
-}
-
 /// Less than the tool itself takes: it is there, and the system, whose answer takes time, is not asked.
 constexpr std::uint64_t kAlwaysThere = std::uint64_t{4} << 20;
 
@@ -119,8 +109,7 @@ void cut_into_parts(const RunOptions& options, const std::vector<std::optional<S
     StoredAs result{plan.result};
     const bool verified_by_part = plan.problem.operation->check->bytes_by_part;
     const std::uint64_t fixed_bytes = beside.all - (verified_by_part ? beside.check : 0);
-    CutLimits limits{.host_bytes = host_room - std::min(host_room, fixed_bytes),
-                     .verified = options.verify != VerifyMode::none};
+    CutLimits limits{.host_bytes = host_room - std::min(host_room, fixed_bytes)};
     if (plan.lane().gpu) limits.device_bytes = device_most;
     if (verified_by_part) {
         limits.verification_bytes = [&](const Problem& part) {
@@ -166,17 +155,15 @@ void plan_parts(const RunOptions& options, Plan& plan) {
     const std::uint64_t device_most = lane.gpu ? device_room(options, plan, lane.device_bytes) : 0;
     const auto inputs = stored_by_role(plan.inputs, options.inputs.size());
     const bool fits_device = lane.device_bytes <= device_most;
-    const bool can_be_cut =
-        plan.problem.operation->part != nullptr && !plan.problem.in_place && plan.result.elements() != 0;
     if (fits_host(plan.host_bytes, options.memory_limit) && fits_device) {
-        if (can_be_cut && is_worth_overlapping(plan, matrix_bytes))
-            return cut_into_parts(options, inputs, beside, plan.host_bytes, lane.device_bytes, plan);
         plan.parts.emplace(plan.problem, inputs);
         return;
     }
     const std::uint64_t host_room = options.memory_limit ? *options.memory_limit : available_memory_bytes();
     const bool cuts =
         options.memory_limit || holds_what_it_says(plan, matrix_bytes) || plan.host_bytes <= host_room;
+    const bool can_be_cut =
+        plan.problem.operation->part != nullptr && !plan.problem.in_place && plan.result.elements() != 0;
     if (cuts && can_be_cut) return cut_into_parts(options, inputs, beside, host_room, device_most, plan);
     require_memory(plan.host_bytes, options.memory_limit, beside.what);
     if (!fits_device) refuse_device(plan.lane(), device_most, beside.what);
