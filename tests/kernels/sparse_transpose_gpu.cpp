@@ -70,6 +70,7 @@ TEST_CASE("every level of the GPU transposes sparse matrices") {
     for (const Case& one : cases()) {
         if (only_small() && one.places.size() > 10'000) continue;
         for (const Type type : {Type::i8, Type::f16, Type::f32, Type::f64, Type::c128}) {
+            if (only_small() && type != Type::f32 && type != Type::c128) continue;
             const Csr in = matrix_of(one.shape, one.places, type);
             const Csr expected = plain_transpose(in, one.places);
             for (const Level& level : transpose::gpu::sparse::levels()) {
