@@ -11,6 +11,7 @@
 #include "core/hash/sparse_hash.hpp"
 #include "core/sparse/coo.hpp"
 #include "core/sparse/csr.hpp"
+#include "core/sparse/rows_of_columns.hpp"
 #include "tests/catch.hpp"
 
 using namespace gpumat;
@@ -170,11 +171,33 @@ TEST_CASE("the content hash of a sparse matrix is that of the dense one") {
         agrees(TypeTag<std::uint16_t>{}, shape, 100);
         agrees(TypeTag<std::uint32_t>{}, shape, 100);
     }
+    // Enough entries for carry-less multiplication.
+    agrees(TypeTag<std::uint16_t>{}, {300, 200}, 40'000);
+    agrees(TypeTag<std::uint32_t>{}, {300, 200}, 40'000);
+    agrees(TypeTag<std::complex<double>>{}, {300, 200}, 40'000);
     const Csr complex = csr_of<std::complex<double>>({9, 20}, {{8, 3, {1, -2}}, {0, 0, {0, 0.5}}}, merged);
     CHECK(content_hash(complex.view(), 1) == content_hash(dense_of<std::complex<double>>(complex).view(), 1));
     for (const Shape none : {Shape{0, 0}, Shape{0, 9}, Shape{9, 0}}) {
         const Csr matrix = csr_of<float>(none, {}, merged);
         CHECK(content_hash(matrix.view(), 1) == content_hash(Matrix(none, Type::f32).view(), 1));
+    }
+}
+
+TEST_CASE("the columns of a matrix become rows") {
+    Merged merged;
+    for (const Shape shape : {Shape{1, 1}, Shape{3000, 7}, Shape{7, 3000}, Shape{200, 300}, Shape{0, 4}}) {
+        for (const std::size_t count : {0, 5, 4000, 100'000}) {
+            auto entries = random_entries<float>(shape, shape.elements() == 0 ? 0 : count, 5);
+            sort_and_leave_one(entries);
+            const Csr matrix = csr_of(shape, entries, merged);
+            for (Entry<float>& entry : entries) std::swap(entry.row, entry.col);
+            const auto expected = listed<float>(csr_of(shape.transposed(), entries, merged));
+            for (const int threads : {1, 3}) {
+                const Csr columns = rows_of_columns(matrix.view(), threads, "matrix");
+                CHECK(!structure_fault(columns.view(), 1));
+                CHECK(listed<float>(columns) == expected);
+            }
+        }
     }
 }
 

@@ -1,12 +1,16 @@
 #include "formats/hdf5/read/sparse.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "core/numbers/whole.hpp"
+#include "core/parallel.hpp"
+#include "core/sparse/rows_of_columns.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
@@ -148,18 +152,35 @@ template <class I>
 bool SparseReader::check_indices(const Arrays& arrays) const {
     if (sparse_.indices == nullptr) return true;
     const auto indices = numbers_in<I>(arrays.indices, source_.entries);
-    check_range<I>(*sparse_.indices, indices, !sparse_.by_columns);
     if (!sparse_.compressed) {
+        check_range<I>(*sparse_.indices, indices, !sparse_.by_columns);
         check_range<I>(*sparse_.lines, numbers_in<I>(arrays.lines, source_.entries), sparse_.by_columns);
         return false;
     }
+    using Unsigned = std::make_unsigned_t<I>;
     const auto starts = numbers_in<std::int64_t>(arrays.starts, length_of(*sparse_.lines));
-    for (std::size_t line = 0; line + 1 < starts.size(); ++line) {
-        const auto* const end = indices.data() + starts[line + 1];
-        if (std::adjacent_find(indices.data() + starts[line], end, std::greater_equal<>()) != end)
-            return false;
-    }
-    return true;
+    const auto lines = std::ssize(starts) - 1;
+    const auto extent = static_cast<Unsigned>(sparse_.by_columns ? source_.stored.rows : source_.stored.cols);
+    std::atomic<bool> outside = false;
+    std::atomic<bool> unordered = false;
+    constexpr std::int64_t kEntriesAtOnce = 1 << 16;
+    const std::int64_t together = 1 + lines / (1 + (source_.entries + lines) / kEntriesAtOnce);
+    parallel_for(lines, together, options_.threads, [&](std::int64_t begin, std::int64_t end) {
+        // Without a way out of the loops, which then go many indices at a time.
+        bool beyond = false;
+        bool falls = false;
+        for (std::int64_t line = begin; line < end; ++line) {
+            const auto first = static_cast<std::size_t>(starts[static_cast<std::size_t>(line)]);
+            const auto last = static_cast<std::size_t>(starts[static_cast<std::size_t>(line) + 1]);
+            for (std::size_t at = first; at < last; ++at)
+                beyond |= static_cast<Unsigned>(indices[at]) >= extent;
+            for (std::size_t at = first + 1; at < last; ++at) falls |= indices[at] <= indices[at - 1];
+        }
+        if (beyond) outside = true;
+        if (falls) unordered = true;
+    });
+    if (outside) check_range<I>(*sparse_.indices, indices, !sparse_.by_columns);
+    return !unordered;
 }
 
 SparseReader::Arrays SparseReader::read_arrays(Type type) {
@@ -228,6 +249,18 @@ Csr SparseReader::read_sparse(std::int64_t& duplicates) {
                  source_.name);
         std::memcpy(rows.view().pointers, arrays.starts.data(), arrays.starts.size());
         return rows;
+    }
+    // What that takes beside its result has been counted as the lines of entries.
+    const bool few_lines =
+        source_.entries / 4 >= source_.stored.rows && source_.entries / 4 >= source_.stored.cols;
+    if (arrays.in_order && !sparse_.symmetric && few_lines) {
+        const CsrView columns = {type_,
+                                 source_.stored.transposed(),
+                                 source_.entries,
+                                 reinterpret_cast<const std::int64_t*>(arrays.starts.data()),
+                                 arrays.indices.data(),
+                                 arrays.values.data()};
+        return rows_of_columns(columns, options_.threads, source_.name);
     }
     if (!arrays.in_order && sparse_.compressed)
         tell(options_.tell, Severity::detail,

@@ -10,6 +10,7 @@
 
 #include "core/numbers/whole.hpp"
 #include "core/sparse/coo.hpp"
+#include "core/sparse/rows_of_columns.hpp"
 #include "formats/hdf5/hdf5.hpp"
 
 namespace gpumat::formats::hdf5 {
@@ -22,28 +23,6 @@ struct SparseArray {
     std::int64_t count;
     const std::byte* data;
 };
-
-/// The transpose, whose rows are the columns.
-Csr columns_of(const CsrView& matrix, int threads, const std::string& what) {
-    return visit_index(matrix.shape, [&]<class I>(TypeTag<I>) {
-        const auto count = static_cast<std::size_t>(matrix.entries);
-        const std::size_t value_bytes = count * size_of(matrix.type);
-        Buffer rows(count * sizeof(I));
-        Buffer columns(count * sizeof(I));
-        Buffer values(value_bytes);
-        for (std::int64_t row = 0; row < matrix.shape.rows; ++row)
-            std::fill(reinterpret_cast<I*>(rows.data()) + matrix.pointers[row],
-                      reinterpret_cast<I*>(rows.data()) + matrix.pointers[row + 1], static_cast<I>(row));
-        if (count > 0) {
-            std::memcpy(columns.data(), matrix.columns, columns.size());
-            std::memcpy(values.data(), matrix.values, value_bytes);
-        }
-        Merged merged;
-        return to_csr(Coo(matrix.shape.transposed(), matrix.type, matrix.entries, std::move(columns),
-                          std::move(rows), std::move(values)),
-                      threads, what, merged);
-    });
-}
 
 /// As the parts of a matrix are chunked: a column of as many numbers as the chunk has elements.
 WriteOptions options_of_parts(WriteOptions options) {
@@ -121,7 +100,7 @@ class Hdf5SparseWriter final : public SparseWriter {
     void put(const CsrView& rows) {
         SparseGroup group{.is_new = true, .texts = options_.attributes};
         if (layout_ == SparseLayout::matlab) {
-            const Csr columns = columns_of(rows, options_.threads, name_in_messages(target_));
+            const Csr columns = rows_of_columns(rows, options_.threads, name_in_messages(target_));
             group.matlab = type_;
             group.numbers = {{"MATLAB_sparse", {shape_.rows}}};
             return put_arrays(std::move(group), columns.view(), "jc", "ir", "data");
@@ -209,7 +188,7 @@ std::uint64_t sparse_writing_bytes(const Shape& shape, Type type, std::int64_t e
     const std::uint64_t columns = layout_of(options) != SparseLayout::matlab
                                       ? 0
                                       : saturating_add(to_csr_bytes(shape.transposed(), type, entries),
-                                                       entry_bytes({}, Type::u32, entries));
+                                                       csr_bytes({shape.rows, 0}, type, 0));
     return saturating_add(writing_bytes({most, 1}, widest, plain), columns);
 }
 
