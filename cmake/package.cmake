@@ -18,7 +18,7 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION math)
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION
   "reads matrices from HDF5 and Matrix Market files, computes at an explicit optimization level on a GPU or the CPU, verifies the result against a reference and writes it with a log of the times.")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS libopenblas0-pthread)  # loaded by the level vendor
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS gnuplot-nox)             # draws plots
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "gnuplot-nox, libgraphblas7")  # draws plots; the level vendor of sparse matrices
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libgpumat-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)

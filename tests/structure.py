@@ -58,7 +58,7 @@ FOLDERS = {
     "lib/stored": ["lib/record"],
     "lib/run": ["lib/output", "lib/record", "lib/choose", "lib/stored"],
     "lib/matrices": ["lib/output", "lib/record", "lib/stored"],
-    "lib/measure": ["lib/output", "lib/record", "lib/charts", "lib/choose", "lib/run"],
+    "lib/measure": ["lib/output", "lib/record", "lib/charts", "lib/choose", "lib/run", "lib/matrices"],
     "lib/report": ["lib/output", "lib/record", "lib/charts", "lib/run", "lib/measure"],
     "lib/batch": ["lib/output", "lib/record", "lib/stored"],
     "cli/terminal": [],

@@ -45,7 +45,7 @@ class Reporter {
         if (request_.csv) return write(csv_begin(head));
         if (request_.markdown) return write(markdown_begin(head));
         set_widths();
-        write(describe(head) + "\n\n" + line(table_header(*head.operation)));
+        write(describe(head) + "\n\n" + line(table_header(head)));
     }
 
     void row(const BenchRow& row) {
@@ -100,6 +100,8 @@ class Reporter {
 
     void set_widths() {
         widths_ = {7, 5, 9, 7, 8, 9, 8, 10, 0};
+        constexpr std::size_t kEntriesWidth = 10;
+        if (!head_.sparse.empty()) widths_.insert(widths_.end() - 5, kEntriesWidth);
         for (const std::string& label : head_.labels) widths_[1] = std::max(widths_[1], label.size());
         for (const Type type : request_.bench.types) {
             for (const Extents& size : request_.bench.sizes)
@@ -224,6 +226,7 @@ void add_what(Command& command, BenchRequest& request, const Context& context) {
     command.list("-a,--against", &bench.against, "baselines: all, none, vendor, memcpy, copy, …");
     add_device(command, bench.device);
     add_rows_options(command, bench, context.registry());
+    add_sparse_inputs(command, bench.sparse);
 }
 
 void add_how(Command& command, BenchRequest& request) {
@@ -267,6 +270,8 @@ void add_bench(Command& tool, Context& context) {
         "  gpumat bench transpose --in-place --size 4096,8192 --against copy,padded\n"
         "  gpumat bench multiply --size 512,1024 --levels tiled,vendor --type f32,f64 \\\n"
         "    --json > bench.json\n"
+        "  gpumat bench transpose --size 1000000 --entries 5000000 --pattern power-law\n"
+        "  gpumat bench multiply --size 100000x64x100000 --sparse A --entries 1000000\n"
         "  gpumat bench transpose --size 500:4000:4 --levels padded,diagonal,auto \\\n"
         "    --against copy --time-limit 0.05 --csv --plot sweep.svg > sweep.csv";
     command.run = [request, &context] { run(*request, context); };

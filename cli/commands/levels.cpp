@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <stdexcept>
 
 #include "cli/options/common_options.hpp"
@@ -33,6 +34,7 @@ struct LevelsRequest {
     std::string device;
     std::string size;  ///< empty: the list alone
     std::string type;
+    SparseInputs sparse;  ///< of --size
     std::string explain;  ///< a level's name or number: its section alone
 };
 
@@ -200,11 +202,20 @@ Subject subject_of(const LevelsRequest& request, const Registry& registry) {
     problem.m = sizes.front().m;
     problem.n = sizes.front().n;
     problem.k = sizes.front().k;
-    const std::string device = request.device.empty() ? "auto" : request.device;
+    make_sparse(request.sparse, problem);
+    std::string device = request.device.empty() ? "auto" : request.device;
+    if (problem.is_sparse() && device == "auto") device = sparse_device(problem, "auto", registry);
     subject.choice = choose_device(device, operation, "auto", hardware_threads(), registry);
     subject.ceilings = ceilings_of(problem, subject.choice.device, {});
     choose_for(subject, registry);
     return subject;
+}
+
+/// The levels of the problem's structure.
+std::vector<const Level*> ladder_of(const Subject& subject, const Registry& registry) {
+    const DeviceKind device = subject.choice.device.kind;
+    return subject.problem.is_sparse() ? registry.sparse_levels(subject.problem, device)
+                                       : registry.levels(*subject.problem.operation, device);
 }
 
 /// One level on the problem: its launch, or every reason why there is none.
@@ -258,7 +269,9 @@ void print_wrapped(const std::string& text) {
 
 void print_subject(const Subject& subject, const LevelsRequest& request) {
     const Problem& problem = subject.problem;
-    std::printf("%s %s %s on %s\n", request.operation.c_str(), request.type.c_str(),
+    const std::string sparse = request.sparse.described(*problem.operation);
+    std::printf("%s%s %s %s on %s\n", request.operation.c_str(),
+                sparse.empty() ? "" : (" of " + sparse).c_str(), request.type.c_str(),
                 to_string(problem.extents()).c_str(), recorded_device(subject.choice.device).name.c_str());
     std::printf("moves at least %s, does %.4g operations: %.3g a byte\n",
                 format_traffic(problem.bytes()).c_str(), problem.flops(), problem.flops() / problem.bytes());
@@ -268,7 +281,7 @@ void print_subject(const Subject& subject, const LevelsRequest& request) {
 void print_explained(const Registry& registry, const LevelsRequest& request) {
     const Subject subject = subject_of(request, registry);
     print_subject(subject, request);
-    const auto levels = registry.levels(*subject.problem.operation, subject.choice.device.kind);
+    const auto levels = ladder_of(subject, registry);
     std::vector<Answer> answers;
     for (const Level* level : levels) answers.push_back(ask(*level, subject));
     const std::string bound = common_bound_of(answers);
@@ -287,7 +300,7 @@ void print_explained_json(const Registry& registry, const LevelsRequest& request
     const Subject subject = subject_of(request, registry);
     const Problem& problem = subject.problem;
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const Level* level : registry.levels(*problem.operation, subject.choice.device.kind)) {
+    for (const Level* level : ladder_of(subject, registry)) {
         const Answer answer = ask(*level, subject);
         nlohmann::ordered_json row = to_json(*level);
         row["reasons"] = answer.reasons;
@@ -304,6 +317,10 @@ void print_explained_json(const Registry& registry, const LevelsRequest& request
         {"m", problem.m},
         {"n", problem.n},
         {"k", problem.k},
+        {"entries", problem.is_sparse()
+                        ? nlohmann::ordered_json(std::accumulate(problem.entries.begin(),
+                                                                 problem.entries.end(), std::int64_t{0}))
+                        : nullptr},
         {"bytes", problem.bytes()},
         {"flops", problem.flops()},
         {"device", recorded_device(subject.choice.device).name},
@@ -318,6 +335,8 @@ void print_explained_json(const Registry& registry, const LevelsRequest& request
 
 void require_list_request(const LevelsRequest& request) {
     if (!request.type.empty()) throw Error(ErrorCode::usage, "--type says how --size runs; give --size too");
+    if (request.sparse.any())
+        throw Error(ErrorCode::usage, "--sparse and its entries say how --size runs; give --size too");
     const std::string& device = request.device;
     if (device.empty() || device == "auto" || device == "cpu" || device == "gpu" ||
         device.starts_with("gpu:"))
@@ -387,6 +406,7 @@ void add_levels(Command& tool, Context& context) {
     const Option& size = command.option("--size", &request->size,
                                         "explain how each level would run on this problem: N, MxN or MxNxK");
     suggest_types(command.option("-t,--type", &request->type, "element type of --size (default: f32)"));
+    add_sparse_inputs(command, request->sparse);
     command
         .option("--explain", &request->explain, "what the documentation says of one level, by name or number")
         .suggests(level_names(context.registry(), nullptr))
@@ -403,6 +423,7 @@ void add_levels(Command& tool, Context& context) {
         "  gpumat levels transpose\n"
         "  gpumat levels -v multiply --device cpu\n"
         "  gpumat levels multiply --size 4096 --type f64\n"
+        "  gpumat levels transpose --size 1000000 --entries 5000000\n"
         "  gpumat levels multiply --explain unrolled";
     command.run = [request, &context] { run(*request, context); };
 }

@@ -74,6 +74,22 @@ void add_seed(Command& command, std::uint64_t& seed, const std::string& help) {
     command.option("--seed", &seed, help).check(refuse_no_seed).shows_default();
 }
 
+void add_sparse_inputs(Command& command, SparseInputs& sparse) {
+    command
+        .list("--sparse", &sparse.roles,
+              "inputs that are sparse, such as A or A,B (default: A where one of the following is given)")
+        .suggests({"A", "B"});
+    for (const GeneratedParameter& parameter : generated_parameters()) {
+        const std::string name(parameter.name);
+        if (name != "entries" && name != "density" && name != "pattern") continue;
+        Option& option = command.option(
+            "--" + name, [&sparse, name](const std::string& value) { sparse.parameters[name] = value; },
+            std::string(parameter.help));
+        const auto patterns = SparsePattern::names();
+        if (name == "pattern") option.suggests({patterns.begin(), patterns.end()});
+    }
+}
+
 Option& add_log(Command& command, std::string& log, const std::string& help) {
     return command.option("--log", &log, help).value(kFile).from_environment();
 }

@@ -7,6 +7,7 @@
 
 #include "cli/options/command.hpp"
 #include "cli/terminal/context.hpp"
+#include "lib/measure/bench_sparse.hpp"
 
 // The options that several commands have.
 
@@ -44,6 +45,9 @@ void add_memory_limit(Command& command, std::optional<std::uint64_t>& limit, con
 
 /// Adds --seed to a command: a number without a sign.
 void add_seed(Command& command, std::uint64_t& seed, const std::string& help);
+
+/// Adds --sparse, and what `generate` takes for the entries, to a command that makes matrices itself.
+void add_sparse_inputs(Command& command, SparseInputs& sparse);
 
 /// Adds --log to a command: a file.
 Option& add_log(Command& command, std::string& log, const std::string& help);

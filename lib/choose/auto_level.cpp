@@ -39,7 +39,7 @@ std::optional<Choice> choose_tuned(const Problem& problem, const Device& device,
 
 std::optional<TunedLevel> tuned_level(const Problem& problem, const Device& device, const Tell& say) {
     const Tunable* tunable = problem.operation->tunable;
-    if (tunable == nullptr) return std::nullopt;
+    if (tunable == nullptr || problem.is_sparse()) return std::nullopt;  // dense ladders are tuned
     const auto size_class = tunable->class_of(problem);
     if (!size_class) return std::nullopt;
     const auto path = tuning_path(*problem.operation, tuned_device_id(device));

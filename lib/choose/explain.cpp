@@ -23,6 +23,7 @@ Operands operands_at(void* place, const Problem& problem) {
 std::vector<std::pair<std::string, std::string>> launch_facts(const Level& level, const Problem& problem,
                                                               const Device& device) {
     if (device.kind == DeviceKind::gpu) {
+        if (problem.is_sparse()) return {};  // libraries look at the entries
         const DeviceMemory place = device.gpu->allocate(kPlaceBytes);
         return prepare_launch(level, problem, operands_at(place.data(), problem), device).details;
     }

@@ -10,7 +10,7 @@ namespace gpumat {
 
 /// How `level` would run: the facts that its launch gives (Launch::details), such as tile, threads, registers
 /// and occupancy. The level is prepared, which may take working memory, and not run. It must be able to serve
-/// the problem. Throws Error{device, memory}.
+/// the problem. Nothing of sparse matrices on a GPU. Throws Error{device, memory}.
 std::vector<std::pair<std::string, std::string>> launch_facts(const Level& level, const Problem& problem,
                                                               const Device& device);
 

@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "core/error.hpp"
@@ -35,6 +36,7 @@ std::vector<Problem> problems_of(const BenchOptions& options) {
         for (const Extents& size : options.sizes) {
             problems.push_back(
                 {.operation = options.operation, .type = type, .m = size.m, .n = size.n, .k = size.k});
+            make_sparse(options.sparse, problems.back());
         }
     }
     return problems;
@@ -44,6 +46,12 @@ Problem problem_of(const Entrant& entrant, Problem problem) {
     apply_settings(entrant.settings, problem);
     problem.parameters = entrant.parameters;
     return problem;
+}
+
+Parameters settings_of(const Problem& problem, const BenchOptions& options) {
+    Parameters settings = problem.choices;
+    settings.merge(options.sparse.as_settings(*problem.operation));
+    return settings;
 }
 
 std::string label_of(const Entrant& entrant, const Problem& problem) {
@@ -136,7 +144,9 @@ class Bench {
                         .type = problem.type,
                         .size = problem.extents(),
                         .parameters = entrant.parameters,
-                        .settings = problem.choices};
+                        .settings = settings_of(problem, options_)};
+        if (problem.is_sparse())
+            row.entries = std::accumulate(problem.entries.begin(), problem.entries.end(), std::int64_t{0});
         try {
             measure(entrant, problem, row);
         } catch (const Error& error) {
@@ -193,6 +203,8 @@ class Bench {
 
         if (!problem.in_place) memory_.poison_result();
         const double first_ms = executor_.time_ms(launches.front());
+        if (problem.structure.result == Storage::csr)
+            row.result_entries = problem.result_entries = memory_.result_entries();
         if (options_.verify != VerifyMode::none)
             row.verification = executor_.verify(*level, problem, memory_.on_host());
         if (row.failed())
@@ -256,7 +268,10 @@ class Bench {
                 append(row.note, fmt::format("did not settle: {} samples are too few for an interval",
                                              row.samples_ms.size()));
         }
-        row.effective_bandwidth_gbps = problem.bytes() / *row.median_ms / 1e6;
+        Problem counted = problem;
+        counted.result_entries = row.result_entries.value_or(0);
+        row.effective_bandwidth_gbps = counted.bytes() / *row.median_ms / 1e6;
+        if (row.entries) row.entries_per_s = static_cast<double>(*row.entries) / *row.median_ms * 1e3;
         if (problem.flops() > 0) row.gflops = problem.flops() / *row.median_ms / 1e6;
     }
 
@@ -294,6 +309,16 @@ class Bench {
     bool level_ran_ = false;
 };
 
+DeviceChoice device_for(const BenchOptions& options, const Problem& problem, const std::string& level,
+                        const Registry& registry) {
+    const Operation& operation = *options.operation;
+    if (!problem.is_sparse())
+        return choose_device(options.device, operation, level, options.threads, registry);
+    const std::string device =
+        options.device == "auto" ? sparse_device(problem, level, registry) : options.device;
+    return choose_device(device, operation, "auto", options.threads, registry);
+}
+
 std::shared_ptr<GpuMonitor> open_monitor(const Device& device, const Tell& say) {
     if (device.gpu == nullptr) return nullptr;
     std::string why_not;
@@ -315,7 +340,8 @@ BenchHead head_of(const BenchOptions& options, const DeviceChoice& choice, const
                       .device_reason = choice.reason,
                       .driver_release = "",
                       .cache_bytes = memory.cache_bytes(),
-                      .settings = problem_of(entrants.back(), problems.front()).choices,
+                      .settings = settings_of(problem_of(entrants.back(), problems.front()), options),
+                      .sparse = options.sparse.described(*options.operation),
                       .in_place = problem_of(entrants.back(), problems.front()).in_place,
                       .hot = options.hot,
                       .time_limit_s = options.time_limit_s};
@@ -348,16 +374,16 @@ int run_bench(const BenchOptions& options, const Registry& registry, const Bench
     const Operation& operation = *options.operation;
     const std::string named = first == "all" ? "auto" : first;
     if (named != "auto") find_level(registry, operation, DeviceKind::gpu, named);
-    const DeviceChoice choice = choose_device(options.device, operation, named, options.threads, registry);
-    const std::vector<Entrant> entrants = line_up(options, registry, choice.device.kind);
     const std::vector<Problem> problems = problems_of(options);
+    const DeviceChoice choice = device_for(options, problems.front(), named, registry);
+    const std::vector<Entrant> entrants = line_up(options, problems.front(), registry, choice.device.kind);
     const std::vector<Problem> variants = variants_of(problems, entrants);
     const auto monitor = open_monitor(choice.device, listener.say);
     std::uint64_t verification = 0;
     for (const Problem& problem : problems)
         verification = std::max(verification, verification_bytes(problem, options.verify));
-    BenchMemory memory(choice.device, variants, options.hot, options.memory_limit, verification,
-                       options.seed);
+    BenchMemory memory(choice.device, variants, options.hot, options.memory_limit, verification, options.seed,
+                       options.sparse);
     if (listener.head) listener.head(head_of(options, choice, monitor.get(), memory, entrants, problems));
     const Executor executor(choice.device, {options.verify, std::nullopt, options.threads, options.seed});
     return Bench(options, registry, executor, listener, memory, monitor.get()).run(entrants, problems);

@@ -13,6 +13,7 @@
 #include "kernels/check/verification.hpp"
 #include "kernels/registry.hpp"
 #include "lib/measure/bench_sizes.hpp"
+#include "lib/measure/bench_sparse.hpp"
 #include "lib/record/record.hpp"
 
 namespace gpumat {
@@ -33,6 +34,7 @@ struct BenchOptions {
     /// The operation's own, by name, for its levels; a vendor's library has those that say what the result
     /// is, other baselines none.
     Settings settings;
+    SparseInputs sparse;
     bool hot = false;         ///< one set of operands, which stays in the cache if it fits
     double time_limit_s = 2;  ///< for the samples of one row
     std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< no row begins after it
@@ -54,7 +56,8 @@ struct BenchHead {
     std::string device_reason;   ///< why this device, where `auto` took it
     std::string driver_release;  ///< "580.95.05"; empty where unknown
     std::uint64_t cache_bytes = 0;
-    Parameters settings;    ///< of the operation, as its levels are measured: "op" → "norm"
+    Parameters settings;  ///< of the operation, as its levels are measured: "op" → "norm"; of sparse inputs
+    std::string sparse;   ///< "sparse A (1000000 entries)"; empty where all are dense
     bool in_place = false;  ///< the levels; never the baselines
     bool hot = false;
     double time_limit_s = 0;
@@ -74,7 +77,9 @@ struct BenchRow {
     Type type = Type::f32;
     Extents size;
     Parameters parameters;
-    Parameters settings;                                       ///< of the operation, as this row has them
+    Parameters settings;                  ///< of the operation, as this row has them, and of sparse inputs
+    std::optional<std::int64_t> entries;  ///< of all inputs, where any is sparse
+    std::optional<std::int64_t> result_entries;                ///< of a sparse result
     std::vector<std::pair<std::string, std::string>> details;  ///< of the launch
 
     std::vector<double> samples_ms;  ///< empty where it could not run, failed or was throttled throughout
@@ -84,6 +89,7 @@ struct BenchRow {
     std::optional<double> high_ms;
     std::optional<double> effective_bandwidth_gbps;  ///< Problem::bytes / median
     std::optional<double> gflops;                    ///< of an operation with arithmetic
+    std::optional<double> entries_per_s;             ///< of the inputs' entries, where any is sparse
     std::optional<double> share;                     ///< of the fastest yardstick on the same problem
     std::optional<double> share_of_vendor;           ///< of the vendor's library on the same problem
     std::optional<double> gain_over_previous;        ///< over the level before it in this bench
@@ -100,9 +106,9 @@ struct BenchRow {
 
     [[nodiscard]] bool ran_at_all() const { return reason.empty(); }
     [[nodiscard]] bool failed() const { return verification.failed(); }
-    /// In the unit of the operation's rate.
+    /// In the unit of the operation's rate; of sparse matrices in GB/s.
     [[nodiscard]] std::optional<double> speed() const {
-        return operation->rate == Rate::bandwidth ? effective_bandwidth_gbps : gflops;
+        return entries || operation->rate == Rate::bandwidth ? effective_bandwidth_gbps : gflops;
     }
 };
 

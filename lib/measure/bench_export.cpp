@@ -14,6 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::ptrdiff_t kEntriesColumn = 4;  ///< of the table, where any input is sparse
+
 Json verdict(const BenchRow& row) {
     return row.ran_at_all() ? Json(row.verification.verdict) : Json();
 }
@@ -132,6 +134,9 @@ Json to_json(const BenchRow& row) {
             {"high_ms", or_null(row.high_ms)},
             {"effective_bandwidth_gbps", or_null(row.effective_bandwidth_gbps)},
             {"gflops", or_null(row.gflops)},
+            {"entries", or_null(row.entries)},
+            {"result_entries", or_null(row.result_entries)},
+            {"entries_per_s", or_null(row.entries_per_s)},
             {"share_of_copy", share_of(row, "copy")},
             {"share_of_read", share_of(row, "read")},
             {"share_of_vendor", or_null(row.share_of_vendor)},
@@ -192,29 +197,36 @@ std::string csv_row(const BenchHead& head, const BenchRow& row) {
     return line;
 }
 
-std::vector<std::string> table_header(const Operation& operation) {
-    return {"problem",
-            "level",
-            "time (ms)",
-            "+-",
-            operation.rate == Rate::bandwidth ? "GB/s" : "GFLOP/s",
-            "of " + std::string(operation.yardstick),
-            "gain",
-            "total gain",
-            "verified"};
+std::vector<std::string> table_header(const BenchHead& head) {
+    const bool sparse = !head.sparse.empty();
+    std::vector<std::string> header = {"problem",
+                                       "level",
+                                       "time (ms)",
+                                       "+-",
+                                       sparse || head.operation->rate == Rate::bandwidth ? "GB/s" : "GFLOP/s",
+                                       "of " + std::string(sparse ? "vendor" : head.operation->yardstick),
+                                       "gain",
+                                       "total gain",
+                                       "verified"};
+    if (sparse) header.insert(header.begin() + kEntriesColumn, "Mentries/s");
+    return header;
 }
 
 std::vector<std::string> table_cells(const BenchRow& row) {
     const auto speed = row.speed();
-    return {std::string(name_of(row.type)) + " " + to_string(row.size),
-            label_of(row),
-            row.median_ms ? four_digits(*row.median_ms) : "-",
-            spread_of(row),
-            speed ? four_digits(*speed) : "-",
-            number_or_dash(row.share, "{:.3f}"),
-            gain_text(row.gain_over_previous, row.gain_over_previous_settled),
-            gain_text(row.gain_over_first, row.gain_over_first_settled),
-            verified(row)};
+    std::vector<std::string> cells = {std::string(name_of(row.type)) + " " + to_string(row.size),
+                                      label_of(row),
+                                      row.median_ms ? four_digits(*row.median_ms) : "-",
+                                      spread_of(row),
+                                      speed ? four_digits(*speed) : "-",
+                                      number_or_dash(row.entries ? row.share_of_vendor : row.share, "{:.3f}"),
+                                      gain_text(row.gain_over_previous, row.gain_over_previous_settled),
+                                      gain_text(row.gain_over_first, row.gain_over_first_settled),
+                                      verified(row)};
+    if (row.entries)
+        cells.insert(cells.begin() + kEntriesColumn,
+                     row.entries_per_s ? four_digits(*row.entries_per_s / 1e6) : "-");
+    return cells;
 }
 
 std::string table_remark(const BenchRow& row) {
@@ -223,8 +235,9 @@ std::string table_remark(const BenchRow& row) {
 
 std::string describe(const BenchHead& head) {
     const RecordedDevice& device = head.device;
-    std::string text =
-        std::string(name_of(*head.operation)) + (head.in_place ? " in place on " : " on ") + device.name;
+    std::string text = std::string(name_of(*head.operation)) +
+                       (head.sparse.empty() ? "" : " of " + head.sparse) +
+                       (head.in_place ? " in place on " : " on ") + device.name;
     if (device.kind == "cpu") {
         text += fmt::format(" ({} thread{})", device.threads, device.threads == 1 ? "" : "s");
     } else {
@@ -238,10 +251,11 @@ std::string describe(const BenchHead& head) {
 }
 
 std::string markdown_begin(const BenchHead& head) {
-    std::vector<std::string> header = table_header(*head.operation);
+    std::vector<std::string> header = table_header(head);
     header.emplace_back("remark");
     std::vector<std::string> rule;
-    for (std::size_t i = 0; i < header.size(); ++i) rule.emplace_back(i >= 2 && i <= 7 ? "---:" : "---");
+    for (std::size_t i = 0; i < header.size(); ++i)
+        rule.emplace_back(i >= 2 && i + 2 < header.size() ? "---:" : "---");
     return describe(head) + "\n\n" + markdown_line(header) + markdown_line(rule);
 }
 

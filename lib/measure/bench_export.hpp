@@ -29,7 +29,7 @@ std::string csv_row(const BenchHead& head, const BenchRow& row);
 std::string four_digits(double value);
 
 /// The published table: problem, level, time, rate, shares, gains ("~2.00x": not known well), verified.
-std::vector<std::string> table_header(const Operation& operation);
+std::vector<std::string> table_header(const BenchHead& head);
 std::vector<std::string> table_cells(const BenchRow& row);
 
 /// What stands behind the cells: why a row could not run, or its note; may be empty.

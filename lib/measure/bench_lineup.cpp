@@ -24,8 +24,12 @@ DeviceKind other(DeviceKind kind) {
 /// Decides which levels and baselines run, with which parameters, in which order.
 class Line {
   public:
-    Line(const BenchOptions& options, const Registry& registry, DeviceKind device)
-        : options_(options), operation_(*options.operation), registry_(registry), device_(device) {
+    Line(const BenchOptions& options, const Problem& problem, const Registry& registry, DeviceKind device)
+        : options_(options),
+          operation_(*options.operation),
+          problem_(problem),
+          registry_(registry),
+          device_(device) {
         // Baselines go first, so that every level's share can be given at once.
         for (const std::string& name : options.against) add_against(name);
         for (const std::string& name : options.levels) add_level(name);
@@ -35,7 +39,18 @@ class Line {
     std::vector<Entrant> take() { return std::move(entrants_); }
 
   private:
+    /// The ladder of the problem's structure.
+    [[nodiscard]] std::vector<const Level*> ladder(DeviceKind kind) const {
+        return problem_.is_sparse() ? registry_.sparse_levels(problem_, kind)
+                                    : registry_.levels(operation_, kind);
+    }
+
     [[nodiscard]] std::vector<const Level*> baselines(DeviceKind kind) const {
+        if (problem_.is_sparse()) {
+            std::vector<const Level*> vendors = ladder(kind);
+            std::erase_if(vendors, [](const Level* level) { return level->role != Role::vendor; });
+            return vendors;
+        }
         std::vector<const Level*> all = registry_.levels(operation_, kind, Role::baseline);
         for (const Level* level : registry_.levels(operation_, kind, Role::vendor)) all.push_back(level);
         return all;
@@ -48,10 +63,18 @@ class Line {
             if (level.operation == &operation_ && (with_baselines || level.role != Role::baseline))
                 names.emplace_back(level.name);
         }
+        for (const DeviceKind kind : {device_, other(device_)}) {
+            if (!problem_.is_sparse()) break;
+            for (const Level* level : ladder(kind)) names.emplace_back(level->name);
+        }
         return names;
     }
 
     [[nodiscard]] const Level* find_level(const std::string& name) const {
+        for (const DeviceKind kind : {device_, other(device_)}) {
+            if (!problem_.is_sparse()) break;
+            if (const Level* level = registry_.find_sparse(problem_, kind, name)) return level;
+        }
         const Level* level = registry_.find(operation_, device_, name);
         // One of the other kind of device becomes a row that says so.
         return level != nullptr ? level : registry_.find(operation_, other(device_), name);
@@ -123,15 +146,23 @@ class Line {
     void add_level(const std::string& name) {
         if (name == "auto") return add({.name = "auto", .settings = options_.settings});
         if (name == "all") {
-            for (const Level* level : registry_.levels(operation_, device_)) add_variants(level);
+            const std::vector<const Level*> levels = ladder(device_);
+            if (levels.empty())
+                throw Error(
+                    ErrorCode::unsupported,
+                    fmt::format("no {} level for matrices that are sparse as these runs on a {}; on a "
+                                "{}: {}",
+                                operation(), name_of(device_), name_of(other(device_)),
+                                names_of(ladder(other(device_)))));
+            for (const Level* level : levels) add_variants(level);
             return;
         }
         const Level* level = find_level(name);
         if (level == nullptr) {
             throw Error(ErrorCode::usage, "--levels: there is no " + operation() + " level '" + name +
                                               "'; on the " + std::string(name_of(device_)) + ": " +
-                                              names_of(registry_.levels(operation_, device_)) +
-                                              ", or all, auto" + suggestion(name, known_names(false)));
+                                              names_of(ladder(device_)) + ", or all, auto" +
+                                              suggestion(name, known_names(false)));
         }
         add_variants(level);
     }
@@ -174,6 +205,7 @@ class Line {
 
     const BenchOptions& options_;
     const Operation& operation_;
+    const Problem& problem_;
     const Registry& registry_;
     DeviceKind device_;
     std::vector<Entrant> entrants_;
@@ -182,8 +214,9 @@ class Line {
 
 }  // namespace
 
-std::vector<Entrant> line_up(const BenchOptions& options, const Registry& registry, DeviceKind device) {
-    return Line(options, registry, device).take();
+std::vector<Entrant> line_up(const BenchOptions& options, const Problem& problem, const Registry& registry,
+                             DeviceKind device) {
+    return Line(options, problem, registry, device).take();
 }
 
 }  // namespace gpumat

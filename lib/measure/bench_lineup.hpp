@@ -20,6 +20,8 @@ struct Entrant {
 /// The levels and baselines that a bench runs, with which parameters, in which order: baselines first, so
 /// that every level's share can be given at once. Throws Error{usage} for names that do not exist and for
 /// parameters that none of the levels has.
-std::vector<Entrant> line_up(const BenchOptions& options, const Registry& registry, DeviceKind device);
+/// The problem is one of them: all are of the same structure.
+std::vector<Entrant> line_up(const BenchOptions& options, const Problem& problem, const Registry& registry,
+                             DeviceKind device);
 
 }  // namespace gpumat

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/error.hpp"
 #include "core/numbers/shape.hpp"
@@ -91,18 +92,39 @@ void fill_random(void* data, Type type, std::int64_t elements, std::uint64_t see
 
 /// Bytes of the operands of one problem, and how many sets of them there are.
 struct BenchMemory::Layout {
-    std::vector<std::size_t> inputs;  ///< by role; 0 where it is not read
-    std::size_t result = 0;
+    std::vector<Bytes> inputs;  ///< by role; 0 where it is not read
+    Bytes result = {};          ///< 0 where levels count it
     std::uint64_t sets = 1;
     bool in_place = false;  ///< the result lies where the first input does
     bool flush = false;
 
     [[nodiscard]] std::uint64_t set_bytes() const {
-        std::uint64_t sum = in_place ? 0 : aligned(result);
-        for (const std::size_t bytes : inputs) sum += aligned(bytes);
-        return sum;
+        std::uint64_t sum = in_place ? 0 : total_of(result);
+        for (const Bytes& bytes : inputs) sum += total_of(bytes);
+        return std::max<std::uint64_t>(1, sum);
     }
 };
+
+BenchMemory::Bytes BenchMemory::bytes_of(const Shape& shape, Type type, Storage storage,
+                                         std::int64_t entries) {
+    if (storage == Storage::dense) return {dense_bytes(shape, type, "an operand"), 0, 0};
+    const auto count = static_cast<std::size_t>(entries);
+    return {count * size_of(type), (static_cast<std::size_t>(shape.rows) + 1) * sizeof(std::int64_t),
+            count * index_bytes(shape)};
+}
+
+std::uint64_t BenchMemory::total_of(const Bytes& bytes) {
+    std::uint64_t sum = 0;
+    for (const std::size_t one : bytes) sum += aligned(one);
+    return sum;
+}
+
+BenchMemory::Places BenchMemory::place(std::byte*& next, const Bytes& bytes) {
+    Places places = {};
+    for (std::size_t array = 0; array < bytes.size(); ++array)
+        places.at(array) = std::exchange(next, next + aligned(bytes.at(array)));
+    return places;
+}
 
 /// Throws Error{memory} where one operand alone is beyond the host's memory, so that sums of the sizes and
 /// copies on the host are safe.
@@ -112,13 +134,19 @@ BenchMemory::Layout BenchMemory::layout_of(const Problem& problem) const {
     Layout layout;
     layout.in_place = problem.in_place;
     for (std::size_t role = 0; role < operation.roles.size(); ++role) {
-        const Shape shape = operation.input(problem, role).value_or(Shape{});
-        layout.inputs.push_back(dense_bytes(shape, problem.type, "an input"));
-        require_memory(layout.inputs.back(), host_bytes_, what);
+        const auto shape = operation.input(problem, role);
+        layout.inputs.push_back(bytes_of(shape.value_or(Shape{}), problem.type,
+                                         shape ? problem.structure.inputs.at(role) : Storage::dense,
+                                         problem.entries.at(role)));
+        require_memory(total_of(layout.inputs.back()), host_bytes_, what);
     }
-    layout.result = dense_bytes(operation.result(problem), result_type(problem), "the result");
-    require_memory(layout.result, host_bytes_, what);
-    if (hot_) return layout;
+    const bool counted = problem.structure.result == Storage::csr && operation.result_entries == nullptr;
+    if (!counted)
+        layout.result = bytes_of(operation.result(problem), result_type(problem), problem.structure.result,
+                                 problem.result_entries);
+    require_memory(total_of(layout.result), host_bytes_, what);
+    layout.flush = counted && !hot_;  // there is one such result
+    if (hot_ || counted) return layout;
     const std::uint64_t touched = touched_bytes(device_, cache_bytes_);
     const std::uint64_t wanted =
         (touched + layout.set_bytes() - 1) / layout.set_bytes() + (device_.gpu != nullptr ? 1 : 0);
@@ -130,8 +158,12 @@ BenchMemory::Layout BenchMemory::layout_of(const Problem& problem) const {
 
 BenchMemory::BenchMemory(const Device& device, std::span<const Problem> problems, bool hot,
                          std::optional<std::uint64_t> host_limit, std::uint64_t other_bytes,
-                         std::uint64_t seed)
-    : device_(device), hot_(hot), seed_(seed), cache_bytes_(last_level_cache_bytes(device)) {
+                         std::uint64_t seed, SparseInputs sparse)
+    : device_(device),
+      hot_(hot),
+      seed_(seed),
+      sparse_(std::move(sparse)),
+      cache_bytes_(last_level_cache_bytes(device)) {
     host_bytes_ = host_limit.value_or(available_memory_bytes());
     // Rotation is worth a part of the memory, not all of it.
     most_set_bytes_ = (device.gpu != nullptr ? device.gpu->free_memory() : host_bytes_) / 4;
@@ -148,19 +180,22 @@ BenchMemory::BenchMemory(const Device& device, std::span<const Problem> problems
 
 void BenchMemory::require_room(std::span<const Problem> problems, std::optional<std::uint64_t> host_limit,
                                std::uint64_t other_bytes) {
-    std::vector<std::size_t> inputs;
-    std::size_t result = 0;
+    std::vector<std::uint64_t> inputs;
+    std::uint64_t result = 0;
     for (const Problem& problem : problems) {
         const Layout layout = layout_of(problem);
         inputs.resize(std::max(inputs.size(), layout.inputs.size()));
-        for (std::size_t role = 0; role < layout.inputs.size(); ++role)
-            inputs[role] = std::max(inputs[role], layout.inputs[role]);
-        result = std::max(result, layout.result);
+        for (std::size_t role = 0; role < layout.inputs.size(); ++role) {
+            inputs[role] = std::max(inputs[role], total_of(layout.inputs[role]));
+            if (layout.inputs[role][1] > 0)  // it is sparse, and of another shape where it is transposed
+                (void)sparse_generator(sparse_, problem, role, seed_);
+        }
+        result = std::max(result, total_of(layout.result));
         capacity_ = std::max(capacity_, layout.sets * layout.set_bytes());
         if (layout.flush) flush_bytes_ = aligned(touched_bytes(device_, cache_bytes_));
     }
     std::uint64_t host_inputs = 0;
-    for (const std::size_t bytes : inputs) host_inputs += bytes;
+    for (const std::uint64_t bytes : inputs) host_inputs += bytes;
     const bool on_gpu = device_.gpu != nullptr;
     require_memory(host_inputs + (on_gpu ? result : device_bytes()) + other_bytes, host_limit, "this bench");
     if (on_gpu && device_bytes() > device_.gpu->free_memory()) {
@@ -168,11 +203,18 @@ void BenchMemory::require_room(std::span<const Problem> problems, std::optional<
                                            device_.gpu->info().name + ", and " +
                                            format_bytes(device_.gpu->free_memory()) + " are free");
     }
-    for (const std::size_t bytes : inputs) inputs_.emplace_back(bytes);
+    const Structure& structure = problems.front().structure;
+    for (std::size_t role = 0; role < inputs.size(); ++role)
+        inputs_.emplace_back(structure.inputs.at(role) == Storage::dense ? inputs[role] : 0);
     if (on_gpu) result_ = Buffer(result);
 }
 
-void BenchMemory::generate(const Problem& problem) {
+void BenchMemory::generate(const Problem& problem, const Layout& layout) {
+    for (std::size_t role = 0; role < layout.inputs.size(); ++role) {
+        if (layout.inputs[role][1] == 0) continue;
+        const Generator generator = sparse_generator(sparse_, problem, role, seed_);
+        sparse_inputs_.at(role) = generator.rows(0, generator.shape().rows);
+    }
     if (generated_ == problem.type) return;
     for (std::size_t role = 0; role < inputs_.size(); ++role) {
         fill_random(inputs_[role].data(), problem.type,
@@ -184,36 +226,83 @@ void BenchMemory::generate(const Problem& problem) {
 
 bool BenchMemory::lies_so(const Problem& problem) const {
     return !sets_.empty() && !problem.in_place && !problem_.in_place && problem.type == problem_.type &&
-           problem.extents() == problem_.extents() && problem.choices == problem_.choices;
+           problem.extents() == problem_.extents() && problem.choices == problem_.choices &&
+           problem.transpose_a == problem_.transpose_a && problem.transpose_b == problem_.transpose_b;
 }
 
 void BenchMemory::load(const Problem& problem) {
     if (lies_so(problem)) return;
-    generate(problem);
     const Layout layout = layout_of(problem);
+    generate(problem, layout);
     problem_ = problem;
     flush_ = layout.flush;
     sets_.clear();
-    std::vector<std::byte*> first;
+    if (counts_result()) counted_ = Csr(problem.operation->result(problem), result_type(problem), 0);
+    std::vector<Places> first;
     std::byte* next = base_;
     for (std::uint64_t i = 0; i < layout.sets; ++i) {
-        std::vector<std::byte*> places;
+        std::vector<Places> inputs;
         for (std::size_t role = 0; role < layout.inputs.size(); ++role) {
-            std::byte* place = next;
-            next += aligned(layout.inputs[role]);
-            places.push_back(place);
-            if (i == 0) {
-                upload(place, inputs_[role], layout.inputs[role]);
-            } else {
-                copy(place, first[role], layout.inputs[role]);
+            const Bytes& bytes = layout.inputs[role];
+            inputs.push_back(place(next, bytes));
+            for (std::size_t array = 0; array < bytes.size(); ++array) {
+                if (i == 0) {
+                    upload(inputs[role].at(array), host_places(role).at(array), bytes.at(array));
+                } else {
+                    copy(inputs[role].at(array), first[role].at(array), bytes.at(array));
+                }
             }
         }
-        if (i == 0) first = places;
-        std::byte* result = layout.in_place ? places.front() : next;
-        if (!layout.in_place) next += aligned(layout.result);
-        const std::vector<const void*> inputs(places.begin(), places.end());
-        sets_.push_back(operands_at(problem, inputs, result));
+        if (i == 0) first = inputs;
+        sets_.push_back(operands_of(inputs, layout.in_place ? inputs.front() : place(next, layout.result)));
     }
+    if (!counts_result() || device_.gpu != nullptr) return;
+    sets_.front().c = operand_of(counted_.view());
+    sets_.front().room = this;
+}
+
+BenchMemory::Places BenchMemory::host_places(std::size_t role) {
+    if (inputs_[role].size() > 0) return {inputs_[role].data(), nullptr, nullptr};
+    const MutableCsrView sparse = sparse_inputs_.at(role).view();
+    return {sparse.values, reinterpret_cast<std::byte*>(sparse.pointers), sparse.columns};
+}
+
+Operands BenchMemory::operands_of(const std::vector<Places>& inputs, const Places& result) const {
+    std::vector<const void*> data;
+    for (const Places& places : inputs) data.push_back(places[0]);
+    Operands operands = operands_at(problem_, data, result[0]);
+    const std::array<Operand*, kMostInputs> of_roles = {&operands.a, &operands.b, &operands.d};
+    for (std::size_t role = 0; role < inputs.size(); ++role) {
+        if (of_roles.at(role)->storage == Storage::dense) continue;
+        of_roles.at(role)->pointers = reinterpret_cast<const std::int64_t*>(inputs[role][1]);
+        of_roles.at(role)->columns = inputs[role][2];
+    }
+    if (operands.c.storage == Storage::dense) return operands;
+    operands.c.pointers = reinterpret_cast<std::int64_t*>(result[1]);
+    operands.c.columns = result[2];
+    return operands;
+}
+
+bool BenchMemory::counts_result() const {
+    return problem_.structure.result == Storage::csr && problem_.operation->result_entries == nullptr;
+}
+
+/// Runs of a level that asks for the same each time find the memory that the first one had.
+MutableOperand BenchMemory::take(std::int64_t entries) {
+    if (entries != counted_.entries()) {
+        require_memory(entry_bytes(counted_.shape(), counted_.type(), entries), host_bytes_, "the result");
+        counted_.hold(entries, "the result");
+        poison_entries();
+    }
+    return operand_of(counted_.view());
+}
+
+MutableOperand BenchMemory::result_now() {
+    return counts_result() && device_.gpu == nullptr ? operand_of(counted_.view()) : sets_.front().c;
+}
+
+std::int64_t BenchMemory::result_entries() const {
+    return counts_result() ? counted_.entries() : problem_.result_entries;
 }
 
 void BenchMemory::cool() {
@@ -221,39 +310,60 @@ void BenchMemory::cool() {
 }
 
 void BenchMemory::poison_result() {
-    fill(sets_.front().c.as<std::byte>(), kUnwrittenByte, result_bytes());
+    fill(reinterpret_cast<std::byte*>(result_now().pointers), kUnwrittenByte, result_bytes()[1]);
+    poison_entries();
+}
+
+void BenchMemory::poison_entries() {
+    const MutableOperand result = result_now();
+    const Bytes bytes = result_bytes();
+    fill(result.as<std::byte>(), kUnwrittenByte, bytes[0]);
+    fill(static_cast<std::byte*>(result.columns), kUnwrittenByte, bytes[2]);
 }
 
 Operands BenchMemory::on_host() {
-    void* result = sets_.front().c.data;
+    std::vector<Places> inputs;
+    for (std::size_t role = 0; role < inputs_.size(); ++role) inputs.push_back(host_places(role));
+    MutableOperand result = result_now();
     if (device_.gpu != nullptr) {
-        device_.gpu->download(result_.data(), result, result_bytes());
-        result = result_.data();
+        const Bytes bytes = result_bytes();
+        std::byte* next = result_.data();
+        const Places host = place(next, bytes);
+        device_.gpu->download(host[0], result.data, bytes[0]);
+        if (bytes[1] > 0) device_.gpu->download(host[1], result.pointers, bytes[1]);
+        if (bytes[2] > 0) device_.gpu->download(host[2], result.columns, bytes[2]);
+        result.data = host[0];
+        result.pointers = reinterpret_cast<std::int64_t*>(host[1]);
+        result.columns = host[2];
     }
-    std::vector<const void*> inputs;
-    for (const Buffer& buffer : inputs_) inputs.push_back(buffer.data());
-    return operands_at(problem_, inputs, result);
+    Operands operands = operands_of(inputs, {});
+    operands.c = result;
+    return operands;
 }
 
-std::size_t BenchMemory::result_bytes() const {
-    return dense_bytes(problem_.operation->result(problem_), result_type(problem_), "the result");
+BenchMemory::Bytes BenchMemory::result_bytes() const {
+    return bytes_of(problem_.operation->result(problem_), result_type(problem_), problem_.structure.result,
+                    result_entries());
 }
 
-void BenchMemory::upload(std::byte* to, const Buffer& from, std::size_t bytes) {
+void BenchMemory::upload(std::byte* to, const std::byte* from, std::size_t bytes) {
+    if (bytes == 0) return;
     if (device_.gpu != nullptr) {
-        device_.gpu->upload(to, from.data(), bytes);
+        device_.gpu->upload(to, from, bytes);
     } else {
-        copy(to, from.data(), bytes);
+        copy(to, from, bytes);
     }
 }
 
 void BenchMemory::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+    if (bytes == 0) return;
     if (device_.gpu != nullptr) return device_.gpu->copy(to, from, bytes);
     in_parallel(bytes, device_.threads,
                 [&](std::size_t begin, std::size_t count) { std::memcpy(to + begin, from + begin, count); });
 }
 
 void BenchMemory::fill(std::byte* at, int byte, std::size_t bytes) {
+    if (bytes == 0) return;
     if (device_.gpu != nullptr) return device_.gpu->fill(at, byte, bytes);
     in_parallel(bytes, device_.threads,
                 [&](std::size_t begin, std::size_t count) { std::memset(at + begin, byte, count); });

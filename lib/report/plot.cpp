@@ -36,6 +36,7 @@ std::vector<BenchRow> measured(std::span<const BenchRow> rows) {
 
 std::string title_of(const BenchHead& head, const std::vector<BenchRow>& rows, bool one_problem) {
     std::string title = std::string(name_of(*head.operation)) + " ";
+    if (!head.sparse.empty()) title += "of " + head.sparse + " ";
     const auto of_first_type = [&](const BenchRow& row) { return row.type == rows.front().type; };
     if (std::ranges::all_of(rows, of_first_type)) title += std::string(name_of(rows.front().type)) + " ";
     if (one_problem) title += to_string(rows.front().size) + " ";
@@ -43,7 +44,9 @@ std::string title_of(const BenchHead& head, const std::vector<BenchRow>& rows, b
 }
 
 std::string unit_of(const BenchHead& head) {
-    return head.operation->rate == Rate::bandwidth ? "effective bandwidth (GB/s, read + written)" : "GFLOP/s";
+    return !head.sparse.empty() || head.operation->rate == Rate::bandwidth
+               ? "effective bandwidth (GB/s, read + written)"
+               : "GFLOP/s";
 }
 
 /// Rates between those of the interval's ends.

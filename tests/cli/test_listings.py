@@ -15,8 +15,8 @@ from harness import DTYPES, Case, cases, is_integer, random_values, values_of, w
 COMMANDS = ["transpose", "multiply", "reduce", "bench", "tune", "probe", "levels", "info", "devices", "verify", "compare", "generate",
             "convert", "batch"]
 
-# What the tool may not load before it needs it: the driver, CUDA libraries, OpenBLAS.
-LAZY = re.compile(r"libcuda|libcublas|libcudart|libnvidia|openblas|libblas|liblapack")
+# What the tool may not load before it needs it: the driver, CUDA libraries, OpenBLAS, GraphBLAS.
+LAZY = re.compile(r"libcuda|libcublas|libcudart|libnvidia|openblas|libblas|liblapack|graphblas")
 
 
 @cases([(" ".join(words).replace(" ", "_").replace("-", "") or "none", words)

@@ -188,7 +188,7 @@ class Sparse(Case):
         self.write("A.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 1\n")
         said = self.run_tool("transpose", "A.mtx", "-o", "B.mtx", "--level", "tiled", code=5).err
         self.assertIn("level 'tiled' cannot serve this problem: it works on dense matrices, not on sparse ones; levels for "
-                      "sparse matrices: auto, serial, counting, blocked; --dense makes the matrices dense", said)
+                      "sparse matrices: auto, serial, counting, blocked, vendor; --dense makes the matrices dense", said)
         said = self.run_tool("transpose", "A.mtx", "-o", "B.h5", "--level", "counting", code=5).err
         self.assertIn("it works on sparse matrices, not on dense ones", said)
         for gpu in [["--device", "gpu"], ["--level", "atomic"]]:

@@ -186,7 +186,7 @@ class SparseMultiply(Case):
 
     def test_levels(self):
         listed = json.loads(self.run_tool("levels", "multiply", "--device", "cpu", "--json").out)["sparse_levels"]
-        self.assertEqual([level["name"] for level in listed], ["serial", "rows", "merge", "tiled", "expand", "hash", "binned"])
+        self.assertEqual([level["name"] for level in listed], ["serial", "rows", "merge", "tiled", "expand", "hash", "binned", "vendor"])
         text = self.run_tool("levels", "multiply").out
         self.assertIn("multiply of a sparse and a dense matrix on a cpu\n", text)
         self.assertIn("multiply of sparse matrices on a cpu\n", text)

@@ -20,7 +20,9 @@ TEST_CASE("every level transposes sparse matrices") {
                     const Problem problem = problem_of(in);
                     Csr out = poisoned(one.shape.transposed(), type, in.entries());
                     const Operands operands{.a = operand_of(in.view()), .c = operand_of(out.view())};
-                    REQUIRE(unsupported_reasons(level, problem, operands, device).empty());
+                    const Reasons reasons = unsupported_reasons(level, problem, operands, device);
+                    if (level.role == Role::vendor && !reasons.empty()) continue;  // it is not here
+                    REQUIRE(reasons.empty());
                     const Launch launch = prepare_launch(level, problem, operands, device);
                     CHECK(launch.level == level.name);
                     for (int run = 0; run < 2; ++run) launch.run({});
@@ -139,7 +141,7 @@ TEST_CASE("sparse and dense levels say why they do not take the other") {
               Reasons{"it works on sparse matrices, not on dense ones"});
         Problem in_place = sparse;
         in_place.in_place = true;
-        CHECK(unsupported_reasons(level, in_place, device).size() == 1);
+        CHECK(unsupported_reasons(level, in_place, device).front().find("in place") != std::string::npos);
     }
     for (const Level& level : kTranspose.levels()) {
         if (level.device != DeviceKind::cpu || !level.needs.structures.empty()) continue;

@@ -470,7 +470,8 @@ TEST_CASE("a vendor's library is measured in what the levels are asked for, not 
         options.levels = {"vendor", "tiled"};
         options.against = {"vendor"};
         options.settings = settings;
-        return line_up(options, registry, DeviceKind::gpu);
+        const Problem problem{.operation = &operation, .type = Type::f32, .m = 8, .n = 8, .k = 8};
+        return line_up(options, problem, registry, DeviceKind::gpu);
     };
     for (const Settings& asked : {Settings{{"compute", "bf16"}}, Settings{{"result", "i32"}}}) {
         const std::vector<Entrant> entrants = entrants_of(kMultiply, asked);
@@ -483,7 +484,8 @@ TEST_CASE("a vendor's library is measured in what the levels are asked for, not 
     BenchOptions options;
     options.operation = &kTranspose;
     options.settings = {{"in-place", ""}};
-    for (const Entrant& entrant : line_up(options, Registry::standard(), DeviceKind::gpu))
+    const Problem problem{.operation = &kTranspose, .type = Type::f32, .m = 8, .n = 8};
+    for (const Entrant& entrant : line_up(options, problem, Registry::standard(), DeviceKind::gpu))
         CHECK(entrant.settings.empty() == entrant.baseline);
 }
 

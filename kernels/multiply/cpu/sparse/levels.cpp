@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "core/numbers/whole.hpp"
 #include "core/sparse/csr.hpp"
+#include "kernels/common/graphblas.hpp"
 #include "kernels/common/vector_width.hpp"
 #include "kernels/multiply/cpu/sparse/pieces.hpp"
 #include "kernels/multiply/cpu/sparse/plain_operands.hpp"
@@ -66,6 +68,26 @@ std::uint64_t table_bytes(const Problem& p, int threads) {
                           times(static_cast<std::int64_t>(most), threads, each));
 }
 
+Reasons vendor_unsupported(const Problem& problem, const Operands&, const Device&) {
+    Reasons reasons;
+    if (std::string why = graphblas::why_missing(); !why.empty()) reasons.push_back(std::move(why));
+    if (!problem.alpha.is_one(problem.type) || !problem.beta.is_zero(problem.type))
+        reasons.emplace_back("GraphBLAS multiplies without factors, and adds no matrix");
+    return reasons;
+}
+
+/// Copies of what is known before the product is.
+std::uint64_t vendor_bytes(const Problem& p, int) {
+    const auto bytes = [&](const Shape& shape, Storage storage, std::int64_t entries) {
+        return storage == Storage::csr ? graphblas::copy_bytes(shape, p.type, entries)
+                                       : times(shape.rows, shape.cols, size_of(p.type));
+    };
+    const std::uint64_t factors =
+        saturating_add(bytes(*p.operation->input(p, 0), p.structure.inputs[0], p.entries[0]),
+                       bytes(*p.operation->input(p, 1), p.structure.inputs[1], p.entries[1]));
+    return saturating_add(factors, bytes({p.m, p.n}, p.structure.result, p.result_entries));
+}
+
 std::uint64_t expand_bytes(const Problem& p, int) {
     return table_bytes(p, 1);
 }
@@ -83,6 +105,9 @@ std::span<const Level> levels() {
                                               Structure{{dense, csr, dense}, dense}};
     static constexpr std::array kFirstSparse = {kOneSparse[0]};
     static constexpr std::array kBothSparse = {Structure{{csr, csr, csr}, csr}};
+    static constexpr std::array kAllSparse = {kOneSparse[0], kOneSparse[1], kBothSparse[0]};
+    static constexpr std::array kVendorTypes = {Type::f32, Type::f64, Type::c64, Type::c128,
+                                                Type::i32, Type::i64, Type::u64};
 
     static const std::array kLevels = {
         Level{.operation = op,
@@ -163,6 +188,17 @@ std::span<const Level> levels() {
               .unsupported = sparse_unsupported,
               .workspace = table_bytes,
               .prepare = prepare_binned},
+        Level{.operation = op,
+              .device = device,
+              .role = Role::vendor,
+              .name = "vendor",
+              .summary = "SuiteSparse:GraphBLAS, loaded at run time",
+              .removes = "nothing: what one would call instead",
+              .needs = {.types = kVendorTypes, .structures = kAllSparse},
+              .arithmetic = sparse_arithmetic,
+              .unsupported = vendor_unsupported,
+              .workspace = vendor_bytes,
+              .prepare = prepare_vendor},
     };
     return kLevels;
 }

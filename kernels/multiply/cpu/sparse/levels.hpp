@@ -19,5 +19,6 @@ Launch prepare_tiled(const Problem& problem, const Operands& operands, const Dev
 Launch prepare_expand(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_hash(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_binned(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device& device);
 
 }  // namespace gpumat::multiply::cpu::sparse

@@ -1,8 +1,10 @@
 #include "kernels/transpose/cpu/sparse/levels.hpp"
 
 #include <array>
+#include <utility>
 
 #include "core/sparse/csr.hpp"
+#include "kernels/common/graphblas.hpp"
 #include "kernels/transpose/operation.hpp"
 
 namespace gpumat::transpose::cpu::sparse {
@@ -11,6 +13,16 @@ namespace {
 Reasons in_place_reasons(const Problem& problem, const Operands&, const Device&) {
     if (!problem.in_place) return {};
     return {"it cannot work in place, as the rows of the result have other lengths"};
+}
+
+Reasons vendor_reasons(const Problem& problem, const Operands& operands, const Device& device) {
+    Reasons reasons = in_place_reasons(problem, operands, device);
+    if (std::string why = graphblas::why_missing(); !why.empty()) reasons.push_back(std::move(why));
+    return reasons;
+}
+
+std::uint64_t vendor_bytes(const Problem& problem, int) {
+    return 2 * graphblas::copy_bytes({problem.m, problem.n}, problem.type, problem.entries.front());
 }
 
 /// Within a block, places are of the size of an index.
@@ -62,6 +74,16 @@ std::span<const Level> levels() {
               .unsupported = blocked_reasons,
               .workspace = blocked_bytes,
               .prepare = prepare_blocked},
+        Level{.operation = op,
+              .device = device,
+              .role = Role::vendor,
+              .name = "vendor",
+              .summary = "SuiteSparse:GraphBLAS, loaded at run time",
+              .removes = "nothing: what one would call instead",
+              .needs = sparse,
+              .unsupported = vendor_reasons,
+              .workspace = vendor_bytes,
+              .prepare = prepare_vendor},
     };
     return kLevels;
 }

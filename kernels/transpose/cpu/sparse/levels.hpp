@@ -18,5 +18,6 @@ std::uint64_t blocked_bytes(const Problem& problem, int threads);
 Launch prepare_serial(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_counting(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_blocked(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device& device);
 
 }  // namespace gpumat::transpose::cpu::sparse
