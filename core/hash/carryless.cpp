@@ -1,5 +1,6 @@
 #include "core/hash/carryless.hpp"
 
+#include <array>
 #include <cstring>
 
 #ifdef __x86_64__
@@ -32,9 +33,9 @@ __attribute__((target("pclmul,sse2"))) RowProducts products_of(const RowPowers& 
         const __m128i number = _mm_cvtsi64_si128(static_cast<long long>(std::uint64_t{bits}));
         sum = _mm_xor_si128(sum, _mm_clmulepi64_si128(power, number, 0));
     }
-    RowProducts products;
-    std::memcpy(&products, &sum, sizeof products);
-    return products;
+    std::array<std::uint64_t, 2> halves;
+    std::memcpy(halves.data(), &sum, sizeof halves);
+    return {.low = halves[0], .high = halves[1]};
 }
 
 }  // namespace
