@@ -95,6 +95,10 @@ class ColumnSharing {
 Csr rows_of_columns(const CsrView& matrix, int threads, const std::string& what) {
     Csr result(matrix.shape.transposed(), matrix.type, matrix.entries, what);
     const MutableCsrView to = result.view();
+    if (matrix.entries == 0) {
+        std::fill_n(to.pointers, to.shape.rows + 1, 0);
+        return result;
+    }
     visit_index(matrix.shape, [&]<class I>(TypeTag<I>) {
         visit_type(matrix.type, [&]<class T>(TypeTag<T>) { ColumnSharing<I, T>(matrix, to, threads).run(); });
     });
