@@ -483,8 +483,12 @@ def pictures():
     return {f"{ladder}-{level}.svg": svg for ladder, rungs in LADDERS.items() for level, svg in rungs()}
 
 
-if __name__ == "__main__":
+def write(drawn):
     os.makedirs(FOLDER, exist_ok=True)
-    for name, svg in pictures().items():
+    for name, svg in drawn.items():
         with open(os.path.join(FOLDER, name), "w", encoding="utf-8") as file:
             file.write(svg)
+
+
+if __name__ == "__main__":
+    write(pictures())

@@ -5,13 +5,16 @@ import json
 import os
 import re
 import shlex
+import sys
 import unittest
 
 from harness import Case
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 GUIDE = os.path.join(ROOT, "docs", "guide")
-PAGES = ["README.md", "transpose.md", "multiply.md", "reduce.md"]
+DENSE = ["transpose", "multiply", "reduce"]
+SPARSE = {"transpose": ["sparse-transpose"], "multiply": ["sparse-dense", "sparse-sparse"], "reduce": ["sparse-reduce"]}
+PAGES = ["README.md", *(f"{name}.md" for name in DENSE + sum(SPARSE.values(), []))]
 GPU_MARK = "# needs a GPU"
 
 # Where the figures of a page come from: f32 of these extents in this record.
@@ -87,9 +90,22 @@ class Rungs(Case):
 
     def test_no_section_is_about_a_rung_that_is_not_there(self):
         rungs = set(self.rungs())
-        for page in PAGES[1:]:
-            for device, level in sections(page[:-3]):
-                self.assertIn((page[:-3], device, level), rungs)
+        for page in DENSE:
+            for device, level in sections(page):
+                self.assertIn((page, device, level), rungs)
+
+    def test_those_of_sparse_matrices_have_sections_too(self):
+        listed = json.loads(self.run_tool("levels", "--json").out)["sparse_levels"]
+        rungs = {(level["op"], level["device"], level["name"]) for level in listed if level["role"] == "rung"}
+        found = set()
+        for operation, pages in SPARSE.items():
+            for page in pages:
+                for (device, level), text in sections(page).items():
+                    found.add((operation, device, level))
+                    for part in (f"](pictures/{page}-{device}-{level}.svg)", "- Probe: `", "**Lesson.**", "**Exercise.**", "$ gpumat ",
+                                 "- CPU: " if device == "cpu" else "- H200: "):
+                        self.assertIn(part, text, f"{page} {device} {level}")
+        self.assertEqual(found, rungs)
 
     def test_each_can_be_explained(self):
         """--explain prints the section of the README of the operation, of each device that has such a level."""
@@ -141,11 +157,12 @@ class Figures(unittest.TestCase):
 class Pictures(unittest.TestCase):
     def test_the_committed_ones_are_those_that_the_script_draws(self):
         draw = script("draw")
-        drawn = draw.pictures()
+        sys.path.insert(0, GUIDE)  # where one script finds the other
+        drawn = draw.pictures() | script("draw_sparse").pictures()
         self.assertEqual(sorted(os.listdir(draw.FOLDER)), sorted(drawn))
         for name, svg in drawn.items():
             with open(os.path.join(draw.FOLDER, name), encoding="utf-8") as file:
-                self.assertEqual(file.read(), svg, f"{name} is not what docs/guide/draw.py draws; run it")
+                self.assertEqual(file.read(), svg, f"{name} is not what docs/guide/draw.py or draw_sparse.py draws; run them")
 
 
 class Links(unittest.TestCase):
