@@ -24,6 +24,7 @@ for purpose in "$@"; do
         need cmake command_there cmake
         need ninja-build command_there ninja
         need zlib1g-dev test -e /usr/include/zlib.h
+        need libzip-dev test -e /usr/include/zip.h
         like libdeflate-dev test -e /usr/include/libdeflate.h
         need libhdf5-dev any_file_there /usr/include/hdf5/serial/hdf5.h /usr/include/hdf5.h
         need libcli11-dev test -e /usr/include/CLI/CLI.hpp

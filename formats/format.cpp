@@ -17,7 +17,7 @@ std::optional<Reference> reference_without_slash(const std::string& text) {
     for (auto colon = text.find(':'); colon != std::string::npos; colon = text.find(':', colon + 1)) {
         const std::string path = text.substr(0, colon);
         const bool is_file = path.ends_with(".h5") || path.ends_with(".hdf5") || path.ends_with(".mat") ||
-                             std::filesystem::is_regular_file(path, ignored);
+                             path.ends_with(".npz") || std::filesystem::is_regular_file(path, ignored);
         if (is_file && colon + 1 < text.size()) return Reference{path, "/" + text.substr(colon + 1)};
     }
     return {};

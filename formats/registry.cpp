@@ -16,6 +16,7 @@
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/matrix_market/matrix_market.hpp"
 #include "formats/npy/npy.hpp"
+#include "formats/npz/npz.hpp"
 
 namespace gpumat::formats {
 namespace {
@@ -66,6 +67,7 @@ std::span<const Format> all_formats() {
     static constexpr std::array<std::string_view, 4> kMatrixMarketExtensions = {".mtx", ".mm", ".mtx.gz",
                                                                                 ".mm.gz"};
     static constexpr std::array<std::string_view, 1> kNpyExtensions = {".npy"};
+    static constexpr std::array<std::string_view, 1> kNpzExtensions = {".npz"};
     static const std::array kFormats = {
         Format{"hdf5", kHdf5Extensions, true, true, hdf5::recognises, hdf5::list, hdf5::open, hdf5::create,
                hdf5::create_sparse, hdf5::sparse_writing_bytes, hdf5::require_writable, BlockOrder::any,
@@ -76,6 +78,9 @@ std::span<const Format> all_formats() {
                matrix_market::writing_bytes, false},
         Format{"npy", kNpyExtensions, false, true, npy::recognises, npy::list, npy::open, npy::create,
                nullptr, nullptr, npy::require_writable, BlockOrder::row_panels, nullptr, nullptr, true},
+        Format{"npz", kNpzExtensions, false, true, npz::recognises, npz::list, npz::open, npz::create,
+               npz::create_sparse, npz::sparse_writing_bytes, npz::require_writable, BlockOrder::row_panels,
+               nullptr, nullptr, true},
     };
     return kFormats;
 }

@@ -40,7 +40,8 @@ FOLDERS = {
     "formats/hdf5/read": ["formats", "formats/hdf5", "formats/hdf5/file", "formats/hdf5/sandbox"],
     "formats/hdf5/write": ["formats", "formats/hdf5", "formats/hdf5/file", "formats/hdf5/sandbox", "formats/hdf5/read"],
     "formats/npy": ["formats"],
-    "formats/registry": ["formats", "formats/hdf5", "formats/matrix_market", "formats/npy"],
+    "formats/npz": ["formats", "formats/npy"],
+    "formats/registry": ["formats", "formats/hdf5", "formats/matrix_market", "formats/npy", "formats/npz"],
     "formats/container": ["formats", "formats/registry"],
     "kernels": ["kernels/device"],
     "kernels/device": [],
@@ -68,7 +69,7 @@ FOLDERS = {
     "cli": ["cli/terminal", "cli/options", "cli/batch", "cli/commands"],
 }
 # What no other room may use: how a format is read, and what belongs to one operation.
-HIDDEN = re.compile(r"formats/(hdf5|matrix_market|npy|container)|kernels/(transpose|multiply|reduce)")
+HIDDEN = re.compile(r"formats/(hdf5|matrix_market|npy|npz|container)|kernels/(transpose|multiply|reduce)")
 
 
 def may_use(folder):

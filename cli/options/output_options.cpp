@@ -48,7 +48,7 @@ std::string written_words(const RecordedMatrix& output, const std::string& taken
 std::vector<Option*> add_storage_options(Command& command, StorageOptions& storage) {
     return {&command
                  .option("--to", &storage.format,
-                         "output format: hdf5, matrix-market or npy (default: by extension)")
+                         "output format: hdf5, matrix-market, npy or npz (default: by extension)")
                  .suggests(format_names()),
             &command.flag("--force", &storage.force, "replace an existing output"),
             &command

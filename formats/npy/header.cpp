@@ -187,21 +187,36 @@ ArrayHeader parse_header(std::string_view start, const std::string& file) {
     return header;
 }
 
-std::string header_text(const Shape& shape, Type type, const std::string& file) {
+namespace {
+
+std::string element_text(Type type, const std::string& file) {
     const auto* const known = std::ranges::find(kElements, type, [](const auto& row) { return row.second; });
     if (known == kElements.end())
         throw Error(ErrorCode::usage, file + ": NumPy has no " + std::string(name_of(type)) +
                                           "; another type is asked for with -t, and HDF5 holds this one");
+    return (size_of(type) == 1 ? "|" : "<") + std::string(known->first);
+}
+
+}  // namespace
+
+std::string header_text_of(const std::string& element, const std::string& extents) {
     constexpr std::size_t kAlignment = 64;  // of the first element, as NumPy has it
     constexpr std::size_t kBefore = 10;
-    std::string text = std::string("{'descr': '") + (size_of(type) == 1 ? "|" : "<") + known->first +
-                       "', 'fortran_order': False, 'shape': (" + std::to_string(shape.rows) + ", " +
-                       std::to_string(shape.cols) + "), }";
+    std::string text = "{'descr': '" + element + "', 'fortran_order': False, 'shape': " + extents + ", }";
     const std::size_t used = kBefore + text.size() + 1;
     text.append((kAlignment - used % kAlignment) % kAlignment, ' ').append("\n");
     std::string header(kMagic);
     header += {'\x01', '\x00', static_cast<char>(text.size() & 0xff), static_cast<char>(text.size() >> 8)};
     return header + text;
+}
+
+std::string header_text(const Shape& shape, Type type, const std::string& file) {
+    return header_text_of(element_text(type, file),
+                          "(" + std::to_string(shape.rows) + ", " + std::to_string(shape.cols) + ")");
+}
+
+std::string header_text(std::int64_t length, Type type, const std::string& file) {
+    return header_text_of(element_text(type, file), "(" + std::to_string(length) + ",)");
 }
 
 }  // namespace gpumat::formats::npy

@@ -31,5 +31,8 @@ inline constexpr std::size_t kMostHeaderBytes = std::size_t{1} << 16;
 
 /// The header of a file that holds a matrix in C order. Throws Error{usage} naming `file` for bf16.
 std::string header_text(const Shape& shape, Type type, const std::string& file);
+/// The same of an array of one dimension, and of any: "<f4", "(2, 3)".
+std::string header_text(std::int64_t length, Type type, const std::string& file);
+std::string header_text_of(const std::string& element, const std::string& extents);
 
 }  // namespace gpumat::formats::npy

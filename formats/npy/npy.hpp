@@ -1,6 +1,7 @@
 #pragma once
 
 #include "formats/format.hpp"
+#include "formats/npy/header.hpp"
 
 /// NumPy's files of one array, `.npy`, of versions 1 to 3 (NumPy's `numpy.lib.format` describes them).
 ///
@@ -16,6 +17,16 @@ bool recognises(std::string_view head, const std::string& path);
 
 /// The one matrix of the file, or what its array is instead.
 Listing list(const Reference& reference, const ReadOptions& options);
+
+/// Why the array is no matrix of ours; empty where it is one.
+std::string why_no_matrix(const ArrayHeader& array, const ReadOptions& options);
+
+/// The matrix that the array is, at `source`.
+Header describe(const ArrayHeader& array, const Reference& source);
+
+/// Refuses an array that does not take `bytes`, those that follow its header. Throws Error{input} naming
+/// `file`.
+void require_size(const ArrayHeader& array, std::uint64_t bytes, const std::string& file);
 
 /// Opens the matrix. Throws Error{input} naming the file, or where a dataset is named.
 std::unique_ptr<Reader> open(const Reference& reference, const ReadOptions& options);

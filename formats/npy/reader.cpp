@@ -69,7 +69,8 @@ std::string extents_text(const std::vector<std::int64_t>& extents) {
     return text;
 }
 
-/// Why the array is no matrix of ours; empty where it is one.
+}  // namespace
+
 std::string why_no_matrix(const ArrayHeader& array, const ReadOptions& options) {
     const std::size_t rank = array.shape.size();
     if (rank != 2 && !(rank == 1 && options.as_column)) {
@@ -82,36 +83,39 @@ std::string why_no_matrix(const ArrayHeader& array, const ReadOptions& options) 
            "', expected booleans, integers, or real or complex numbers of at most 64 bits a part";
 }
 
-Header describe(const ArrayFile& file) {
-    const ArrayHeader& array = file.header;
+Header describe(const ArrayHeader& array, const Reference& source) {
     Header header;
     header.format = "npy";
-    header.source = {file.name, ""};
+    header.source = source;
     header.shape = {array.shape[0], array.shape.size() == 2 ? array.shape[1] : 1};
     header.type = *array.type;
     header.storage = std::string(array.fortran ? "Fortran order" : "C order") +
                      (array.swapped ? ", big-endian" : "") +
                      (array.element.ends_with("b1") ? ", booleans" : "");
-    header.file_bytes = file.bytes;
     header.stored_entries = addressable_bytes(header.shape, header.type) ? header.shape.elements() : 0;
     return header;
 }
 
-/// Refuses a file that has other bytes than its array.
-void require_size(const ArrayFile& file, const Shape& shape) {
-    const std::uint64_t needed = dense_bytes(shape, *file.header.type, file.name);
-    const std::uint64_t found = file.bytes - file.header.offset;
-    if (found < needed) {
-        throw Error(ErrorCode::input, file.name + ": the array of " + to_string(shape) + " takes " +
-                                          std::to_string(needed) + " bytes, and the file has only " +
-                                          std::to_string(found) + " for it");
+void require_size(const ArrayHeader& array, std::uint64_t bytes, const std::string& file) {
+    Shape shape{1, 1};
+    if (!array.shape.empty()) {
+        shape = {array.shape.front(), 1};
+        if (array.shape.size() > 1) shape.cols = array.shape[1];
     }
-    if (found > needed) {
-        throw Error(ErrorCode::input, file.name + ": found " + std::to_string(found - needed) +
+    const std::uint64_t needed = dense_bytes(shape, *array.type, file);
+    if (bytes < needed) {
+        throw Error(ErrorCode::input, file + ": the array of " + to_string(shape) + " takes " +
+                                          std::to_string(needed) + " bytes, and the file has only " +
+                                          std::to_string(bytes) + " for it");
+    }
+    if (bytes > needed) {
+        throw Error(ErrorCode::input, file + ": found " + std::to_string(bytes - needed) +
                                           " bytes behind the array of " + to_string(shape) +
                                           ", expected none: a file holds one array");
     }
 }
+
+namespace {
 
 class NpyReader final : public Reader {
   public:
@@ -120,8 +124,9 @@ class NpyReader final : public Reader {
         const ArrayHeader& array = file_.header;
         const std::string why = why_no_matrix(array, options);
         if (!why.empty()) throw Error(ErrorCode::input, file_.name + ": " + why);
-        header_ = describe(file_);
-        require_size(file_, header_.shape);
+        header_ = describe(array, {file_.name, ""});
+        header_.file_bytes = file_.bytes;
+        require_size(array, file_.bytes - array.offset, file_.name);
         stored_ = array.fortran ? header_.shape.transposed() : header_.shape;
         size_ = static_cast<std::int64_t>(size_of(*array.type));
         header_.type = options.type.value_or(*array.type);
@@ -228,8 +233,9 @@ Listing list(const Reference& reference, const ReadOptions& options) {
     Listing listing;
     const std::string why = why_no_matrix(file.header, options);
     if (why.empty()) {
-        listing.matrices.push_back(describe(file));
-        require_size(file, listing.matrices.back().shape);
+        listing.matrices.push_back(describe(file.header, {file.name, ""}));
+        listing.matrices.back().file_bytes = file.bytes;
+        require_size(file.header, file.bytes - file.header.offset, file.name);
     } else {
         listing.others.push_back({{reference.path, ""}, why});
     }

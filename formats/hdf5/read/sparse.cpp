@@ -11,6 +11,7 @@
 #include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
 #include "core/sparse/rows_of_columns.hpp"
+#include "formats/sparse_block.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
@@ -281,20 +282,7 @@ void SparseReader::read(const Block& rect, const MutableMatrixView& out) {
     if (rect.rows == 0 || rect.cols == 0) return;  // `out` may point nowhere
     std::int64_t duplicates = 0;
     if (!rows_) rows_ = read_sparse(duplicates);
-    const CsrView all = std::as_const(*rows_).view();
-    const std::size_t bytes = size_of(out.type);
-    visit_index(all.shape, [&]<class I>(TypeTag<I>) {
-        const I* const columns = all.columns_as<I>();
-        for (std::int64_t i = 0; i < rect.rows; ++i) {
-            std::byte* const row = out.data + static_cast<std::size_t>(i * out.ld) * bytes;
-            std::memset(row, 0, static_cast<std::size_t>(rect.cols) * bytes);
-            const I* const end = columns + all.pointers[rect.row + i + 1];
-            const I* entry = std::lower_bound(columns + all.pointers[rect.row + i], end, rect.col);
-            for (; entry != end && *entry < rect.col + rect.cols; ++entry)
-                std::memcpy(row + static_cast<std::size_t>(*entry - rect.col) * bytes,
-                            all.values + static_cast<std::size_t>(entry - columns) * bytes, bytes);
-        }
-    });
+    put_block(std::as_const(*rows_).view(), rect, out);
 }
 
 }  // namespace gpumat::formats::hdf5
