@@ -185,7 +185,8 @@ TEST_CASE("the content hash of a sparse matrix is that of the dense one") {
 
 TEST_CASE("the columns of a matrix become rows") {
     Merged merged;
-    for (const Shape shape : {Shape{1, 1}, Shape{3000, 7}, Shape{7, 3000}, Shape{200, 300}, Shape{0, 4}, Shape{4, 0}, Shape{0, 0}}) {
+    for (const Shape shape : {Shape{1, 1}, Shape{3000, 7}, Shape{7, 3000}, Shape{200, 300}, Shape{0, 4},
+                              Shape{4, 0}, Shape{0, 0}}) {
         for (const std::size_t count : {0, 5, 4000, 100'000}) {
             auto entries = random_entries<float>(shape, shape.elements() == 0 ? 0 : count, 5);
             sort_and_leave_one(entries);
