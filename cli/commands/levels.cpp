@@ -344,8 +344,7 @@ void require_list_request(const LevelsRequest& request) {
     throw Error(ErrorCode::usage, "--device is '" + device + "'; expected auto, cpu, gpu or gpu:N");
 }
 
-/// Every level of that name or number, of each device and each ladder, with its section of the README. Those
-/// for sparse matrices have none of their own: a section tells of a whole ladder.
+/// Every level of that name or number, of each device and each ladder, with what the README says of it.
 void explain_level(const Registry& registry, const LevelsRequest& request, bool json) {
     if (request.operation.empty())
         throw Error(ErrorCode::usage, "--explain needs the operation: " + registry.operation_names());
@@ -369,7 +368,7 @@ void explain_level(const Registry& registry, const LevelsRequest& request, bool 
         const Level* dense = registry.find(operation, device, request.explain);
         if (dense != nullptr) explain(device, dense, section_of(*dense));
         for (const Level* level : registry.sparse_levels(operation, device))
-            if (level->name == request.explain) explain(device, level, "");
+            if (level->name == request.explain) explain(device, level, section_of(*level));
     }
     if (json)
         std::puts(nlohmann::ordered_json{{"schema", "gpumat.levels/1"}, {"levels", std::move(list)}}
