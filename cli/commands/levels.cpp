@@ -273,8 +273,14 @@ void print_subject(const Subject& subject, const LevelsRequest& request) {
     std::printf("%s%s %s %s on %s\n", request.operation.c_str(),
                 sparse.empty() ? "" : (" of " + sparse).c_str(), request.type.c_str(),
                 to_string(problem.extents()).c_str(), recorded_device(subject.choice.device).name.c_str());
-    std::printf("moves at least %s, does %.4g operations: %.3g a byte\n",
-                format_traffic(problem.bytes()).c_str(), problem.flops(), problem.flops() / problem.bytes());
+    const std::string traffic = format_traffic(problem.bytes());
+    if (problem.structure.result == Storage::csr && problem.operation->result_entries == nullptr) {
+        std::printf("moves at least %s and the result, whose entries and operations are counted first\n",
+                    traffic.c_str());
+    } else {
+        std::printf("moves at least %s, does %.4g operations: %.3g a byte\n", traffic.c_str(),
+                    problem.flops(), problem.flops() / problem.bytes());
+    }
     print_wrapped("ceilings: " + subject.ceilings.basis);
 }
 
