@@ -273,8 +273,14 @@ void print_subject(const Subject& subject, const LevelsRequest& request) {
     std::printf("%s%s %s %s on %s\n", request.operation.c_str(),
                 sparse.empty() ? "" : (" of " + sparse).c_str(), request.type.c_str(),
                 to_string(problem.extents()).c_str(), recorded_device(subject.choice.device).name.c_str());
-    std::printf("moves at least %s, does %.4g operations: %.3g a byte\n",
-                format_traffic(problem.bytes()).c_str(), problem.flops(), problem.flops() / problem.bytes());
+    const std::string traffic = format_traffic(problem.bytes());
+    if (problem.structure.result == Storage::csr && problem.operation->result_entries == nullptr) {
+        std::printf("moves at least %s and the result, whose entries and operations are counted first\n",
+                    traffic.c_str());
+    } else {
+        std::printf("moves at least %s, does %.4g operations: %.3g a byte\n", traffic.c_str(),
+                    problem.flops(), problem.flops() / problem.bytes());
+    }
     print_wrapped("ceilings: " + subject.ceilings.basis);
 }
 
@@ -344,8 +350,7 @@ void require_list_request(const LevelsRequest& request) {
     throw Error(ErrorCode::usage, "--device is '" + device + "'; expected auto, cpu, gpu or gpu:N");
 }
 
-/// Every level of that name or number, of each device and each ladder, with its section of the README. Those
-/// for sparse matrices have none of their own: a section tells of a whole ladder.
+/// Every level of that name or number, of each device and each ladder, with what the README says of it.
 void explain_level(const Registry& registry, const LevelsRequest& request, bool json) {
     if (request.operation.empty())
         throw Error(ErrorCode::usage, "--explain needs the operation: " + registry.operation_names());
@@ -369,7 +374,7 @@ void explain_level(const Registry& registry, const LevelsRequest& request, bool 
         const Level* dense = registry.find(operation, device, request.explain);
         if (dense != nullptr) explain(device, dense, section_of(*dense));
         for (const Level* level : registry.sparse_levels(operation, device))
-            if (level->name == request.explain) explain(device, level, "");
+            if (level->name == request.explain) explain(device, level, section_of(*level));
     }
     if (json)
         std::puts(nlohmann::ordered_json{{"schema", "gpumat.levels/1"}, {"levels", std::move(list)}}

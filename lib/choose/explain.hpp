@@ -14,7 +14,8 @@ namespace gpumat {
 std::vector<std::pair<std::string, std::string>> launch_facts(const Level& level, const Problem& problem,
                                                               const Device& device);
 
-/// What the operation's README says of a level, without the heading; empty where it says nothing.
+/// What the operation's README says of a level, without the heading, and of one for sparse matrices in the
+/// table of its ladder; empty where it says nothing.
 std::string section_of(const Level& level);
 
 }  // namespace gpumat

@@ -74,6 +74,22 @@ class SparseBench(Case):
         self.assertTrue(all(row["settings"] == "entries=60;sparse=A" for row in rows))
         self.assertIn("60", {row["result_entries"] for row in rows})
 
+    def test_a_result_that_is_counted_is_not_said_to_be_free(self):
+        words = ["levels", "multiply", "--size", "300", "--entries", "900", "-d", "cpu"]
+        self.assertRegex(self.run_tool(*words, "--sparse", "A,B").out, "moves at least .* and the result, whose entries")
+        self.assertRegex(self.run_tool(*words).out, "moves at least .*, does 5.4e.05 operations")
+
+    def test_each_level_is_explained(self):
+        """By the row that the README has of it."""
+        for level in self.run_tool("levels", "--json").json()["sparse_levels"]:
+            explained = self.run_tool("levels", level["op"], "--explain", level["name"], "--json").json()["levels"]
+            for one in explained:
+                if (one["device"], one["summary"]) == (level["device"], level["summary"]):
+                    self.assertGreater(len(one["section"]), 20, level)
+                    self.assertNotIn("|", one["section"])
+        said = self.run_tool("levels", "multiply", "--explain", "binned").out
+        self.assertIn("Limit: misses on rows of B, and products visited twice", said)
+
     def test_what_cannot_be(self):
         for words, code, said in [
                 (["transpose", "--size", "30x10", "--entries", "301"], 2, "--entries is '301'; expected a number from 0 to rows"),
