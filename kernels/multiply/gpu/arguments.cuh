@@ -47,11 +47,16 @@ struct Arguments {
     /// B by its columns, as A is by its rows.
     [[nodiscard]] Strided<T> b_by_column() const { return {b.data, b.col, b.row}; }
 
-    /// C(i, j) = α·sum + β·D(i, j).
-    __device__ void finish(std::int64_t i, std::int64_t j, Sum<T> sum) const {
+    /// α·sum + β·D(i, j).
+    [[nodiscard]] __device__ T result(std::int64_t i, std::int64_t j, Sum<T> sum) const {
         Sum<T> result = multiply_add(alpha, sum, Sum<T>{});
         if (d != nullptr) result = multiply_add(beta, to_sum(d[i * ldd + j]), result);
-        c[i * ldc + j] = from_sum<T>(result);
+        return from_sum<T>(result);
+    }
+
+    /// C(i, j) = α·sum + β·D(i, j).
+    __device__ void finish(std::int64_t i, std::int64_t j, Sum<T> sum) const {
+        c[i * ldc + j] = result(i, j, sum);
     }
 };
 

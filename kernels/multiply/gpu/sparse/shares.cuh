@@ -38,6 +38,7 @@ struct Shares {
     std::int64_t count;
     std::int64_t length;  ///< rows and entries together
     std::int64_t all;
+    Cut* cuts;  ///< count + 1 of them, where the shares begin and the last one ends
 
     [[nodiscard]] __device__ std::int64_t begin(std::int64_t share) const {
         return share * length < all ? share * length : all;
@@ -50,7 +51,16 @@ inline Shares shares_of(const Problem& problem, int multiprocessors) {
     const std::int64_t all = problem.m + problem.entries.front();
     const std::int64_t warps = multiprocessors * kWarpsOfMultiprocessor;
     const std::int64_t length = std::max(kLeast, (all + warps - 1) / warps);
-    return {(all + length - 1) / length, length, all};
+    return {(all + length - 1) / length, length, all, nullptr};
+}
+
+/// A thread finds a cut, all of them at once: the warps that take the shares need not search.
+inline __global__ void __launch_bounds__(kShareThreads)
+    cut_kernel(const std::int64_t* pointers, std::int64_t rows, Shares shares) {
+    const std::int64_t threads = std::int64_t{gridDim.x} * kShareThreads;
+    for (std::int64_t share = std::int64_t{blockIdx.x} * kShareThreads + threadIdx.x; share <= shares.count;
+         share += threads)
+        shares.cuts[share] = cut_at(pointers, rows, shares.begin(share));
 }
 
 /// The sums of rows that are in a share only in part: of its first row, which began before it, and of its
@@ -64,56 +74,17 @@ struct Partial {
     [[nodiscard]] __device__ Sum<T>* tail(std::int64_t share) const { return head(share) + n; }
 };
 
-/// A warp takes a panel of columns of a share. What a walker does for one row of it: `add` the products of
-/// some entries to the sums of the lane, `complete` them, and give `column`s of the lane.
-template <class Walker, class T, class I>
-__global__ void __launch_bounds__(kShareThreads)
-    share_kernel(Arguments<T> p, Rows<T, I> a, Walker walker, Shares shares, Partial<T> partial) {
-    const std::int64_t panels = walker.panels(p.n);
-    const std::int64_t warps = std::int64_t{gridDim.x} * (kShareThreads / kWarp);
-    for (std::int64_t at = (std::int64_t{blockIdx.x} * kShareThreads + threadIdx.x) / kWarp;
-         at < shares.count * panels; at += warps) {
-        const std::int64_t share = at / panels;
-        const std::int64_t panel = at % panels;
-        const Cut begin = cut_at(a.pointers, p.m, shares.begin(share));
-        const Cut end = cut_at(a.pointers, p.m, shares.begin(share + 1));
-        const bool has_head = begin.row < p.m && begin.entry > a.pointers[begin.row];
-        std::int64_t entry = begin.entry;
-        for (std::int64_t row = begin.row; row <= end.row; ++row) {
-            const bool ends = row < end.row;
-            const std::int64_t last = ends ? a.pointers[row + 1] : end.entry;
-            if (!ends && entry == last) break;
-            Sum<T> sums[Walker::kColumns] = {};
-            walker.add(p, a, entry, last, panel, sums);
-            walker.complete(sums);
-            entry = last;
-            const bool is_head = has_head && row == begin.row;
-            for (int c = 0; c < Walker::kColumns; ++c) {
-                const std::int64_t j = walker.column(panel, c);
-                if (j >= p.n || !walker.owns()) continue;
-                if (is_head) {
-                    partial.head(share)[j] = sums[c];
-                } else if (ends) {
-                    p.finish(row, j, sums[c]);
-                } else {
-                    partial.tail(share)[j] = sums[c];
-                }
-            }
-        }
-    }
-}
-
 /// A block takes a share in which a row begins that goes on in others, and adds what they have of it.
 template <class T>
 __global__ void __launch_bounds__(kShareThreads)
     add_parts_kernel(Arguments<T> p, const std::int64_t* pointers, Shares shares, Partial<T> partial) {
     for (std::int64_t share = blockIdx.x; share < shares.count; share += gridDim.x) {
-        const Cut begin = cut_at(pointers, p.m, shares.begin(share));
-        const Cut end = cut_at(pointers, p.m, shares.begin(share + 1));
+        const Cut begin = shares.cuts[share];
+        const Cut end = shares.cuts[share + 1];
         if (end.row >= p.m || end.entry == pointers[end.row]) continue;
         if (begin.row == end.row && begin.entry > pointers[begin.row]) continue;  // it began before
         std::int64_t last = share + 1;
-        while (cut_at(pointers, p.m, shares.begin(last + 1)).row == end.row) ++last;
+        while (shares.cuts[last + 1].row == end.row) ++last;
         for (std::int64_t j = threadIdx.x; j < p.n; j += kShareThreads) {
             Sum<T> sum = partial.tail(share)[j];
             for (std::int64_t other = share + 1; other <= last; ++other) sum = sum + partial.head(other)[j];
@@ -122,27 +93,33 @@ __global__ void __launch_bounds__(kShareThreads)
     }
 }
 
-/// The launch of a level that works in shares.
-template <class T, class I, class Walker>
+/// The launch of a level that works in shares: `launch(blocks, stream, shares, partial)` starts the kernel
+/// whose warps take the panels of the shares.
+template <class T, class LaunchKernel>
 Launch launch_shares(std::string_view level, const Problem& problem, const Operands& operands,
-                     const Device& device, const Walker& walker) {
-    const Shares shares = shares_of(problem, device.gpu->info().multiprocessors);
+                     const Device& device, std::int64_t panels, LaunchKernel launch) {
+    Shares shares = shares_of(problem, device.gpu->info().multiprocessors);
     if (shares.count == 0 || problem.n == 0) return {.level = level, .run = [](Stream) {}};
-    const auto bytes = static_cast<std::size_t>(2 * shares.count * problem.n) * sizeof(Sum<T>);
+    const std::size_t cut_bytes = static_cast<std::size_t>(shares.count + 1) * sizeof(Cut);
+    const std::size_t bytes =
+        cut_bytes + static_cast<std::size_t>(2 * shares.count * problem.n) * sizeof(Sum<T>);
     const auto memory = std::make_shared<DeviceMemory>(device.gpu->allocate(bytes));
-    const Partial<T> partial{static_cast<Sum<T>*>(memory->data()), problem.n};
+    shares.cuts = static_cast<Cut*>(memory->data());
+    const Partial<T> partial{reinterpret_cast<Sum<T>*>(static_cast<std::byte*>(memory->data()) + cut_bytes),
+                             problem.n};
     const Arguments<T> arguments(problem, operands);
-    const Rows<T, I> rows(operands.a);
-    const unsigned blocks = blocks_of(shares.count * walker.panels(problem.n), kShareThreads / kWarp);
+    const std::int64_t* const pointers = operands.a.pointers;
     return {.level = level,
             .run =
                 [=](Stream to) {
                     cudaStream_t const stream = cuda_stream(to);
-                    share_kernel<<<blocks, kShareThreads, 0, stream>>>(arguments, rows, walker, shares,
-                                                                       partial);
+                    cut_kernel<<<blocks_of(shares.count + 1, kShareThreads), kShareThreads, 0, stream>>>(
+                        pointers, arguments.m, shares);
+                    GPUMAT_CUDA(cudaGetLastError());
+                    launch(blocks_of(shares.count * panels, kShareThreads / kWarp), stream, shares, partial);
                     GPUMAT_CUDA(cudaGetLastError());
                     add_parts_kernel<<<blocks_of(shares.count, 1), kShareThreads, 0, stream>>>(
-                        arguments, rows.pointers, shares, partial);
+                        arguments, pointers, shares, partial);
                     GPUMAT_CUDA(cudaGetLastError());
                     (void)memory;
                 },

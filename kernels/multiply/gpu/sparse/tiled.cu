@@ -2,8 +2,9 @@
 // registers, and where B has few columns several entries of A are in work at once.
 //
 // Since `merge`: a load of B brings 4 elements of f32 instead of one, and lanes that have no column of their
-// own take the next entry, so that more rows of B are on their way. What limits it: the rows of B that are
-// gathered, from L2 or device memory.
+// own take the next entry. Few registers a thread, though some are spilled, let twice as many warps wait for
+// rows of B. Words of C are written whole. What limits it: the rows of B that are gathered, from L2 or device
+// memory.
 //
 // Where the rows of B are no whole words of 16 bytes, a lane has one element.
 //
@@ -13,6 +14,9 @@
 
 namespace gpumat::multiply::gpu::sparse {
 namespace {
+
+/// Blocks that a multiprocessor has room for: warps that wait for words are worth more than registers.
+constexpr int kBlocks = 8;
 
 template <class T, int COLUMNS>
 struct alignas(COLUMNS * sizeof(T)) Word {
@@ -56,7 +60,7 @@ struct WordWalker {
             const std::int64_t mine = first + (lane() < count ? lane() : 0);
             const I row = a.columns[mine];
             const Sum<T> value = to_sum(a.values[mine]);
-#pragma unroll 4
+#pragma unroll 2
             for (int e = 0; e < count; e += groups) {
                 const I row_of_b = __shfl_sync(~0U, row, e + group);
                 const Sum<T> factor = from_lane(value, e + group);
@@ -69,6 +73,17 @@ struct WordWalker {
         }
     }
 
+    /// A word of C at once, past what the caches keep of B.
+    __device__ void finish(const Arguments<T>& p, std::int64_t row, std::int64_t panel,
+                           const Sum<T>* sums) const {
+        const std::int64_t j = column(panel, 0);
+        if (j >= p.n) return;
+        Word<T, kColumns> word;
+#pragma unroll
+        for (int c = 0; c < kColumns; ++c) word.elements[c] = p.result(row, j + c, sums[c]);
+        *reinterpret_cast<Word<T, kColumns>*>(p.c + row * p.ldc + j) = word;
+    }
+
     /// The sums of all groups, in all of them.
     template <class S>
     __device__ void complete(S* sums) const {
@@ -79,32 +94,80 @@ struct WordWalker {
     }
 };
 
+/// A warp takes a panel of columns of a share, row by row.
+template <class Walker, class T, class I>
+__global__ void __launch_bounds__(kShareThreads, kBlocks)
+    tiled_kernel(Arguments<T> p, Rows<T, I> a, Walker walker, Shares shares, Partial<T> partial) {
+    const std::int64_t panels = walker.panels(p.n);
+    const std::int64_t warps = std::int64_t{gridDim.x} * (kShareThreads / kWarp);
+    for (std::int64_t at = (std::int64_t{blockIdx.x} * kShareThreads + threadIdx.x) / kWarp;
+         at < shares.count * panels; at += warps) {
+        const std::int64_t share = at / panels;
+        const std::int64_t panel = at % panels;
+        const Cut begin = shares.cuts[share];
+        const Cut end = shares.cuts[share + 1];
+        const bool has_head = begin.row < p.m && begin.entry > a.pointers[begin.row];
+        std::int64_t entry = begin.entry;
+        for (std::int64_t row = begin.row; row <= end.row; ++row) {
+            const bool ends = row < end.row;
+            const std::int64_t last = ends ? a.pointers[row + 1] : end.entry;
+            if (!ends && entry == last) break;
+            Sum<T> sums[Walker::kColumns] = {};
+            walker.add(p, a, entry, last, panel, sums);
+            walker.complete(sums);
+            entry = last;
+            if (!walker.owns()) continue;
+            const bool is_head = has_head && row == begin.row;
+            if (ends && !is_head) {
+                walker.finish(p, row, panel, sums);
+                continue;
+            }
+            Sum<T>* const part = is_head ? partial.head(share) : partial.tail(share);
+#pragma unroll
+            for (int c = 0; c < Walker::kColumns; ++c) {
+                const std::int64_t j = walker.column(panel, c);
+                if (j < p.n) part[j] = sums[c];
+            }
+        }
+    }
+}
+
 int lanes_for(std::int64_t words) {
     int lanes = 1;
     while (lanes < kWarp && lanes < words) lanes *= 2;
     return lanes;
 }
 
-bool has_words(const Problem& problem, const Operand& b) {
+bool has_words(const Problem& problem, const Operands& operands) {
     constexpr std::size_t kWordBytes = 16;
     const auto in_words = [&](std::int64_t elements) {
         return static_cast<std::size_t>(elements) * size_of(problem.type) % kWordBytes == 0;
     };
-    return !problem.transpose_b && reinterpret_cast<std::uintptr_t>(b.data) % kWordBytes == 0 &&
-           in_words(b.pitch) && in_words(problem.n);
+    const auto are_words = [&](const Operand& operand) {
+        return reinterpret_cast<std::uintptr_t>(operand.data) % kWordBytes == 0 && in_words(operand.pitch);
+    };
+    return !problem.transpose_b && in_words(problem.n) && are_words(operands.b) && are_words(operands.c);
+}
+
+template <class T, class I, int COLUMNS>
+Launch launch_tiled(const Problem& problem, const Operands& operands, const Device& device) {
+    const WordWalker<T, COLUMNS> walker{lanes_for(problem.n / COLUMNS)};
+    const Arguments<T> arguments(problem, operands);
+    const Rows<T, I> rows(operands.a);
+    return launch_shares<T>(
+        "tiled", problem, operands, device, walker.panels(problem.n),
+        [=](unsigned blocks, cudaStream_t stream, const Shares& shares, const Partial<T>& partial) {
+            tiled_kernel<<<blocks, kShareThreads, 0, stream>>>(arguments, rows, walker, shares, partial);
+        });
 }
 
 }  // namespace
 
 Launch prepare_tiled(const Problem& problem, const Operands& operands, const Device& device) {
     return visit_sparse(problem, [&]<class T, class I>(TypeTag<T>, TypeTag<I>) {
-        constexpr int kColumns = 16 / sizeof(T);
-        if (has_words(problem, operands.b)) {
-            const WordWalker<T, kColumns> walker{lanes_for(problem.n / kColumns)};
-            return launch_shares<T, I>("tiled", problem, operands, device, walker);
-        }
-        return launch_shares<T, I>("tiled", problem, operands, device,
-                                   WordWalker<T, 1>{lanes_for(problem.n)});
+        if (has_words(problem, operands))
+            return launch_tiled<T, I, 16 / sizeof(T)>(problem, operands, device);
+        return launch_tiled<T, I, 1>(problem, operands, device);
     });
 }
 
