@@ -192,7 +192,9 @@ std::string text_of(double value) {
 std::string storage_words(const Header& header) {
     const auto share = density(header);
     constexpr double kPercent = 100;
-    return header.storage + (share ? fmt::format(", density {:.3g} %", *share * kPercent) : "") +
+    const bool counted = header.most_entries == header.stored_entries;
+    return header.storage +
+           (share ? fmt::format(", density {}{:.3g} %", counted ? "" : "at most ", *share * kPercent) : "") +
            (header.unread.empty() ? "" : "; cannot be read yet");
 }
 

@@ -412,6 +412,21 @@ def read_binsparse(group):
     return scipy.sparse.csr_matrix((values, group["indices_1"][()], group["pointers_to_1"][()]), shape=tuple(described["shape"]))
 
 
+class Told(Files):
+    def test_options_of_dense_datasets_change_nothing(self):
+        self.make(anndata, "csr", SPARSE)
+        for option in (["--layout", "matlab"], ["--as-column"], ["--unpack"]):
+            told = self.run_tool("reduce", "in.h5", *option)
+            self.assert_says(told, "in.h5:/X: is sparse, and read as its group says")
+            self.assertAlmostEqual(float(told.out), SPARSE.sum())
+
+    def test_the_density_of_a_stored_triangle_is_at_most(self):
+        head = "%%MatrixMarket matrix coordinate real symmetric\n"
+        with open(self.path("in.mtx"), "w", encoding="utf-8") as file:
+            file.write(head + "4 4 3\n1 1 1\n2 1 2\n4 4 3\n")
+        self.assertIn("density at most 37.5 %", self.run_tool("info", "in.mtx").out)
+
+
 class Written(Files):
     """`--sparse-layout` keeps a sparse matrix sparse in HDF5."""
 
@@ -435,12 +450,18 @@ class Written(Files):
         self.assertEqual(record["output"]["structure"], "sparse")
 
     def test_every_layout(self):
-        matrices = [SPARSE, (SPARSE * (1 + 2j)).tocsr(), scipy.sparse.csr_matrix((3, 2))]
+        matrices = [SPARSE, (SPARSE * (1 + 2j)).tocsr(), scipy.sparse.csr_matrix((3, 2)), scipy.sparse.csr_matrix((3, 2), dtype="c16")]
         for layout in self.READERS:
             for matrix in matrices:
                 with self.subTest(layout, dtype=matrix.dtype, entries=matrix.nnz):
                     self.make(anndata, "csr", matrix)
                     self.check_written(matrix, layout, "--force")
+
+    def test_files_of_matlab_have_its_layout(self):
+        self.make(anndata, "csr", SPARSE)
+        for layout in ("anndata", "binsparse"):
+            for output in (["out.mat"], ["out.h5", "--output-layout", "matlab"]):
+                self.assert_says(self.run_tool("transpose", "in.h5", "-o", *output, "--sparse-layout", layout, code=2), "expected --sparse-layout matlab")
 
     def test_types(self):
         for kind in ("f4", "i1", "u8"):

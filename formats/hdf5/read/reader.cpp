@@ -384,7 +384,13 @@ class Hdf5Reader final : public Reader, public AttributeSource {
         }
         header_.type = options.type.value_or(source_.type());
         if (std::holds_alternative<Dense>(source_.where)) dense_.emplace(source_, options, header_.type);
-        if (std::holds_alternative<Sparse>(source_.where)) sparse_.emplace(source_, options, header_.type);
+        if (!std::holds_alternative<Sparse>(source_.where)) return;
+        sparse_.emplace(source_, options, header_.type);
+        if (options.layout != Layout::by_content || options.as_column || options.unpack)
+            tell(options.tell, Severity::warning,
+                 source_.name +
+                     ": is sparse, and read as its group says: --layout, --as-column and --unpack are of "
+                     "dense datasets");
     }
 
     /// Opens the file, and keeps what it was like before.

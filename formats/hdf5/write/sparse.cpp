@@ -54,6 +54,11 @@ std::string number_name(Type type) {
 }
 
 SparseLayout layout_of(const WriteOptions& options) {
+    if (options.matlab && options.sparse_layout && *options.sparse_layout != SparseLayout::matlab)
+        throw Error(
+            ErrorCode::usage,
+            "files of MATLAB hold sparse matrices in its own layout: expected --sparse-layout matlab, or "
+            "an output that is not written for MATLAB (.h5)");
     return options.sparse_layout.value_or(options.matlab ? SparseLayout::matlab : SparseLayout::anndata);
 }
 
@@ -127,7 +132,8 @@ class Hdf5SparseWriter final : public SparseWriter {
         return nlohmann::ordered_json{{"binsparse", json}}.dump();
     }
 
-    /// The first one makes the group. MATLAB's have no sign, and none of entries where there are none.
+    /// The first one makes the group. MATLAB's have no sign, and none of entries where there are none, but
+    /// for complex ones, which nothing else would tell from real ones.
     void put_arrays(SparseGroup group, const CsrView& lines, const char* starts, const char* indices,
                     const char* values) {
         const bool matlab = layout_ == SparseLayout::matlab;
@@ -138,7 +144,7 @@ class Hdf5SparseWriter final : public SparseWriter {
                    reinterpret_cast<const std::byte*>(lines.pointers)},
                   group);
         group.is_new = false;
-        if (matlab && entries_ == 0) return;
+        if (matlab && entries_ == 0 && !is_complex(type_)) return;
         std::vector<std::uint64_t> wide;
         if (matlab) {
             wide.resize(static_cast<std::size_t>(entries_));
