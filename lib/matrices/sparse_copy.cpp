@@ -32,10 +32,6 @@ void require_memory_to_copy(const formats::Reader& reader, const formats::Format
 
 }  // namespace
 
-bool writes_sparse(const formats::Format& format, const formats::WriteOptions& how) {
-    return format.create_sparse != nullptr && (!format.has_datasets || how.sparse_layout);
-}
-
 StoredCopy write_sparse(Csr matrix, Destination& destination, const formats::WriteOptions& how,
                         const NamingListener& before_naming) {
     const Stopwatch watch;
