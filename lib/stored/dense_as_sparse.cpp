@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -35,20 +36,30 @@ class DenseAsSparse final : public formats::Reader {
     [[nodiscard]] std::vector<std::string> other_files() const override { return dense_->other_files(); }
     [[nodiscard]] const formats::Reader& origin() const override { return dense_->origin(); }
 
+    void read_entries(const std::function<void(const Entries&)>& take) override {
+        std::int64_t zeros = *header_.most_entries;
+        visit_type(header_.type, [&]<class T>(TypeTag<T>) {
+            std::vector<Entry<T>> some;
+            const auto give = [&] {
+                take({header_.type, std::ssize(some), some.data()});
+                zeros -= std::ssize(some);
+                some.clear();
+            };
+            read_in_blocks(*dense_, block_bytes(), read_.threads,
+                           [&](const Block& block, const MatrixView& elements) {
+                               give_stored(block, elements, some, give);
+                           });
+        });
+        tell(read_.tell, Severity::info,
+             to_string(header_.source) + ": " + std::to_string(zeros) + " of " +
+                 std::to_string(*header_.most_entries) + " elements are zero, and are left out");
+    }
+
     Csr read_sparse(std::int64_t& duplicates) override {
         const std::string name = to_string(header_.source);
         // Memory of which only what is filled is taken.
         Coo entries(header_.shape, header_.type, *header_.most_entries, name);
-        visit_type(header_.type, [&]<class T>(TypeTag<T>) {
-            std::vector<Entry<T>> some;
-            read_in_blocks(
-                *dense_, block_bytes(), read_.threads,
-                [&](const Block& block, const MatrixView& elements) { add(block, elements, some, entries); });
-        });
-        const std::int64_t zeros = *header_.most_entries - entries.entries();
-        tell(read_.tell, Severity::info,
-             name + ": " + std::to_string(zeros) + " of " + std::to_string(*header_.most_entries) +
-                 " elements are zero, and are left out");
+        read_entries([&](const Entries& some) { entries.add(some); });
         Merged merged;
         Csr matrix = to_csr(std::move(entries), read_.threads, name, merged);
         duplicates = merged.duplicates;
@@ -62,14 +73,11 @@ class DenseAsSparse final : public formats::Reader {
         return header_.rereads ? all_bytes_ : std::min(all_bytes_, some);
     }
 
-    template <class T>
-    static void add(const Block& block, const MatrixView& elements, std::vector<Entry<T>>& some,
-                    Coo& entries) {
+    /// Puts what has a bit that is set into `some`, and calls `give` where that is full, and at the end.
+    template <class T, class Give>
+    static void give_stored(const Block& block, const MatrixView& elements, std::vector<Entry<T>>& some,
+                            const Give& give) {
         constexpr std::array<std::byte, sizeof(T)> kZero{};
-        const auto flush = [&] {
-            entries.add({elements.type, std::ssize(some), some.data()});
-            some.clear();
-        };
         for (std::int64_t i = 0; i < block.rows; ++i) {
             const std::byte* element = elements.data + static_cast<std::size_t>(i * elements.ld) * sizeof(T);
             for (std::int64_t j = 0; j < block.cols; ++j, element += sizeof(T)) {
@@ -77,10 +85,10 @@ class DenseAsSparse final : public formats::Reader {
                 T value;
                 std::memcpy(&value, element, sizeof(T));
                 some.push_back({block.row + i, block.col + j, value});
-                if (some.size() == kEntriesTogether) flush();
+                if (some.size() == kEntriesTogether) give();
             }
         }
-        flush();
+        give();
     }
 
     std::unique_ptr<formats::Reader> dense_;

@@ -473,17 +473,6 @@ class Written(Files):
                 self.run_tool("transpose", "in.h5", "-o", f"out.h5:/{name}", "--sparse-layout", "anndata", *force, code=4)
             self.assertEqual(digest(self.path("out.h5")), before)
 
-    def test_a_dry_run_refuses_what_the_run_would(self):
-        matrix = SPARSE.astype("f4")
-        self.make(anndata, "csr", matrix)
-        with h5py.File(self.path("out.h5"), "w") as file:
-            file["A"] = np.eye(3)
-        for code, words in ((5, ("-o", "out.mat", "--sparse-layout", "matlab")), (4, ("-o", "out.h5:/A", "--sparse-layout", "anndata")),
-                            (4, ("-o", "out.h5:/A/B", "--sparse-layout", "binsparse"))):
-            said = [self.run_tool("transpose", "in.h5", *words, *dry, code=code).err for dry in ([], ["--dry-run"])]
-            self.assertEqual(said[0], said[1])
-        self.run_tool("transpose", "in.h5", "-o", "out.h5:/B", "--sparse-layout", "anndata", "--dry-run")
-
     def test_what_it_is_not_for(self):
         self.make(anndata, "csr")
         with h5py.File(self.path("dense.h5"), "w") as file:

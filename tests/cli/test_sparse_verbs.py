@@ -320,6 +320,16 @@ class Verbs(Case):
             self.assertIn("--sparse-layout", self.run_tool(*words, "--sparse-layout", "anndata", code=2).err)
         self.assertFalse(os.path.exists(self.path("N.h5")))
 
+    def test_a_dry_run_refuses_what_the_run_would(self):
+        self.write("A.mtx", "%%MatrixMarket matrix coordinate real general\n2 3 1\n1 2 1.5\n")
+        with h5py.File(self.path("out.h5"), "w") as file:
+            file["A"] = np.eye(3)
+        for code, words in ((5, ("-o", "out.mat", "--sparse-layout", "matlab", "-t", "f32")), (4, ("-o", "out.h5:/A", "--sparse-layout", "anndata")),
+                            (4, ("-o", "out.h5:/A/B", "--sparse-layout", "binsparse"))):
+            said = [self.run_tool("transpose", "A.mtx", *words, *dry, code=code).err for dry in ([], ["--dry-run"])]
+            self.assertEqual(said[0], said[1])
+        self.run_tool("transpose", "A.mtx", "-o", "out.h5:/B", "--sparse-layout", "anndata", "--dry-run")
+
     def test_sparse_is_asked_for(self):
         """Zeros of a dense matrix are left out, those with a sign and stored ones are not; what is written is that of SciPy."""
         rng = np.random.default_rng(9)
