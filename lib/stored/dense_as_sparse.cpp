@@ -14,7 +14,7 @@
 namespace gpumat {
 namespace {
 
-constexpr std::uint64_t kBlockBytes = std::uint64_t{32} << 20;
+constexpr std::uint64_t kBytesOfDenseBlock = std::uint64_t{32} << 20;
 constexpr std::size_t kEntriesTogether = std::size_t{1} << 14;
 
 class DenseAsSparse final : public formats::Reader {
@@ -69,7 +69,7 @@ class DenseAsSparse final : public formats::Reader {
   private:
     /// Of one that is read anew for each block, all.
     [[nodiscard]] std::uint64_t block_bytes() const {
-        const std::uint64_t some = std::max(kBlockBytes, least_for_blocks(header_));
+        const std::uint64_t some = std::max(kBytesOfDenseBlock, least_for_blocks(header_));
         return header_.rereads ? all_bytes_ : std::min(all_bytes_, some);
     }
 
