@@ -17,7 +17,6 @@ struct ConvertRequest {
     std::string output;
     StorageOptions storage;
     bool contiguous = false;
-    bool dense = false;
     formats::ReadOptions read;
     int threads = 1;
     std::string log;
@@ -36,7 +35,8 @@ ConvertOptions convert_options(const ConvertRequest& request) {
                               .read = request.read,
                               .destination = destination_of(request.output, request.storage),
                               .write = write_options_of(request.storage, request.output, request.threads),
-                              .dense = request.dense,
+                              .dense = request.storage.dense,
+                              .sparse = request.storage.sparse,
                               .keep_chunks = keeps_chunks(request)};
     options.read.threads = request.threads;
     if (request.type) options.read.type = parse_type(*request.type);
@@ -71,7 +71,7 @@ void add_convert(Command& tool, Context& context) {
                        "the type to write; values are rounded to it, and refused where it cannot hold them"));
     add_storage_options(command, request->storage);
     command.flag("--contiguous", &request->contiguous, "HDF5 without chunks, also where the input has them");
-    command.flag("--dense", &request->dense, "write a sparse matrix as a dense one");
+    add_structure_options(command, request->storage);
     command.begin_group("Run and record");
     add_log(command, request->log, kAppendsRecord);
     add_threads(command, request->threads, "CPU threads");

@@ -17,6 +17,7 @@
 #include "core/error.hpp"
 #include "core/memory.hpp"
 #include "core/same_file.hpp"
+#include "formats/registry.hpp"
 
 namespace gpumat::cli {
 namespace {
@@ -64,8 +65,42 @@ std::vector<Option*> add_storage_options(Command& command, StorageOptions& stora
             &command
                  .option("--output-layout", &storage.layout,
                          "HDF5 as MATLAB 7.3 stores it, or row (default: matlab for FILE.mat)")
-                 .choices({"row", "matlab"})};
+                 .choices({"row", "matlab"}),
+            &command
+                 .option("--sparse-layout", &storage.sparse_layout,
+                         "keep a sparse matrix sparse in HDF5, as AnnData, MATLAB 7.3 or binsparse store it")
+                 .choices({"anndata", "matlab", "binsparse"})};
 }
+
+void add_structure_options(Command& command, StorageOptions& storage) {
+    const Option& dense = command.flag("--dense", &storage.dense,
+                                       "take sparse matrices as dense ones; what is written is dense");
+    command
+        .flag("--sparse", &storage.sparse,
+              "take dense matrices as sparse ones, without their zeros; what is written is sparse")
+        .excludes(dense);
+}
+
+namespace {
+
+/// The layout that is asked for: by its name, or by --sparse as what the file is otherwise like.
+std::optional<formats::SparseLayout> sparse_layout_of(const StorageOptions& storage,
+                                                      const std::string& output, bool matlab) {
+    using formats::SparseLayout;
+    if (storage.sparse_layout) {
+        if (storage.dense)
+            throw Error(ErrorCode::usage, "--dense excludes --sparse-layout, which is of sparse matrices");
+        return *storage.sparse_layout == "matlab"      ? SparseLayout::matlab
+               : *storage.sparse_layout == "binsparse" ? SparseLayout::binsparse
+                                                       : SparseLayout::anndata;
+    }
+    if (!storage.sparse || output.empty()) return {};
+    const std::string path = formats::parse_reference(output).path;
+    if (!formats::format_for_writing(path, storage.format).has_datasets) return {};
+    return matlab ? SparseLayout::matlab : SparseLayout::anndata;
+}
+
+}  // namespace
 
 Shape parse_shape(const std::string& text, const std::string& option, std::int64_t least) {
     Shape shape;
@@ -93,6 +128,7 @@ formats::WriteOptions write_options_of(const StorageOptions& storage, const std:
     const bool is_matlab_file =
         storage.format.empty() && formats::parse_reference(output).path.ends_with(".mat");
     write.matlab = storage.layout ? *storage.layout == "matlab" : is_matlab_file;
+    write.sparse_layout = sparse_layout_of(storage, output, write.matlab);
     if (storage.chunk) {
         const Shape chunk = parse_shape(*storage.chunk, "--chunk", 1);
         write.chunk = {chunk.rows, chunk.cols};

@@ -23,11 +23,17 @@ struct StorageOptions {
     std::optional<std::string> chunk;
     std::optional<int> deflate;
     std::optional<std::string> layout;  ///< of --output-layout
+    std::optional<std::string> sparse_layout;
+    bool sparse = false;
+    bool dense = false;
     formats::WriteOptions write;
 };
 
-/// Adds --to, --force, --wait, --chunk, --deflate and --shuffle; returns them.
+/// Adds --to, --force, --wait, --chunk, --deflate, --shuffle and the layouts; returns them.
 std::vector<Option*> add_storage_options(Command& command, StorageOptions& storage);
+
+/// Adds --dense and --sparse.
+void add_structure_options(Command& command, StorageOptions& storage);
 
 /// What they say for that output. Throws Error{usage}.
 DestinationRequest destination_of(const std::string& output, const StorageOptions& storage);

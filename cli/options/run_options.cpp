@@ -58,17 +58,8 @@ void add_output_options(Command& command, SharedOptions& shared) {
     std::vector<Option*> others = add_storage_options(command, shared.storage);
     others.push_back(
         &command.flag("--keep-failed", &run.keep_failed, "write the result even where verification fails"));
-    if (run.operation->sparse_levels != nullptr) {
-        const Option& dense = command.flag("--dense", &run.dense,
-                                           "take sparse matrices as dense ones; what is written is dense");
-        others.push_back(&command
-                              .option("--sparse-layout", &shared.sparse_layout,
-                                      "keep a sparse matrix sparse in HDF5, as AnnData, MATLAB 7.3 or "
-                                      "binsparse store it")
-                              .choices({"anndata", "matlab", "binsparse"})
-                              .excludes(dense));
-    }
     for (Option* option : others) option->needs(output);
+    add_structure_options(command, shared.storage);
 }
 
 void add_checking_options(Command& command, SharedOptions& shared) {
@@ -114,12 +105,6 @@ std::vector<std::string> named_files(const RunOptions& run) {
     return files;
 }
 
-formats::SparseLayout parse_sparse_layout(const std::string& name) {
-    return name == "matlab"      ? formats::SparseLayout::matlab
-           : name == "binsparse" ? formats::SparseLayout::binsparse
-                                 : formats::SparseLayout::anndata;
-}
-
 /// Turns texts into values and refuses what contradicts itself.
 void finish_options(SharedOptions& shared, const Context& context) {
     RunOptions& run = shared.run;
@@ -132,7 +117,8 @@ void finish_options(SharedOptions& shared, const Context& context) {
     run.force = shared.storage.force;
     run.wait_s = shared.storage.wait_s;
     run.write = write_options_of(shared.storage, shared.output.value_or(""), run.threads);
-    if (shared.sparse_layout) run.write.sparse_layout = parse_sparse_layout(*shared.sparse_layout);
+    run.dense = shared.storage.dense;
+    run.sparse = shared.storage.sparse;
     run.read.threads = run.threads;
     run.read.memory_limit = run.memory_limit;
     require_one_on_stdout(shared.output.value_or(""), shared.log, context);

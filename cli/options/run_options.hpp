@@ -24,7 +24,6 @@ struct SharedOptions {
     std::optional<std::string> type;
     std::string verify = "auto";
     std::string log;
-    std::optional<std::string> sparse_layout;
     StorageOptions storage;
 };
 

@@ -77,21 +77,28 @@ std::uint32_t remainder_of(const std::byte* data, std::size_t bytes) {
     return crc32_of(data, bytes, 0) ^ crc32_of(kZero.data(), bytes, 0);
 }
 
-/// The remainder of some rows, up to the end of the last one: entry by entry.
+/// Where a block lies in a matrix of so many columns.
+struct PlaceOfBlock {
+    std::int64_t row;
+    std::int64_t col;
+    std::int64_t cols;
+};
+
+/// The remainder of some rows of a block, up to the end of the last one: entry by entry.
 template <class I>
-std::uint32_t remainder_of(const CsrView& matrix, const MovePastAny& move, std::int64_t begin,
-                           std::int64_t end) {
+std::uint32_t remainder_of(const CsrView& matrix, const PlaceOfBlock& in, const MovePastAny& move,
+                           std::int64_t begin, std::int64_t end) {
     const std::size_t element = size_of(matrix.type);
     const I* const columns = matrix.columns_as<I>();
     std::uint32_t remainder = 0;
     const auto place = [&](std::int64_t row, std::int64_t col) {
-        return static_cast<unsigned __int128>(row - begin) * static_cast<std::uint64_t>(matrix.shape.cols) +
+        return static_cast<unsigned __int128>(in.row + row - begin) * static_cast<std::uint64_t>(in.cols) +
                static_cast<std::uint64_t>(col);
     };
     unsigned __int128 at = 0;
     for (std::int64_t row = begin; row < end; ++row) {
         for (std::int64_t n = matrix.pointers[row]; n < matrix.pointers[row + 1]; ++n) {
-            const unsigned __int128 behind = place(row, columns[n]) + 1;
+            const unsigned __int128 behind = place(row, in.col + columns[n]) + 1;
             remainder = move(remainder, turned((behind - at) * element));
             remainder ^= remainder_of(matrix.values + static_cast<std::size_t>(n) * element, element);
             at = behind;
@@ -184,7 +191,8 @@ std::string content_hash(const CsrView& matrix, int threads) {
     visit_index(matrix.shape, [&]<class I>(TypeTag<I>) {
         parallel_for(matrix.shape.rows, grain, threads, [&](std::int64_t begin, std::int64_t end) {
             remainders[static_cast<std::size_t>(begin / grain)] =
-                rows ? (*rows)(begin, end) : remainder_of<I>(matrix, move, begin, end);
+                rows ? (*rows)(begin, end)
+                     : remainder_of<I>(matrix, {0, 0, matrix.shape.cols}, move, begin, end);
         });
     });
     std::uint32_t crc = 0xffffffff;  // as if those were 4 bytes before the first one
@@ -194,6 +202,30 @@ std::string content_hash(const CsrView& matrix, int threads) {
         crc = move(crc, turned(row_bytes * count)) ^ remainders[piece];
     }
     return hash_text(crc ^ 0xffffffff);
+}
+
+namespace {
+
+unsigned __int128 bytes_of_rows(const Shape& shape, Type type, std::int64_t rows) {
+    return static_cast<unsigned __int128>(shape.cols) * size_of(type) * static_cast<std::uint64_t>(rows);
+}
+
+}  // namespace
+
+void SparseContentHash::add(std::int64_t row, std::int64_t col, const CsrView& block) {
+    if (block.shape.rows == 0 || block.shape.cols == 0) return;
+    const MovePastAny move(kOrder);
+    const std::uint32_t remainder = visit_index(block.shape, [&]<class I>(TypeTag<I>) {
+        return remainder_of<I>(block, {row, col, whole_.cols}, move, 0, block.shape.rows);
+    });
+    const std::int64_t below = whole_.rows - row - block.shape.rows;
+    remainder_ ^= move(remainder, turned(bytes_of_rows(whole_, type_, below)));
+}
+
+std::string SparseContentHash::text() const {
+    const MovePastAny move(kOrder);
+    const std::uint32_t start = move(0xffffffff, turned(bytes_of_rows(whole_, type_, whole_.rows)));
+    return hash_text(start ^ remainder_ ^ 0xffffffff);
 }
 
 }  // namespace gpumat

@@ -1,12 +1,16 @@
 #include "lib/matrices/convert_file.hpp"
 
 #include <algorithm>
+#include <utility>
 
+#include "core/error.hpp"
 #include "core/stopwatch.hpp"
 #include "formats/slice.hpp"
 #include "lib/matrices/sparse_copy.hpp"
 #include "lib/matrices/stored_copy.hpp"
+#include "lib/output/sparse_output.hpp"
 #include "lib/record/version.hpp"
+#include "lib/stored/dense_as_sparse.hpp"
 
 namespace gpumat {
 namespace {
@@ -50,18 +54,23 @@ void keep_chunks(const formats::Header& header, formats::WriteOptions& how, cons
 void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log, Progress& progress,
                   const Tell& say) {
     const Stopwatch watch;
-    const auto reader = formats::open_reader(options.input, options.read);
+    auto reader = formats::open_reader(options.input, options.read);
+    if (options.sparse) reader = read_as_sparse(std::move(reader), options.read);
     const formats::Header& header = reader->header();
     DestinationRequest request = options.destination;
     if (!header.source.dataset.empty())
         request.default_dataset = formats::without_slice(header.source.dataset);
     Destination destination(std::move(request));
-    const bool is_sparse =
-        !options.dense && header.most_entries && writes_sparse(destination.format(), options.write);
-    record.inputs = {is_sparse ? recorded_sparse(header, *header.most_entries) : recorded_matrix(header)};
+    const bool stays_sparse =
+        !options.dense && is_sparse(header) && writes_sparse(destination.format(), options.write);
+    require_place_for_layout(destination, options.write, stays_sparse);
+    if (options.sparse && !stays_sparse)
+        throw Error(ErrorCode::usage, "--sparse asks for a sparse matrix, and " +
+                                          std::string(destination.format().name) + " has none");
+    record.inputs = {stays_sparse ? recorded_sparse(header, *header.most_entries) : recorded_matrix(header)};
     formats::WriteOptions how = options.write;
     how.memory_limit = options.read.memory_limit;
-    if (options.keep_chunks && header.chunking && destination.format().has_datasets)
+    if (options.keep_chunks && header.chunking && !stays_sparse && destination.format().has_datasets)
         keep_chunks(header, how, say);
     if (destination.format().has_datasets) {
         how.attributes_of = reader.get();
@@ -80,7 +89,7 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
     };
     BlockSource source = source_of(*reader);
     source.after_all = [&] { reader->require_unchanged(); };
-    const StoredCopy copy = is_sparse
+    const StoredCopy copy = stays_sparse
                                 ? copy_sparse(*reader, destination, how, record.inputs.front(), say, name)
                                 : write_blocks(source, destination, how, progress, say, name);
     record.output = copy.output;

@@ -13,6 +13,7 @@ struct ConvertOptions {
     DestinationRequest destination;
     formats::WriteOptions write;         ///< with the threads
     bool dense = false;                  ///< what is sparse becomes dense
+    bool sparse = false;                 ///< what is dense becomes sparse
     bool keep_chunks = false;            ///< and filters, where input and output are of HDF5 and it has some
     FileRecordListener before_naming{};  ///< may be empty
 };

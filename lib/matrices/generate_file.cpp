@@ -9,6 +9,7 @@
 #include "core/stopwatch.hpp"
 #include "lib/matrices/sparse_copy.hpp"
 #include "lib/matrices/stored_copy.hpp"
+#include "lib/output/sparse_output.hpp"
 #include "lib/record/version.hpp"
 
 namespace gpumat {
@@ -54,6 +55,8 @@ void generate_file(const GenerateOptions& options, FileRecord& record, Progress&
         nlohmann::ordered_json{{"kind", matrix.kind}, {"seed", matrix.seed}, {"parameters", parameters}});
     const Generator generator(matrix);
     Destination destination(options.destination);
+    const bool is_sparse = generator.pattern() && writes_sparse(destination.format(), options.write);
+    require_place_for_layout(destination, options.write, is_sparse);
     formats::WriteOptions how = options.write;
     how.memory_limit = options.memory_limit;
     if (destination.format().has_datasets) how.attributes = origin_of(matrix, record);
@@ -68,7 +71,6 @@ void generate_file(const GenerateOptions& options, FileRecord& record, Progress&
         named.output = output;
         if (options.before_naming) options.before_naming(named);
     };
-    const bool is_sparse = generator.pattern() && writes_sparse(destination.format(), options.write);
     const StoredCopy copy = is_sparse ? write_pattern(generator, destination, how, name)
                                       : write_blocks(source, destination, how, progress, say, name);
     record.output = copy.output;

@@ -3,24 +3,37 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <utility>
 
 #include "core/hash/sparse_hash.hpp"
 #include "core/memory.hpp"
 #include "core/numbers/whole.hpp"
+#include "core/sparse/coo.hpp"
 #include "core/stopwatch.hpp"
+#include "lib/output/sparse_output.hpp"
+#include "lib/stored/entries_on_disk.hpp"
 #include "lib/stored/plain_nan.hpp"
+#include "lib/stored/rows_on_disk.hpp"
 
 namespace gpumat {
 namespace {
 
+/// What reader and writer take beside the matrix.
+std::uint64_t bytes_beside(const formats::Reader& reader, const formats::Format& format,
+                           const formats::WriteOptions& how) {
+    const formats::Header& header = reader.header();
+    return saturating_add(
+        std::max(reader.working_bytes(),
+                 format.sparse_writing_bytes(header.shape, header.type, *header.most_entries, how)),
+        reader.open_bytes());
+}
+
 void require_memory_to_copy(const formats::Reader& reader, const formats::Format& format,
                             const formats::WriteOptions& how) {
     const formats::Header& header = reader.header();
-    const std::uint64_t beside =
-        std::max(reader.working_bytes(),
-                 format.sparse_writing_bytes(header.shape, header.type, *header.most_entries, how)) +
-        reader.open_bytes();
+    const std::uint64_t beside = bytes_beside(reader, format, how);
     const double dense = static_cast<double>(header.shape.rows) * static_cast<double>(header.shape.cols) *
                          static_cast<double>(size_of(header.type));
     require_memory(saturating_add(formats::sparse_reading_bytes(header), beside), how.memory_limit,
@@ -30,11 +43,88 @@ void require_memory_to_copy(const formats::Reader& reader, const formats::Format
                                format_traffic(dense)));
 }
 
-}  // namespace
-
-bool writes_sparse(const formats::Format& format, const formats::WriteOptions& how) {
-    return format.create_sparse != nullptr && (!format.has_datasets || how.sparse_layout);
+/// Where the matrix does not fit, and its reader and the writer take it in parts: the room for one part.
+std::optional<std::uint64_t> room_for_parts(const formats::Reader& reader, const formats::Format& format,
+                                            const formats::WriteOptions& how) {
+    const std::uint64_t beside = bytes_beside(reader, format, how);
+    const std::uint64_t limit = how.memory_limit.value_or(available_memory_bytes() / 2);
+    if (saturating_add(formats::sparse_reading_bytes(reader.header()), beside) <= limit) return {};
+    if (reader.header().format != "matrix-market" || !takes_ranges_of_rows(format)) return {};
+    if (limit < beside || limit - beside < EntriesOnDisk::least_room()) return {};
+    return limit - beside;
 }
+
+RecordedMatrix recorded_output(const Destination& destination, const Shape& shape, Type type,
+                               std::int64_t entries) {
+    RecordedMatrix output = {.path = destination.reference().path,
+                             .dataset = destination.reference().dataset,
+                             .format = std::string(destination.format().name),
+                             .rows = shape.rows,
+                             .cols = shape.cols,
+                             .type = std::string(name_of(type)),
+                             .bytes = csr_bytes(shape, type, entries),
+                             .hash = ""};
+    output.entries = entries;
+    return output;
+}
+
+void make_values_plain(const MutableCsrView& matrix, int threads) {
+    make_nans_plain({matrix.type, {1, matrix.entries}, matrix.entries, matrix.values}, threads);
+}
+
+/// Writes all rows that `give` gives to a writer, and gives the file its name.
+void write_and_commit(Destination& destination, const formats::WriteOptions& how,
+                      const NamingListener& before_naming, StoredCopy& copy,
+                      const std::function<void(formats::SparseWriter&)>& give) {
+    const RecordedMatrix& output = copy.output;
+    auto writer = destination.create_sparse({output.rows, output.cols}, *type_from_name(output.type),
+                                            *output.entries, how);
+    give(*writer);
+    writer->finish();
+    writer.reset();  // its descriptor may not be used after the file has its name
+    copy.output.file_bytes = destination.file_bytes();
+    before_naming(copy.output, copy.given_hash);
+    destination.commit();
+}
+
+/// Through the disk, by ranges of rows of which each fits into `room`.
+StoredCopy copy_in_parts(formats::Reader& reader, Destination& destination, const formats::WriteOptions& how,
+                         std::uint64_t room, RecordedMatrix& input, const NamingListener& before_naming) {
+    const formats::Header& header = reader.header();
+    const bool keeps_nans = destination.format().keeps_nans;
+    Stopwatch watch;
+    SparseContentHash given(header.shape, header.type);
+    SparseContentHash written(header.shape, header.type);
+    RowsOnDisk rows(to_string(header.source));
+    {
+        const EntriesOnDisk entries(reader, false, room);
+        reader.require_unchanged();
+        const auto bytes = [&](const EntriesOnDisk::Range& range) {
+            return to_csr_bytes(range.block.shape(), header.type, range.entries);
+        };
+        for (const EntriesOnDisk::Range& range : entries.ranges(bytes, room)) {
+            std::int64_t duplicates = 0;
+            Csr matrix = entries.read(range, how.threads, duplicates);
+            given.add(range.block.row, 0, std::as_const(matrix).view());
+            if (!keeps_nans) make_values_plain(matrix.view(), how.threads);
+            written.add(range.block.row, 0, std::as_const(matrix).view());
+            rows.append(std::as_const(matrix).view());
+        }
+    }
+    input = recorded_sparse(header, rows.entries());
+    StoredCopy copy;
+    copy.fill_ms = watch.elapsed_ms();
+    copy.given_hash = given.text();
+    copy.output = recorded_output(destination, header.shape, header.type, rows.entries());
+    copy.output.hash = written.text();
+    write_and_commit(destination, how, before_naming, copy, [&](formats::SparseWriter& writer) {
+        rows.for_each([&](std::int64_t first, const CsrView& some) { writer.write(first, some); });
+    });
+    copy.write_ms = watch.elapsed_ms() - copy.fill_ms;
+    return copy;
+}
+
+}  // namespace
 
 StoredCopy write_sparse(Csr matrix, Destination& destination, const formats::WriteOptions& how,
                         const NamingListener& before_naming) {
@@ -42,33 +132,22 @@ StoredCopy write_sparse(Csr matrix, Destination& destination, const formats::Wri
     const formats::Format& format = destination.format();
     StoredCopy copy;
     copy.given_hash = content_hash(std::as_const(matrix).view(), how.threads);
-    copy.output = {.path = destination.reference().path,
-                   .dataset = destination.reference().dataset,
-                   .format = std::string(format.name),
-                   .rows = matrix.shape().rows,
-                   .cols = matrix.shape().cols,
-                   .type = std::string(name_of(matrix.type())),
-                   .bytes = csr_bytes(matrix.shape(), matrix.type(), matrix.entries()),
-                   .hash = copy.given_hash};
-    copy.output.entries = matrix.entries();
+    copy.output = recorded_output(destination, matrix.shape(), matrix.type(), matrix.entries());
+    copy.output.hash = copy.given_hash;
     if (!format.keeps_nans) {
-        const MutableCsrView entries = matrix.view();
-        make_nans_plain({entries.type, {1, entries.entries}, entries.entries, entries.values}, how.threads);
+        make_values_plain(matrix.view(), how.threads);
         copy.output.hash = content_hash(std::as_const(matrix).view(), how.threads);
     }
-    auto writer = destination.create_sparse(matrix.shape(), matrix.type(), matrix.entries(), how);
-    writer->write(0, std::as_const(matrix).view());
-    writer->finish();
-    writer.reset();  // its descriptor may not be used after the file has its name
-    copy.output.file_bytes = destination.file_bytes();
-    before_naming(copy.output, copy.given_hash);
-    destination.commit();
+    write_and_commit(destination, how, before_naming, copy,
+                     [&](formats::SparseWriter& writer) { writer.write(0, std::as_const(matrix).view()); });
     copy.write_ms = watch.elapsed_ms();
     return copy;
 }
 
 StoredCopy copy_sparse(formats::Reader& reader, Destination& destination, const formats::WriteOptions& how,
                        RecordedMatrix& input, const Tell& say, const NamingListener& before_naming) {
+    if (const auto room = room_for_parts(reader, destination.format(), how))
+        return copy_in_parts(reader, destination, how, *room, input, before_naming);
     require_memory_to_copy(reader, destination.format(), how);
     const Stopwatch watch;
     std::int64_t duplicates = 0;

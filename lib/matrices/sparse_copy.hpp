@@ -7,9 +7,6 @@
 
 namespace gpumat {
 
-/// Whether sparse matrices are written so in that format: in HDF5 where a layout is asked for.
-bool writes_sparse(const formats::Format& format, const formats::WriteOptions& how);
-
 /// Writes a sparse matrix as `write_blocks` does a dense one: to a destination that is open, and is
 /// committed.
 StoredCopy write_sparse(Csr matrix, Destination& destination, const formats::WriteOptions& how,

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <limits>
 #include <sstream>
 #include <system_error>
 #include <thread>
@@ -116,8 +117,13 @@ void Destination::open(std::span<const std::string> inputs, const Shape& shape, 
             tell(say, Severity::warning, request_.output.path + ": " + what);
     }
     const bool streams = is_standard_output() || file_->direct();
+    // How large a sparse matrix becomes is not known, and it may have more elements than memory.
+    const auto spool_bytes = [&] {
+        return how.sparse_layout ? std::numeric_limits<std::uint64_t>::max()
+                                 : dense_bytes(shape, type, "the result");
+    };
     if (streams && format_->has_datasets && purpose == OutputPurpose::write)
-        held_back_ = open_spool(dense_bytes(shape, type, "the result"), how.memory_limit, target().shown);
+        held_back_ = open_spool(spool_bytes(), how.memory_limit, target().shown);
     if (format_->require_writable != nullptr) format_->require_writable(target(), shape, type, how);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/numbers/blocks.hpp"
 #include "core/text/printable.hpp"
 #include "formats/registry.hpp"
 #include "lib/record/stage_times.hpp"
@@ -55,7 +56,10 @@ RecordedMatrix record_of_header(const formats::Header& header, std::uint64_t byt
 }  // namespace
 
 RecordedMatrix recorded_matrix(const formats::Header& header) {
-    return record_of_header(header, dense_bytes(header.shape, header.type, to_string(header.source)));
+    // Of one that is sparse, nobody may ever hold all elements.
+    return record_of_header(header, header.most_entries
+                                        ? block_bytes(header.shape, size_of(header.type))
+                                        : dense_bytes(header.shape, header.type, to_string(header.source)));
 }
 
 RecordedMatrix recorded_sparse(const formats::Header& header, std::int64_t entries) {

@@ -39,7 +39,8 @@ struct RunOptions {
     bool force = false;
     double wait_s = 0;  ///< for an output that another process has locked
     bool keep_failed = false;
-    bool dense = false;  ///< sparse inputs are read dense, and the result is dense
+    bool dense = false;   ///< sparse inputs are read dense, and the result is dense
+    bool sparse = false;  ///< dense inputs are read sparse, and the result is sparse
     bool dry_run = false;
     std::optional<std::uint64_t> memory_limit;         ///< of the host, and of the device
     std::optional<std::uint64_t> device_memory_limit;  ///< of the device, where that differs

@@ -4,10 +4,12 @@
 
 #include "core/error.hpp"
 #include "lib/choose/device_choice.hpp"
+#include "lib/output/sparse_output.hpp"
 #include "lib/run/plan/level.hpp"
 #include "lib/run/plan/memory.hpp"
 #include "lib/run/plan/output.hpp"
 #include "lib/run/plan/sparse.hpp"
+#include "lib/stored/dense_as_sparse.hpp"
 
 namespace gpumat {
 namespace {
@@ -39,16 +41,16 @@ void choose_device_and_parts(const RunOptions& options, const Registry& registry
     }
 }
 
-/// A layout that nothing is stored in was asked for in vain.
-void require_place_for_sparse(const RunOptions& options, const Plan& plan) {
-    if (!options.write.sparse_layout || !plan.output) return;
-    const std::string output = to_string(plan.output->reference());
-    if (!plan.output->format().has_datasets)
-        throw Error(ErrorCode::usage, "--sparse-layout is of HDF5 files; " + output + " is to be one of " +
-                                          std::string(plan.output->format().name));
-    if (!plan.is_sparse() || !plan.result_is_sparse())
-        throw Error(ErrorCode::usage,
-                    "--sparse-layout is of sparse matrices; what " + output + " is to hold is dense");
+/// Throws Error{usage} where a sparse result was asked for in vain.
+void require_sparse_as_asked(const RunOptions& options, const Plan& plan) {
+    if (plan.output) require_place_for_layout(*plan.output, options.write, plan.result_is_sparse());
+    if (!options.sparse || plan.result_is_sparse()) return;
+    throw Error(ErrorCode::usage, plan.output && !writes_sparse(plan.output->format(), options.write)
+                                      ? "--sparse asks for a sparse result, and " +
+                                            std::string(plan.output->format().name) +
+                                            " has no sparse matrices"
+                                      : "--sparse asks for a sparse result, and that of " +
+                                            std::string(options.operation->name) + " is dense");
 }
 
 }  // namespace
@@ -57,6 +59,9 @@ Plan make_plan(const RunOptions& options, const Registry& registry, Timeline& ti
     Plan plan;
     if (options.level != "auto") find_level(registry, *options.operation, DeviceKind::gpu, options.level);
     timeline.open([&] { plan.inputs = open_inputs(*options.operation, options.inputs, options.read); });
+    if (options.sparse)
+        for (PlannedInput& input : plan.inputs)
+            input.reader = read_as_sparse(std::move(input.reader), options.read);
     const StageClock::Work deciding(timeline.prepare);
     plan.problem =
         problem_of_inputs(*options.operation, plan.inputs, options.inputs.size(), options.settings);
@@ -65,7 +70,7 @@ Plan make_plan(const RunOptions& options, const Registry& registry, Timeline& ti
     plan.result_type = result_type(plan.problem);
     plan_output(options, plan);
     plan.problem.structure = structure_of(options, plan);
-    require_place_for_sparse(options, plan);
+    require_sparse_as_asked(options, plan);
     if (plan.is_sparse()) {
         plan_sparse(options, registry, plan);
         return plan;

@@ -20,6 +20,7 @@
 #include "lib/run/flow.hpp"
 #include "lib/run/plan.hpp"
 #include "lib/run/sparse/flow.hpp"
+#include "lib/run/sparse/in_parts.hpp"
 
 namespace gpumat {
 namespace {
@@ -112,7 +113,7 @@ void record_flow(const Plan& plan, const FlowResult& done, RunRecord& record) {
     record.level = done.level;
     record.parameters = done.details;
     record.kernel_samples_ms = done.samples_ms;
-    record.parts = plan.is_sparse() ? 1 : plan.parts->count();
+    if (plan.parts) record.parts = plan.parts->count();
     if (plan.lane().gpu) record.peak_device_bytes = plan.lane().device_bytes + done.workspace_bytes;
     for (std::size_t i = 0; i < done.input_hashes.size(); ++i) record.inputs[i].hash = done.input_hashes[i];
     record.verification = done.verification;
@@ -236,6 +237,8 @@ void explain_plan(const Plan& plan, const Tell& say, Severity severity) {
     tell(say, severity,
          fmt::format("memory: {} on the host, {} on the device", format_bytes(plan.host_bytes),
                      format_bytes(plan.lane().device_bytes)));
+    if (plan.sparse_room)
+        tell(say, severity, "in parts, which go through a temporary file (in TMPDIR, or /tmp)");
     if (plan.is_sparse()) return;
     if (const std::int64_t parts = plan.parts->count(); parts > 1) {
         const ProblemPart first = plan.parts->at(0);
@@ -266,7 +269,11 @@ void foretell(const RunOptions& options, Plan& plan, const Tell& say, RunRecord&
 FlowResult carry_out_sparse(const RunOptions& options, Plan& plan, const Outlet& outlet,
                             ConditionsWatch* watch, Progress& progress, RunRecord& record, const Tell& say) {
     SparseCounts counts;
-    FlowResult done = sparse_flow(plan, options, outlet, watch, progress, counts);
+    FlowResult done = plan.sparse_room ? sparse_flow_in_parts(plan, options, outlet, progress, counts)
+                                       : sparse_flow(plan, options, outlet, watch, progress, counts);
+    record.parts = counts.parts;
+    if (counts.parts > 1)
+        tell(say, Severity::detail, fmt::format("in {} parts, through the disk", counts.parts));
     plan.problem.entries = counts.entries;
     plan.problem.result_entries = counts.result_entries;
     record.kernel_bytes = plan.problem.bytes();

@@ -14,6 +14,7 @@
 #include "formats/registry.hpp"
 #include "kernels/check/check.hpp"
 #include "lib/run/sparse/inputs.hpp"
+#include "lib/stored/dense_as_sparse.hpp"
 #include "lib/stored/plain_nan.hpp"
 #include "lib/stored/sparse_rows.hpp"
 
@@ -135,13 +136,13 @@ Structure structure_to_verify(const std::vector<PlannedInput>& inputs, const for
     Problem sparse = problem;
     std::array<Storage, kMostInputs> stored = {};
     for (const PlannedInput& input : inputs) {
-        if (!input.header().most_entries) continue;
+        if (!is_sparse(input.header())) continue;
         stored.at(input.role) = Storage::csr;
         sparse.entries.at(input.role) = *input.header().most_entries;
     }
     if (std::ranges::find(stored, Storage::csr) == stored.end()) return {};
     sparse.structure = operation.structure(problem, stored);
-    if (sparse.structure.result == Storage::csr && !result.header().most_entries) return {};
+    if (sparse.structure.result == Storage::csr && !is_sparse(result.header())) return {};
     const std::uint64_t room = asked.read.memory_limit.value_or(available_memory_bytes());
     return bytes_to_verify(inputs, result, sparse, asked.how.mode) <= room ? sparse.structure : Structure{};
 }

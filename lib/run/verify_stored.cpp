@@ -16,6 +16,7 @@
 #include "lib/run/verify_in_parts.hpp"
 #include "lib/run/verify_sparse.hpp"
 #include "lib/stored/conjugate.hpp"
+#include "lib/stored/dense_as_sparse.hpp"
 #include "lib/stored/read_matrix.hpp"
 #include "lib/stored/side_by_side.hpp"
 
@@ -169,7 +170,7 @@ int verify_stored(const StoredResult& asked, const Registry& registry, StoredVer
     record.inputs.clear();
     for (const PlannedInput& input : inputs)
         record.inputs.push_back(
-            recorded(input.header(), input.header().most_entries ? Storage::csr : Storage::dense));
+            recorded(input.header(), is_sparse(input.header()) ? Storage::csr : Storage::dense));
     record.problem = problem_of_inputs(*asked.operation, inputs, asked.inputs.size(), asked.settings);
     record.type = name_of(record.problem.type);
     const Type stored_type = result_type(record.problem);

@@ -4,6 +4,7 @@ import math
 import os
 import unittest
 
+import h5py
 import numpy as np
 import scipy.io
 import scipy.sparse
@@ -295,6 +296,103 @@ class Verbs(Case):
         for wrong in (["--entries", "401"], ["--entries", "-1"], ["--entries", "x"], ["--entries", "1", "--density", "0.1"], ["--pattern", "ring"]):
             self.run_tool("generate", "sparse", "--shape", "40x10", "-o", "E.mtx", *wrong, code=2)
         self.run_tool("generate", "sparse", "--entries", "0", "--pattern", "power-law", "--shape", "0x10", "-o", "Z.mtx")
+
+    def test_layouts_of_other_verbs(self):
+        """`convert` and `generate` write what SciPy makes of the arrays; of what is dense there is no layout."""
+        for name, header, matrix in self.each():
+            if matrix.dtype != float or header.endswith("hermitian"):
+                continue
+            for layout in ("anndata", "matlab", "binsparse"):
+                self.run_tool("convert", "A.mtx", "-o", f"{layout}.h5", "--sparse-layout", layout, "--force")
+                self.run_tool("compare", "A.mtx", f"{layout}.h5")
+                structure = self.run_tool("info", f"{layout}.h5", "--json").json()["matrices"][0]["structure"]
+                self.assertEqual(structure, "sparse", (name, layout))
+        self.run_tool("generate", "sparse", "--shape", "50x40", "--entries", "70", "--pattern", "uniform", "-t", "f64", "-o", "G.h5", "--sparse-layout",
+                      "anndata")
+        self.run_tool("generate", "sparse", "--shape", "50x40", "--entries", "70", "--pattern", "uniform", "-t", "f64", "-o", "G.mtx")
+        self.run_tool("compare", "G.h5", "G.mtx")
+        with h5py.File(self.path("G.h5")) as file:
+            found = scipy.sparse.csr_matrix((file["A/data"], file["A/indices"], file["A/indptr"]), shape=tuple(file["A"].attrs["shape"]))
+        np.testing.assert_array_equal(found.toarray(), scipy.io.mmread(self.path("G.mtx")).toarray())
+        np.save(self.path("D.npy"), np.eye(3))
+        for words in (("generate", "uniform", "--shape", "3x3", "-o", "N.h5"), ("convert", "D.npy", "-o", "N.h5"), ("convert", "A.mtx", "-o", "N.mtx"),
+                      ("convert", "A.mtx", "--dense", "-o", "N.h5")):
+            self.assertIn("--sparse-layout", self.run_tool(*words, "--sparse-layout", "anndata", code=2).err)
+        self.assertFalse(os.path.exists(self.path("N.h5")))
+
+    def test_a_dry_run_refuses_what_the_run_would(self):
+        self.write("A.mtx", "%%MatrixMarket matrix coordinate real general\n2 3 1\n1 2 1.5\n")
+        with h5py.File(self.path("out.h5"), "w") as file:
+            file["A"] = np.eye(3)
+        for code, words in ((5, ("-o", "out.mat", "--sparse-layout", "matlab", "-t", "f32")), (4, ("-o", "out.h5:/A", "--sparse-layout", "anndata")),
+                            (4, ("-o", "out.h5:/A/B", "--sparse-layout", "binsparse"))):
+            said = [self.run_tool("transpose", "A.mtx", *words, *dry, code=code).err for dry in ([], ["--dry-run"])]
+            self.assertEqual(said[0], said[1])
+        self.run_tool("transpose", "A.mtx", "-o", "out.h5:/B", "--sparse-layout", "anndata", "--dry-run")
+
+    def test_sparse_is_asked_for(self):
+        """Zeros of a dense matrix are left out, those with a sign and stored ones are not; what is written is that of SciPy."""
+        rng = np.random.default_rng(9)
+        dense = np.rint(3 * rng.normal(size=(70, 41))) * (rng.random((70, 41)) < 0.2)
+        dense[0, 0], dense[5] = -0.0, 0
+        kept = np.count_nonzero(dense.view(np.int64))
+        np.save(self.path("D.npy"), dense)
+        with h5py.File(self.path("D.h5"), "w") as file:
+            file.create_dataset("D", data=dense, chunks=(7, 11))
+        for source in ("D.npy", "D.h5"):
+            told = self.run_tool("convert", source, "-o", "S.mtx", "--sparse", "--force").err
+            self.assertIn(f"{dense.size - kept} of {dense.size} elements are zero, and are left out", told)
+            found = scipy.io.mmread(self.path("S.mtx"))
+            self.assertEqual(found.nnz, kept)
+            placed = np.zeros(dense.shape)
+            placed[found.row, found.col] = found.data  # adding them to zeros would lose their signs
+            np.testing.assert_array_equal(placed.view(np.int64), dense.view(np.int64))
+            record = self.record("transpose", source, "-o", "T.mtx", "--sparse", "--force")
+            self.assertEqual((record["output"]["entries"], record["inputs"][0]["structure"]), (kept, "sparse"))
+            np.testing.assert_array_equal(scipy.io.mmread(self.path("T.mtx")).toarray(), dense.T)
+        self.assertEqual(record["output"]["hash"], self.record("transpose", "D.npy", "-o", "T.npy")["output"]["hash"])
+        self.run_tool("transpose", "D.npy", "-o", "T.h5", "--sparse")
+        with h5py.File(self.path("T.h5")) as file:
+            self.assertEqual(file["A"].attrs["encoding-type"], "csr_matrix")
+        self.run_tool("convert", "D.npy", "-o", "D.mat", "--sparse")
+        with h5py.File(self.path("D.mat")) as file:
+            self.assertEqual(file["A"].attrs["MATLAB_sparse"], 70)
+        self.run_tool("compare", "D.mat", "D.npy")
+        self.run_tool("multiply", "D.npy", "S.mtx", "--transpose-a", "-o", "P.mtx", "--sparse")
+        np.testing.assert_array_equal(scipy.io.mmread(self.path("P.mtx")).toarray(), dense.T @ dense)
+
+    def test_sparse_is_asked_for_in_vain(self):
+        np.save(self.path("D.npy"), np.eye(3))
+        for words in (("transpose", "D.npy", "-o", "T.npy"), ("convert", "D.npy", "-o", "T.npy"), ("reduce", "D.npy", "--op", "sum")):
+            self.assertIn("--sparse asks for", self.run_tool(*words, "--sparse", code=2).err)
+        self.run_tool("transpose", "D.npy", "--sparse", "--dense", code=2)
+        self.assertFalse(os.path.exists(self.path("T.npy")))
+
+    def test_without_an_output(self):
+        """What is sparse is computed so where nothing is written, too."""
+        for name, _, _ in self.each():
+            record = self.record("transpose", "A.mtx")
+            self.assertEqual((record["inputs"][0]["structure"], record["level"], record["verification"]["verdict"]), ("sparse", "blocked", "passed"), name)
+            product = self.record("multiply", "A.mtx", "A.mtx", "--transpose-b")
+            self.assertEqual((product["level"], product["verification"]["verdict"]), ("binned", "passed"), name)
+        self.assertNotIn("structure", self.record("transpose", "A.mtx", "--dense")["inputs"][0])
+
+    def test_rows_or_columns_beyond_memory(self):
+        """Of a matrix without elements, and of more elements than 64 bits count."""
+        self.write("none.mtx", "%%MatrixMarket matrix coordinate real general\n0 1125899906842624 0\n")
+        self.run_tool("transpose", "none.mtx", "-o", "across.mtx")
+        with open(self.path("across.mtx")) as file:
+            self.assertIn("\n1125899906842624 0", file.read())
+        self.run_tool("transpose", "across.mtx", "-o", "back.mtx")
+        self.run_tool("compare", "none.mtx", "back.mtx")
+        self.write("tall.mtx", "%%MatrixMarket matrix coordinate real general\n1125899906842624 0 0\n")
+        for words in (("transpose", "tall.mtx", "-o", "low.mtx"), ("convert", "tall.mtx", "-o", "tall2.mtx")):
+            self.run_tool(*words)
+        most = 2**63 - 1
+        self.write("most.mtx", f"%%MatrixMarket matrix coordinate real general\n3 {most} 2\n1 1 2\n3 {most} 4\n")
+        self.write("other.mtx", f"%%MatrixMarket matrix coordinate real general\n3 {most} 2\n1 1 2\n3 {most} 5\n")
+        self.run_tool("compare", "most.mtx", "most.mtx")
+        self.run_tool("compare", "most.mtx", "other.mtx", code=1)
 
     def test_batches(self):
         write_wide(self.path("W.mtx"))

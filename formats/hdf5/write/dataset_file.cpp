@@ -113,11 +113,9 @@ void require_replaceable(hid_t file, const std::string& name, const WriteTarget&
         throw Error(ErrorCode::output, what + ": is no dataset, and is not replaced");
 }
 
-/// Whether something in a file that exists bears the dataset's name, and may be replaced. Throws where it
-/// may not, and where the way to it does not lead through groups of this file.
-bool is_taken(hid_t file, const WriteTarget& target) {
-    const std::string what = name_in_messages(target);
-    const std::string name = absolute(target.dataset);
+/// Whether something in a file that exists bears the dataset's name. Throws where the way to it does not lead
+/// through groups of this file.
+bool bears_name(hid_t file, const std::string& name, const std::string& what) {
     for (std::size_t end = 0; end != std::string::npos;) {
         end = name.find('/', end + 1);
         const std::string prefix = name.substr(0, end);
@@ -135,8 +133,24 @@ bool is_taken(hid_t file, const WriteTarget& target) {
         if (object.type != H5O_TYPE_GROUP)
             throw Error(ErrorCode::output, what + ": '" + prefix + "' is no group");
     }
+    return true;
+}
+
+/// The same of what may be replaced. Throws where it may not.
+bool is_taken(hid_t file, const WriteTarget& target) {
+    const std::string name = absolute(target.dataset);
+    if (!bears_name(file, name, name_in_messages(target))) return false;
     require_replaceable(file, name, target);
     return true;
+}
+
+/// What bears the name of a sparse matrix stays, whatever it is.
+void require_new_group(hid_t file, const std::string& name, const std::string& shown) {
+    const std::string what = shown + ":" + name;
+    if (bears_name(file, name, what))
+        throw Error(ErrorCode::output, what +
+                                           ": exists already, and is not replaced by a sparse matrix; name "
+                                           "another dataset, or another file");
 }
 
 haddr_t address_of(hid_t file, const std::string& name, const std::string& what) {
@@ -184,7 +198,8 @@ class LocalDatasetFile final : public DatasetFile {
         : target_(target), name_(absolute(target.dataset)), shown_(name_in_messages(target)) {
         const Session session;
         open_file(plan);
-        if (plan.part_of != nullptr && plan.part_of->is_new) require_new_group();
+        if (plan.part_of != nullptr && plan.part_of->is_new)
+            require_new_group(file_.id(), group(), target.shown);
         const Reader* const read_by = plan.options.attributes_of;
         const auto* source =
             read_by == nullptr ? nullptr : dynamic_cast<const AttributeSource*>(&read_by->origin());
@@ -342,18 +357,6 @@ class LocalDatasetFile final : public DatasetFile {
 
     [[nodiscard]] std::string group() const { return name_.substr(0, name_.rfind('/')); }
 
-    /// What bears the name of a sparse matrix stays, whatever it is.
-    void require_new_group() const {
-        const std::string name = group();
-        for (std::size_t end = 0; end != std::string::npos;) {
-            end = name.find('/', end + 1);
-            if (H5Lexists(file_.id(), name.substr(0, end).c_str(), H5P_DEFAULT) <= 0) return;
-        }
-        throw Error(ErrorCode::output, target_.shown + ":" + name +
-                                           ": exists already, and is not replaced by a sparse matrix; name "
-                                           "another dataset, or another file");
-    }
-
     void mark_group(const SparseGroup& marks) const {
         const std::string what = shown_ + ": cannot be created";
         const Handle object =
@@ -430,6 +433,15 @@ void require_room(const WriteTarget& target) {
         if (const auto inventory = inventory_of(file.id(), kMostChunks, what))
             require_own_place(*inventory, address_of(file.id(), absolute(target.dataset), what), target,
                               kMostChunks);
+    });
+}
+
+void require_room_for_group(const WriteTarget& target) {
+    const Session session;
+    try_in_child(opened_path(target), name_in_messages(target), ErrorCode::output, [&] {
+        const Handle file = open_target(target, H5F_ACC_RDONLY);
+        require_whole_file(file.id(), target);
+        require_new_group(file.id(), absolute(target.dataset), target.shown);
     });
 }
 

@@ -68,6 +68,9 @@ std::string opened_path(const WriteTarget& target);
 /// child.
 void require_room(const WriteTarget& target);
 
+/// The same of a new group: nothing in the file may bear its name.
+void require_room_for_group(const WriteTarget& target);
+
 /// Creates the dataset in a new file, or in one that exists: all that HDF5 does to such a file, which may be
 /// damaged, it does in a child, and close() throws where the dataset is not found there by its name.
 /// Throws Error{output}.

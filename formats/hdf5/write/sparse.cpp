@@ -180,6 +180,11 @@ class Hdf5SparseWriter final : public SparseWriter {
 
 }  // namespace
 
+void require_sparse_writable(const WriteTarget& target, Type type, const WriteOptions& options) {
+    require_type(layout_of(options), type, name_in_messages(target));
+    if (target.append) require_room_for_group(target);
+}
+
 std::unique_ptr<SparseWriter> create_sparse(const WriteTarget& target, const Shape& shape, Type type,
                                             std::int64_t entries, const WriteOptions& options) {
     return std::make_unique<Hdf5SparseWriter>(target, shape, type, entries, options);

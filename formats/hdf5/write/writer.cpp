@@ -360,6 +360,7 @@ std::optional<Shape> chunk_of_matrix(const Shape& shape, Type type, const WriteO
 }  // namespace
 
 void require_writable(const WriteTarget& target, const Shape& shape, Type type, const WriteOptions& options) {
+    if (options.sparse_layout) return require_sparse_writable(target, type, options);
     const std::string what = name_in_messages(target);
     dense_bytes(shape, type, what);  // throws where the size passes what can be computed with
     if (options.matlab) require_matlab(shape, type, what);

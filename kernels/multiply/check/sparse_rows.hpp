@@ -42,14 +42,41 @@ class RowsOf {
     /// Calls `visit(column, value)` for each of row i, in their order.
     template <class Visit>
     void for_each(std::int64_t i, const Visit& visit) const {
+        for_each_within(i, 0, cols_, visit);
+    }
+
+    /// The same of the columns from `begin` up to `end`.
+    template <class Visit>
+    void for_each_within(std::int64_t i, std::int64_t begin, std::int64_t end, const Visit& visit) const {
         if (sparse_) {
-            for (std::int64_t at = pointers_[i]; at < pointers_[i + 1]; ++at) visit(columns_[at], data_[at]);
+            const std::int64_t last = place_of(i, end);
+            for (std::int64_t at = place_of(i, begin); at < last; ++at) visit(columns_[at], data_[at]);
         } else if (data_ != nullptr) {
-            for (std::int64_t j = 0; j < cols_; ++j) visit(j, data_[i * row_ + j * step_]);
+            for (std::int64_t j = begin; j < end; ++j) visit(j, data_[i * row_ + j * step_]);
         }
+    }
+    [[nodiscard]] std::int64_t count_within(std::int64_t i, std::int64_t begin, std::int64_t end) const {
+        if (sparse_) return place_of(i, end) - place_of(i, begin);
+        return data_ == nullptr ? 0 : end - begin;
     }
 
   private:
+    /// Of the first entry of row i from that column on.
+    [[nodiscard]] std::int64_t place_of(std::int64_t i, std::int64_t col) const {
+        std::int64_t first = pointers_[i];
+        std::int64_t last = pointers_[i + 1];
+        if (col <= 0) return first;
+        if (col >= cols_) return last;
+        while (first < last) {
+            const std::int64_t middle = first + (last - first) / 2;
+            if (columns_[middle] < col)
+                first = middle + 1;
+            else
+                last = middle;
+        }
+        return first;
+    }
+
     const T* data_ = nullptr;
     const std::int64_t* pointers_ = nullptr;
     cpu::sparse::Columns<false> columns_{{}};
@@ -124,7 +151,7 @@ inline double sum_of_moduli(std::complex<double> value) {
     return std::abs(value.real()) + std::abs(value.imag());
 }
 
-/// Computes rows of C again, and compares them.
+/// Computes rows of C again, and compares them: so many columns at a time that little memory is taken.
 template <class T>
 class SparseRowCheck {
   public:
@@ -140,7 +167,21 @@ class SparseRowCheck {
 
     /// What is wrong with the structure of row i, in words; else its elements are noted.
     std::optional<std::string> check(std::int64_t i, Findings& found) {
-        expect(i);
+        return check_within(i, 0, p_.n, found);
+    }
+
+  private:
+    /// Products, or elements of a dense result, that are held at a time.
+    static constexpr std::int64_t kTogether = 1 << 12;
+
+    std::optional<std::string> check_within(std::int64_t i, std::int64_t begin, std::int64_t end,
+                                            Findings& found) {
+        if (end - begin > 1 && held_for(i, begin, end) > kTogether) {
+            const std::int64_t middle = begin + (end - begin) / 2;
+            auto fault = check_within(i, begin, middle, found);
+            return fault ? fault : check_within(i, middle, end, found);
+        }
+        expect(i, begin, end);
         std::size_t at = 0;
         std::optional<std::string> fault;
         const auto miss_until = [&](std::int64_t col) {
@@ -152,7 +193,7 @@ class SparseRowCheck {
                             std::to_string(row_[at].col) + ", for which there are products or an entry of D";
             }
         };
-        rows_.c.for_each(i, [&](std::int64_t col, const Result<T>& computed) {
+        rows_.c.for_each_within(i, begin, end, [&](std::int64_t col, const Result<T>& computed) {
             miss_until(col);
             if (fault) return;
             if (at < row_.size() && row_[at].col == col)
@@ -163,34 +204,51 @@ class SparseRowCheck {
                 fault = "row " + std::to_string(i) + " of the result has an entry in column " +
                         std::to_string(col) + ", for which there are no products";
         });
-        miss_until(p_.n);
+        miss_until(end);
         return fault;
     }
 
-  private:
-    void expect(std::int64_t i) {
+    [[nodiscard]] std::int64_t held_for(std::int64_t i, std::int64_t begin, std::int64_t end) const {
+        if (!rows_.c.is_sparse()) return end - begin;
+        std::int64_t count = rows_.d.count_within(i, begin, end);
+        rows_.a.for_each(i, [&](std::int64_t k, const T&) { count += rows_.b.count_within(k, begin, end); });
+        return count;
+    }
+
+    void expect(std::int64_t i, std::int64_t begin, std::int64_t end) {
         row_.clear();
         if (rows_.c.is_sparse())
-            expect_entries(i);
+            expect_entries(i, begin, end);
         else
-            expect_all(i);
+            expect_all(i, begin, end);
     }
 
-    void expect_all(std::int64_t i) {
-        row_.resize(static_cast<std::size_t>(p_.n));
-        for (std::int64_t j = 0; j < p_.n; ++j) row_[static_cast<std::size_t>(j)].col = j;
+    /// Calls `take(column, a, b)` for each product of the row.
+    template <class Take>
+    void for_each_product(std::int64_t i, std::int64_t begin, std::int64_t end, const Take& take) const {
         rows_.a.for_each(i, [&](std::int64_t k, const T& a) {
-            rows_.b.for_each(
-                k, [&](std::int64_t j, const T& b) { add(row_[static_cast<std::size_t>(j)], a, b); });
+            rows_.b.for_each_within(k, begin, end, [&](std::int64_t j, const T& b) { take(j, a, b); });
         });
-        rows_.d.for_each(
-            i, [&](std::int64_t j, const Result<T>& d) { add_d(row_[static_cast<std::size_t>(j)], d); });
     }
 
-    void expect_entries(std::int64_t i) {
+    void expect_all(std::int64_t i, std::int64_t begin, std::int64_t end) {
+        row_.resize(static_cast<std::size_t>(end - begin));
+        for (std::int64_t j = begin; j < end; ++j) row_[static_cast<std::size_t>(j - begin)].col = j;
+        for_each_product(i, begin, end, [&](std::int64_t j, const T& a, const T& b) {
+            add(row_[static_cast<std::size_t>(j - begin)], a, b);
+        });
+        rows_.d.for_each_within(i, begin, end, [&](std::int64_t j, const Result<T>& d) {
+            add_d(row_[static_cast<std::size_t>(j - begin)], d);
+        });
+    }
+
+    void expect_entries(std::int64_t i, std::int64_t begin, std::int64_t end) {
         products_.clear();
-        rows_.a.for_each(i, [&](std::int64_t k, const T& a) {
-            rows_.b.for_each(k, [&](std::int64_t j, const T& b) { products_.push_back({j, a, b}); });
+        const bool one_column = end - begin == 1;  // which any number of products may meet
+        for_each_product(i, begin, end, [&](std::int64_t j, const T& a, const T& b) {
+            if (!one_column) return products_.push_back({j, a, b});
+            if (row_.empty()) row_.push_back({.col = j});
+            add(row_.back(), a, b);
         });
         std::stable_sort(products_.begin(), products_.end(),
                          [](const auto& x, const auto& y) { return x.col < y.col; });
@@ -199,11 +257,11 @@ class SparseRowCheck {
             add(row_.back(), product.a, product.b);
         }
         const std::size_t own = row_.size();
-        rows_.d.for_each(i, [&](std::int64_t j, const Result<T>& d) {
-            const auto end = row_.begin() + static_cast<std::ptrdiff_t>(own);
-            const auto place = std::lower_bound(row_.begin(), end, j,
+        rows_.d.for_each_within(i, begin, end, [&](std::int64_t j, const Result<T>& d) {
+            const auto last = row_.begin() + static_cast<std::ptrdiff_t>(own);
+            const auto place = std::lower_bound(row_.begin(), last, j,
                                                 [](const auto& x, std::int64_t col) { return x.col < col; });
-            const bool there = place != end && place->col == j;
+            const bool there = place != last && place->col == j;
             if (there) return add_d(*place, d);
             row_.push_back({.col = j});
             add_d(row_.back(), d);

@@ -31,8 +31,6 @@ constexpr std::size_t kRounds = 8;
 /// Rows of X that are kept: those of more are made when they are needed.
 constexpr std::int64_t kMostKeptRows = 1 << 16;
 constexpr std::int64_t kRowsAtOnce = 256;
-/// Columns of a dense result of which each thread computes a row again.
-constexpr std::int64_t kMostColumnsAThread = 1 << 14;
 
 /// A number that looks random (splitmix64, Steele, Lea and Flood 2014).
 std::uint64_t random_bits(std::uint64_t seed, std::uint64_t index) {
@@ -176,9 +174,7 @@ class SparseProductCheck {
         std::int64_t first = std::numeric_limits<std::int64_t>::max();
         std::optional<std::string> fault;
         constexpr std::int64_t kAtOnce = 16;
-        // A row of a dense result takes some 100 bytes a column.
-        const int threads = !rows_.c.is_sparse() && p_.n > kMostColumnsAThread ? 1 : how_.threads;
-        parallel_for(std::ssize(rows), kAtOnce, threads, [&](std::int64_t begin, std::int64_t end) {
+        parallel_for(std::ssize(rows), kAtOnce, how_.threads, [&](std::int64_t begin, std::int64_t end) {
             SparseRowCheck<T> check(p_, rows_, rounding_, how_.tolerance, any_zeros());
             Findings found;
             for (std::int64_t at = begin; at < end; ++at) {
@@ -383,8 +379,7 @@ std::uint64_t sparse_product_check_bytes(const Problem& p, VerifyMode mode) {
     };
     transposed(p.transpose_a, 0, {p.m, p.k});
     transposed(p.transpose_b, 1, {p.k, p.n});
-    return p.structure.result == Storage::csr ? bytes
-                                              : saturating_add(bytes, bytes_of(p.n, sizeof(ExpectedElement)));
+    return bytes;
 }
 
 }  // namespace gpumat::multiply

@@ -12,10 +12,13 @@
 #include "core/sparse/csr.hpp"
 #include "kernels/check/check.hpp"
 #include "lib/choose/device_choice.hpp"
+#include "lib/output/sparse_output.hpp"
 #include "lib/run/executor.hpp"
 #include "lib/run/plan.hpp"
 #include "lib/run/plan/level.hpp"
 #include "lib/run/plan/memory.hpp"
+#include "lib/run/sparse/in_parts.hpp"
+#include "lib/stored/dense_as_sparse.hpp"
 
 namespace gpumat {
 namespace {
@@ -69,7 +72,7 @@ void choose_sparse_level(const RunOptions& options, const Registry& registry, Pl
                             kDenseInstead));
 }
 
-bool is_sparse(const PlannedInput& input, const Plan& plan) {
+bool is_held_sparse(const PlannedInput& input, const Plan& plan) {
     return plan.problem.structure.inputs.at(input.role) == Storage::csr;
 }
 
@@ -90,7 +93,7 @@ std::string describe_sparse_work(const Plan& plan) {
     std::string text = "this " + std::string(name_of(*plan.problem.operation)) + " of sparse matrices (";
     for (const PlannedInput& input : plan.inputs) {
         text += describe(input);
-        if (is_sparse(input, plan))
+        if (is_held_sparse(input, plan))
             text += fmt::format(" with up to {} entries", plan.problem.entries.at(input.role));
         text += ", ";
     }
@@ -102,7 +105,7 @@ std::uint64_t bytes_of_inputs(const Plan& plan) {
     for (const PlannedInput& input : plan.inputs) {
         const formats::Header& header = input.header();
         bytes = saturating_add(bytes,
-                               is_sparse(input, plan)
+                               is_held_sparse(input, plan)
                                    ? csr_bytes(header.shape, header.type, plan.problem.entries.at(input.role))
                                    : dense_bytes(header.shape, header.type, to_string(header.source)));
     }
@@ -125,7 +128,7 @@ std::uint64_t bytes_of_reading(const Plan& plan) {
     std::uint64_t others = bytes_of_inputs(plan);
     std::uint64_t most = others;
     for (const PlannedInput& input : plan.inputs) {
-        if (!is_sparse(input, plan)) continue;
+        if (!is_held_sparse(input, plan)) continue;
         const formats::Header& header = input.header();
         const std::uint64_t held = csr_bytes(header.shape, header.type, plan.problem.entries.at(input.role));
         most = std::max(
@@ -145,6 +148,21 @@ std::uint64_t bytes_of_writing(const RunOptions& options, const Plan& plan) {
                : format.writing_bytes(plan.result, plan.result_type, options.write);
 }
 
+/// Where it does not fit as a whole: whether it can go in parts, each of which has what the limit leaves
+/// beside reading and writing.
+bool goes_in_parts(const RunOptions& options, Plan& plan, std::uint64_t beside) {
+    const std::uint64_t all = options.memory_limit.value_or(available_memory_bytes() / 2);
+    if (plan.host_bytes <= options.memory_limit.value_or(available_memory_bytes())) return false;
+    if (!can_go_in_parts(plan)) return false;
+    const EntriesOnDisk::Range least = {{0, 0, plan.inputs.front().header().shape.rows, 1}};
+    const std::uint64_t room = all - std::min(all, beside);
+    if (room < std::max(EntriesOnDisk::least_room(), bytes_of_sparse_part(options, plan, least)))
+        return false;
+    plan.sparse_room = room;
+    plan.host_bytes = all;
+    return true;
+}
+
 void plan_sparse_memory(const RunOptions& options, Plan& plan) {
     plan.working_bytes = bytes_of_writing(options, plan);
     std::uint64_t open = 0;
@@ -159,6 +177,7 @@ void plan_sparse_memory(const RunOptions& options, Plan& plan) {
                        std::max(workspace, verification_bytes(plan.problem, options.verify)));
     plan.host_bytes =
         saturating_add(saturating_add(std::max(bytes_of_reading(plan), computing), plan.working_bytes), open);
+    if (goes_in_parts(options, plan, saturating_add(plan.working_bytes, open))) return;
     require_memory(plan.host_bytes, options.memory_limit, describe_sparse_work(plan));
     if (!plan.lane().gpu) return;
     plan.lane().device_bytes = saturating_add(bytes_of_inputs(plan), bytes_of_result(plan));
@@ -172,17 +191,17 @@ Structure structure_of(const RunOptions& options, const Plan& plan) {
     if (options.dense || operation.sparse_levels == nullptr) return {};
     std::array<Storage, kMostInputs> stored = {};
     for (const PlannedInput& input : plan.inputs)
-        if (input.header().most_entries) stored.at(input.role) = Storage::csr;
+        if (is_sparse(input.header())) stored.at(input.role) = Storage::csr;
     if (std::ranges::find(stored, Storage::csr) == stored.end()) return {};
     const Structure structure = operation.structure(plan.problem, stored);
-    const bool can_be_written = plan.output && plan.output->format().create_sparse != nullptr &&
-                                (!plan.output->format().has_datasets || options.write.sparse_layout);
-    return structure.result == Storage::csr && !can_be_written ? Structure{} : structure;
+    if (structure.result == Storage::dense) return structure;
+    const bool can_be_written = !plan.output || writes_sparse(plan.output->format(), options.write);
+    return can_be_written && !has_pointers_alone(plan.result) ? structure : Structure{};
 }
 
 void plan_sparse(const RunOptions& options, const Registry& registry, Plan& plan) {
     for (const PlannedInput& input : plan.inputs)
-        if (is_sparse(input, plan)) plan.problem.entries.at(input.role) = *input.header().most_entries;
+        if (is_held_sparse(input, plan)) plan.problem.entries.at(input.role) = *input.header().most_entries;
     choose_sparse_device(options, registry, plan);
     choose_sparse_level(options, registry, plan);
     plan_sparse_memory(options, plan);

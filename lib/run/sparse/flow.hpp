@@ -11,7 +11,8 @@ struct SparseCounts {
     std::array<std::int64_t, kMostInputs> entries = {};  ///< of the inputs that are sparse, by role
     std::int64_t result_entries = 0;                     ///< where the result is sparse
     std::int64_t duplicates = 0;                         ///< entries of inputs that were added to others
-    std::int64_t zeros = 0;                              ///< entries of inputs that are stored and are zero
+    std::int64_t parts = 1;
+    std::int64_t zeros = 0;  ///< entries of inputs that are stored and are zero
 };
 
 /// Reads the inputs, each sparse or dense as the plan's problem says, computes, verifies and writes, one

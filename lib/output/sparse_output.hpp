@@ -1,0 +1,22 @@
+#pragma once
+
+#include "lib/output/destination.hpp"
+
+namespace gpumat {
+
+/// Whether sparse matrices are written so in that format: in one with datasets where a layout is asked for.
+inline bool writes_sparse(const formats::Format& format, const formats::WriteOptions& how) {
+    return format.create_sparse != nullptr && (!format.has_datasets || how.sparse_layout);
+}
+
+/// Whether its writers of sparse matrices take rows some at a time; those of others take all at once.
+inline bool takes_ranges_of_rows(const formats::Format& format) {
+    return format.name == "matrix-market";
+}
+
+/// Throws Error{usage} where a layout of sparse matrices is asked for, and the matrix is dense or the format
+/// has none.
+void require_place_for_layout(const Destination& destination, const formats::WriteOptions& how,
+                              bool is_sparse);
+
+}  // namespace gpumat
