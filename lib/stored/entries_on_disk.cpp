@@ -1,5 +1,7 @@
 #include "lib/stored/entries_on_disk.hpp"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -17,6 +19,7 @@ namespace {
 constexpr std::int64_t kMostBuckets = 1024;
 constexpr std::uint64_t kLeastPending = 4096;
 constexpr std::uint64_t kMostPending = std::uint64_t{256} << 10;
+constexpr int kMappedBytes = 1 << 20;
 
 }  // namespace
 
@@ -31,6 +34,9 @@ EntriesOnDisk::EntriesOnDisk(formats::Reader& reader, bool by_columns, std::uint
       by_columns_(by_columns),
       file_(open_spool(1, 0, name_)) {  // on disk
     file_.bytes = 0;
+    // What a part frees goes back to the system: else the C library keeps blocks as large as those that it
+    // has seen freed, beside the next part.
+    mallopt(M_MMAP_THRESHOLD, kMappedBytes);
     const std::int64_t lines = std::max<std::int64_t>(1, by_columns ? shape_.cols : shape_.rows);
     lines_a_bucket_ = ceil_div(lines, std::min(lines, kMostBuckets));
     buckets_.resize(static_cast<std::size_t>(ceil_div(lines, lines_a_bucket_)));
