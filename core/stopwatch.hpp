@@ -4,18 +4,11 @@
 
 namespace gpumat {
 
-/// Milliseconds of a steady clock since it was made or restarted.
+/// Milliseconds of a steady clock since it was made.
 class Stopwatch {
   public:
     [[nodiscard]] double elapsed_ms() const {
         return std::chrono::duration<double, std::milli>(Clock::now() - start_).count();
-    }
-
-    /// Elapsed time, and starts again.
-    double lap_ms() {
-        const double elapsed = elapsed_ms();
-        start_ = Clock::now();
-        return elapsed;
     }
 
   private:

@@ -26,19 +26,14 @@ struct Structure {
     std::array<Storage, kMostInputs> inputs = {};
     Storage result = Storage::dense;
     bool operator==(const Structure&) const = default;
-
-    [[nodiscard]] bool has_sparse_inputs() const {
-        return std::ranges::find(inputs, Storage::csr) != inputs.end();
-    }
 };
 
-/// A matrix in memory, as it is stored (a transposed A is K×M), or a batch of them.
+/// A matrix in memory, as it is stored (a transposed A is K×M).
 struct Operand {
     const void* data = nullptr;  ///< null where it is not read
     std::int64_t rows = 0;
     std::int64_t cols = 0;
-    std::int64_t pitch = 0;         ///< elements from one row to the next, at least `cols`
-    std::int64_t batch_stride = 0;  ///< elements from one matrix of a batch to the next; 0 for a single one
+    std::int64_t pitch = 0;  ///< elements from one row to the next, at least `cols`
     Storage storage = Storage::dense;
     // Of compressed rows; `data` are the values then.
     std::int64_t entries = 0;
@@ -57,7 +52,6 @@ struct MutableOperand {
     std::int64_t rows = 0;
     std::int64_t cols = 0;
     std::int64_t pitch = 0;
-    std::int64_t batch_stride = 0;
     Storage storage = Storage::dense;
     std::int64_t entries = 0;
     std::int64_t* pointers = nullptr;
@@ -68,7 +62,7 @@ struct MutableOperand {
         return static_cast<T*>(data);
     }
     operator Operand() const {  // NOLINT
-        return {data, rows, cols, pitch, batch_stride, storage, entries, pointers, columns};
+        return {data, rows, cols, pitch, storage, entries, pointers, columns};
     }
 };
 

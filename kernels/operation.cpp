@@ -50,17 +50,4 @@ bool is_conjugated(const Problem& problem, std::size_t role) {
     });
 }
 
-double operand_bytes(const Problem& problem) {
-    const Operation& operation = *problem.operation;
-    const auto bytes = [](const Shape& shape, Type type) {
-        return static_cast<double>(shape.rows) * static_cast<double>(shape.cols) *
-               static_cast<double>(size_of(type));
-    };
-    double sum = problem.in_place ? 0 : bytes(operation.result(problem), result_type(problem));
-    for (std::size_t role = 0; role < operation.roles.size(); ++role) {
-        if (const auto shape = operation.input(problem, role)) sum += bytes(*shape, problem.type);
-    }
-    return sum;
-}
-
 }  // namespace gpumat

@@ -169,7 +169,4 @@ Problem problem_of(const Operation& operation, const ProblemRequest& request);
 /// Whether the input of this role is to be conjugated once it is read: no level does it. What is real stays.
 bool is_conjugated(const Problem& problem, std::size_t role);
 
-/// The bytes of all inputs and the result together, as double, which may pass 64 bits.
-double operand_bytes(const Problem& problem);
-
 }  // namespace gpumat

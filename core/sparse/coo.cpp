@@ -1,7 +1,9 @@
 #include "core/sparse/coo.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <iterator>
 #include <limits>
@@ -25,6 +27,29 @@ std::size_t room_bytes(std::int64_t count, std::size_t each, const std::string& 
     if (static_cast<std::uint64_t>(count) > kMost / each)
         throw Error(ErrorCode::memory, what + " passes the memory that can be addressed");
     return static_cast<std::size_t>(count) * each;
+}
+
+/// Bytes of an element, to move: the same code for all types of a size.
+template <std::size_t SIZE>
+struct Bytes {
+    std::array<std::byte, SIZE> bytes;
+};
+
+/// Calls `function(TypeTag<Bytes<SIZE>>{})`.
+template <class Function>
+decltype(auto) visit_bytes(Type type, Function&& function) {
+    switch (size_of(type)) {
+        case 1:
+            return function(TypeTag<Bytes<1>>{});
+        case 2:
+            return function(TypeTag<Bytes<2>>{});
+        case 4:
+            return function(TypeTag<Bytes<4>>{});
+        case 8:
+            return function(TypeTag<Bytes<8>>{});
+        default:
+            return function(TypeTag<Bytes<16>>{});
+    }
 }
 
 /// Entries in the order of their rows, and within a row in the order in which they came.
@@ -214,12 +239,15 @@ void Coo::add(const Entries& entries) {
 
 Csr to_csr(Coo entries, int threads, const std::string& what, Merged& merged) {
     return visit_index(entries.shape(), [&]<class I>(TypeTag<I>) {
-        return visit_type(entries.type(), [&]<class T>(TypeTag<T>) {
-            Csr sorted = in_order_of_rows<I, T>(std::move(entries), what);
-            merged.duplicates = sort_columns<I, T>(sorted.view(), threads);
-            if (merged.duplicates > 0) merge<I, T>(sorted, what, merged);
-            return sorted;
+        const Type type = entries.type();
+        Csr sorted = visit_bytes(type, [&]<class B>(TypeTag<B>) {
+            Csr moved = in_order_of_rows<I, B>(std::move(entries), what);
+            merged.duplicates = sort_columns<I, B>(moved.view(), threads);
+            return moved;
         });
+        if (merged.duplicates > 0)
+            visit_type(type, [&]<class T>(TypeTag<T>) { merge<I, T>(sorted, what, merged); });
+        return sorted;
     });
 }
 

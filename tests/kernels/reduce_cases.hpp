@@ -3,6 +3,7 @@
 // Reductions to test levels with: matrices of whole numbers over 64, whose sums and sums of squares are exact
 // in f64 in any order, and what their reductions are by the definition, in long double and 128-bit integers.
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstring>
@@ -120,7 +121,7 @@ Expected expected_of(const std::string& op, const std::vector<T>& elements) {
         if (std::isnan(x.real()) || std::isnan(x.imag())) ++nans;
         least = std::min(least, x.real());
         most = std::max(most, x.real());
-        largest = std::max(largest, std::hypot(x.real(), x.imag()));
+        largest = std::max(largest, kComplex ? std::hypot(x.real(), x.imag()) : std::fabs(x.real()));
     }
     const auto count = static_cast<long double>(elements.size());
     const bool none = nans == 0;
@@ -160,35 +161,44 @@ bool is_right(const unsigned char* at, const Expected& expected) {
     }
 }
 
-/// Checks every result; `in` is the matrix without gaps, `found` the results, `step` elements apart.
+/// Every result by its definition; `in` is the matrix without gaps.
+inline std::vector<Expected> expected_results(const Problem& problem, const Bytes& in) {
+    const std::string& axis = problem.choices.at("axis");
+    const bool rows = axis == "rows";
+    const bool columns = axis == "columns";
+    std::vector<Expected> all(static_cast<std::size_t>(kReduce.result(problem).elements()));
+    visit_type(problem.type, [&]<class T>(TypeTag<T>) {
+        for (std::int64_t result = 0; result < std::ssize(all); ++result) {
+            std::vector<T> elements;
+            for (std::int64_t i = rows ? result : 0; i < (rows ? result + 1 : problem.m); ++i) {
+                for (std::int64_t j = columns ? result : 0; j < (columns ? result + 1 : problem.n); ++j) {
+                    T element;
+                    std::memcpy(static_cast<void*>(&element),
+                                in.data() + static_cast<std::size_t>(i * problem.n + j) * sizeof(T),
+                                sizeof(T));
+                    elements.push_back(element);
+                }
+            }
+            all[static_cast<std::size_t>(result)] = expected_of(problem.choices.at("op"), elements);
+        }
+    });
+    return all;
+}
+
+/// Checks every result; those `found` are `step` elements apart.
+inline bool all_right(const Problem& problem, const std::vector<Expected>& expected,
+                      const unsigned char* found, std::int64_t step = 1) {
+    return visit_type(result_type(problem), [&]<class Result>(TypeTag<Result>) {
+        return std::ranges::all_of(expected, [&](const Expected& each) {
+            const unsigned char* place = found;
+            found += static_cast<std::size_t>(step) * sizeof(Result);
+            return is_right<Result>(place, each);
+        });
+    });
+}
 inline bool all_right(const Problem& problem, const Bytes& in, const unsigned char* found,
                       std::int64_t step = 1) {
-    const std::string& axis = problem.choices.at("axis");
-    const Type type = result_type(problem);
-    const Shape results = kReduce.result(problem);
-    return visit_type(problem.type, [&]<class T>(TypeTag<T>) {
-        const auto at = [&](std::int64_t i, std::int64_t j) {
-            T element;
-            std::memcpy(static_cast<void*>(&element),
-                        in.data() + static_cast<std::size_t>(i * problem.n + j) * sizeof(T), sizeof(T));
-            return element;
-        };
-        for (std::int64_t result = 0; result < results.rows * results.cols; ++result) {
-            std::vector<T> elements;
-            const bool rows = axis == "rows";
-            const bool columns = axis == "columns";
-            for (std::int64_t i = rows ? result : 0; i < (rows ? result + 1 : problem.m); ++i) {
-                for (std::int64_t j = columns ? result : 0; j < (columns ? result + 1 : problem.n); ++j)
-                    elements.push_back(at(i, j));
-            }
-            const Expected expected = expected_of(problem.choices.at("op"), elements);
-            const unsigned char* place = found + static_cast<std::size_t>(result * step) * size_of(type);
-            const bool right = visit_type(
-                type, [&]<class Result>(TypeTag<Result>) { return is_right<Result>(place, expected); });
-            if (!right) return false;
-        }
-        return true;
-    });
+    return all_right(problem, expected_results(problem, in), found, step);
 }
 
 /// The results of a matrix that is reduced in blocks of this size, from left to right and from the top down.

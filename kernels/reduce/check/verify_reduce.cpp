@@ -80,13 +80,15 @@ class ReductionCheck final : public ResultCheck {
         any_chain_ = any_order_ ? roundings * kRoundoff : 0;
         rest_ = depth * kRoundoff * depth * kRoundoff;
         result_ = result;
-        if (adds()) {
-            std::is_integral_v<T> ? check_whole_sums() : check_sums();
-        } else if (op_ == Reduction::norm) {
-            std::is_integral_v<T> ? check_whole_norms() : check_norms();
+        if constexpr (std::is_integral_v<T>) {
+            if (adds()) return check_whole_sums();
+            if (op_ == Reduction::norm) return check_whole_norms();
         } else {
-            check_order();
+            if (adds()) return check_sums();
+            if (op_ == Reduction::norm) return check_norms();
         }
+        if (op_ == Reduction::nan_count) return check_counts();
+        check_extremes();
     }
 
     Verification finish() override {
@@ -134,29 +136,11 @@ class ReductionCheck final : public ResultCheck {
         return !std::is_same_v<T, double> && !std::is_same_v<T, std::complex<double>>;
     }
 
-    /// Sums, means and norms are wide, counts u64, and extremes as the elements, or their sizes.
-    template <class Result>
-    static constexpr bool kMayBeResult = std::is_same_v<Result, T> || std::is_same_v<Result, double> ||
-                                         std::is_same_v<Result, std::int64_t> ||
-                                         std::is_same_v<Result, std::uint64_t> ||
-                                         (kIsComplex<T> && kIsComplex<Result>) ||
-                                         (std::is_integral_v<T> && std::is_integral_v<Result> &&
-                                          sizeof(T) == sizeof(Result));
-
     /// Calls `compare(i, row, col, computed)` for each result.
-    template <class Compare>
-    void for_results(const Compare& compare) {
-        visit_type(type_, [&]<class Result>(TypeTag<Result>) {
-            if constexpr (!kMayBeResult<Result>) {
-                throw std::logic_error("a reduction cannot have results of this type");
-            } else {
-                for_results_of<Result>(compare);
-            }
-        });
-    }
-
     template <class Result, class Compare>
-    void for_results_of(const Compare& compare) {
+    void for_results(const Compare& compare) {
+        if (size_of(type_) != sizeof(Result))
+            throw std::logic_error("a reduction cannot have results of this type");
         for (std::int64_t row = 0; row < result_.rows; ++row) {
             for (std::int64_t col = 0; col < result_.cols; ++col) {
                 compare(static_cast<std::size_t>(row + col), row, col,
@@ -175,7 +159,8 @@ class ReductionCheck final : public ResultCheck {
     // -- Sums and means of numbers that are not whole --
 
     void check_sums() {
-        for_results([&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
+        using Result = std::conditional_t<kIsComplex<T>, std::complex<double>, double>;
+        for_results<Result>([&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
             const std::complex<double> c = as_complex(computed);
             const SumState<T>& plain = sums_[i];
             const SumState<T>& down = sums_down_.empty() ? plain : sums_down_[i];
@@ -238,21 +223,21 @@ class ReductionCheck final : public ResultCheck {
     // -- Whole numbers --
 
     void check_whole_sums() {
-        if constexpr (std::is_integral_v<T>) {
-            for_results([&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
-                using Result = decltype(computed);
-                const Int128 sum = whole_sums_[i].sum;
-                if constexpr (std::is_integral_v<Result>) {
-                    const auto expected = static_cast<Result>(static_cast<std::uint64_t>(sum));
-                    if (static_cast<Int128>(expected) != sum) ++found_.wrapped;
-                    note_whole(computed, expected, row, col);
-                } else if constexpr (std::is_same_v<Result, double>) {
-                    const Outcome outcome =
-                        compare_sum(computed, twice_of(sum), static_cast<double>(whole_sums_[i].size()), 0);
-                    note(outcome, row, col, computed, outcome.expected);
-                }
+        if (op_ == Reduction::mean) {
+            for_results<double>([&](std::size_t i, std::int64_t row, std::int64_t col, double computed) {
+                const auto size = static_cast<double>(whole_sums_[i].size());
+                const Outcome outcome = compare_sum(computed, twice_of(whole_sums_[i].sum), size, 0);
+                note(outcome, row, col, computed, outcome.expected);
             });
+            return;
         }
+        using Result = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+        for_results<Result>([&](std::size_t i, std::int64_t row, std::int64_t col, Result computed) {
+            const Int128 sum = whole_sums_[i].sum;
+            const auto expected = static_cast<Result>(static_cast<std::uint64_t>(sum));
+            if (static_cast<Int128>(expected) != sum) ++found_.wrapped;
+            note_whole(computed, expected, row, col);
+        });
     }
 
     template <class Result>
@@ -293,59 +278,55 @@ class ReductionCheck final : public ResultCheck {
     }
 
     void check_norms() {
-        for_results([&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
-            if constexpr (std::is_same_v<decltype(computed), double>) {
-                const SquaresState<T>& plain = squares_[i];
-                if (plain.special != 0) {
-                    note(outcome_of(computed, plain.special, 0, 0), row, col, computed, plain.special);
-                } else if (!(plain.sum.high < kLargeSum)) {
-                    compare_norm(computed, squares_down_[i].sum, kDown, row, col);
-                } else if (plain.is_small()) {
-                    compare_norm(computed, squares_up_[i].sum, kUp, row, col);
-                } else {
-                    compare_norm(computed, plain.sum, 1, row, col);
-                }
+        for_results<double>([&](std::size_t i, std::int64_t row, std::int64_t col, double computed) {
+            const SquaresState<T>& plain = squares_[i];
+            if (plain.special != 0) {
+                note(outcome_of(computed, plain.special, 0, 0), row, col, computed, plain.special);
+            } else if (!(plain.sum.high < kLargeSum)) {
+                compare_norm(computed, squares_down_[i].sum, kDown, row, col);
+            } else if (plain.is_small()) {
+                compare_norm(computed, squares_up_[i].sum, kUp, row, col);
+            } else {
+                compare_norm(computed, plain.sum, 1, row, col);
             }
         });
     }
 
     void check_whole_norms() {
-        if constexpr (std::is_integral_v<T>) {
-            for_results([&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
-                if constexpr (std::is_same_v<decltype(computed), double>) {
-                    Twice squares;
-                    const WholeSquaresState<T>& state = whole_squares_[i];
-                    for (const auto& [sum, unit] : {std::pair(state.aa, 0x1p64), std::pair(state.ab, 0x1p33),
-                                                    std::pair(state.bb, 1.0)}) {
-                        squares.add(static_cast<double>(static_cast<std::uint64_t>(sum >> 96U)) * 0x1p96 *
-                                    unit);
-                        squares.add(static_cast<double>(static_cast<std::uint32_t>(sum >> 64U)) * 0x1p64 *
-                                    unit);
-                        squares.add(static_cast<double>(static_cast<std::uint32_t>(sum >> 32U)) * 0x1p32 *
-                                    unit);
-                        squares.add(static_cast<double>(static_cast<std::uint32_t>(sum)) * unit);
-                    }
-                    compare_norm(computed, squares, 1, row, col);
-                }
-            });
-        }
+        for_results<double>([&](std::size_t i, std::int64_t row, std::int64_t col, double computed) {
+            Twice squares;
+            const WholeSquaresState<T>& state = whole_squares_[i];
+            for (const auto& [sum, unit] :
+                 {std::pair(state.aa, 0x1p64), std::pair(state.ab, 0x1p33), std::pair(state.bb, 1.0)}) {
+                squares.add(static_cast<double>(static_cast<std::uint64_t>(sum >> 96U)) * 0x1p96 * unit);
+                squares.add(static_cast<double>(static_cast<std::uint32_t>(sum >> 64U)) * 0x1p64 * unit);
+                squares.add(static_cast<double>(static_cast<std::uint32_t>(sum >> 32U)) * 0x1p32 * unit);
+                squares.add(static_cast<double>(static_cast<std::uint32_t>(sum)) * unit);
+            }
+            compare_norm(computed, squares, 1, row, col);
+        });
     }
 
-    // -- Extremes and counts --
+    // -- Counts and extremes --
 
-    void check_order() {
-        for_results([&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
-            using Result = decltype(computed);
-            const OrderState<T>& state = orders_[i];
-            if (op_ == Reduction::nan_count) {
-                if constexpr (std::is_same_v<Result, std::uint64_t>)
-                    note_whole(computed, static_cast<std::uint64_t>(state.nans), row, col);
-                return;
-            }
-            if constexpr (std::is_integral_v<T>) {
-                if constexpr (std::is_integral_v<Result>)
-                    note_whole(computed, whole_extreme<Result>(state), row, col);
-            } else if constexpr (!std::is_integral_v<Result>) {
+    void check_counts() {
+        for_results<std::uint64_t>(
+            [&](std::size_t i, std::int64_t row, std::int64_t col, std::uint64_t computed) {
+                note_whole(computed, static_cast<std::uint64_t>(orders_[i].nans), row, col);
+            });
+    }
+
+    void check_extremes() {
+        if constexpr (std::is_integral_v<T>) {
+            const auto compare = [&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
+                note_whole(computed, whole_extreme<decltype(computed)>(orders_[i]), row, col);
+            };
+            if (op_ == Reduction::absmax) return for_results<std::make_unsigned_t<T>>(compare);
+            for_results<T>(compare);
+        } else {
+            using Result = std::conditional_t<kIsComplex<T>, double, T>;
+            for_results<Result>([&](std::size_t i, std::int64_t row, std::int64_t col, Result computed) {
+                const OrderState<T>& state = orders_[i];
                 const double expected = state.nans > 0          ? std::numeric_limits<double>::quiet_NaN()
                                         : op_ == Reduction::min ? state.least
                                         : op_ == Reduction::max ? state.largest
@@ -356,8 +337,8 @@ class ReductionCheck final : public ResultCheck {
                 const double tolerance = kIsComplex<T> ? 8 * kRoundoff * expected + kTiniest : 0;
                 note(outcome_of(as_complex(computed).real(), expected, 0, tolerance), row, col, computed,
                      expected);
-            }
-        });
+            });
+        }
     }
 
     template <class Result>
