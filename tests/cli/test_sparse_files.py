@@ -457,6 +457,23 @@ class Written(Files):
                     self.make(anndata, "csr", matrix)
                     self.check_written(matrix, layout, "--force")
 
+    def test_attributes_of_a_group_are_kept(self):
+        self.make(anndata, "csc", SPARSE)
+        with h5py.File(self.path("in.h5"), "a") as file:
+            file["X"].attrs["units"] = "counts"
+            file["X"].attrs["scale"] = [1.5, 2.5]
+        for layout in ("anndata", "matlab", "binsparse"):
+            self.run_tool("transpose", "in.h5", "-o", "out.h5", "--sparse-layout", layout, "--force")
+            with h5py.File(self.path("out.h5")) as file:
+                (group,) = file.values()
+                self.assertEqual((group.attrs["units"], list(group.attrs["scale"])), ("counts", [1.5, 2.5]))
+                self.assertEqual("encoding-type" in group.attrs, layout == "anndata")
+        self.run_tool("convert", "in.h5", "-o", "dense.h5")
+        with h5py.File(self.path("dense.h5")) as file:
+            (dense,) = file.values()
+            self.assertEqual(dense.attrs["units"], "counts")
+            self.assertNotIn("encoding-type", dense.attrs)
+
     def test_files_of_matlab_have_its_layout(self):
         self.make(anndata, "csr", SPARSE)
         for layout in ("anndata", "binsparse"):

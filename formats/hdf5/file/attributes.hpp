@@ -8,7 +8,7 @@
 
 namespace gpumat::formats::hdf5 {
 
-/// What the attributes of a matrix can be copied from: a reader of a dense HDF5 dataset.
+/// What the attributes of a matrix can be copied from: a reader of HDF5.
 class AttributeSource {
   public:
     virtual ~AttributeSource() = default;
@@ -16,7 +16,7 @@ class AttributeSource {
     AttributeSource(const AttributeSource&) = delete;
     AttributeSource& operator=(const AttributeSource&) = delete;
 
-    /// The dataset, invalid where the matrix is no dataset; and "FILE:/A".
+    /// The dataset, or the group of a sparse matrix; invalid where the matrix is neither. And "FILE:/A".
     [[nodiscard]] virtual hid_t attributed() const = 0;
     [[nodiscard]] virtual const std::string& name() const = 0;
 

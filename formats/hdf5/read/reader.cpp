@@ -15,6 +15,7 @@
 #include "formats/hdf5/read/locate.hpp"
 #include "formats/hdf5/read/source.hpp"
 #include "formats/hdf5/read/sparse.hpp"
+#include "formats/hdf5/read/sparse_layouts.hpp"
 #include "formats/hdf5/read/storage.hpp"
 #include "formats/hdf5/sandbox/probe.hpp"
 
@@ -299,6 +300,7 @@ void try_matrix(const Reference& reference, const ReadOptions& options) {
     } else if (const auto* sparse = std::get_if<Sparse>(&source.where)) {
         for (const auto* part : {&sparse->lines, &sparse->indices, &sparse->values})
             if (*part) try_dataset(**part, options);
+        read_attributes(sparse->group.id());
     }
 }
 
@@ -333,8 +335,9 @@ class Hdf5Reader final : public Reader, public AttributeSource {
     void require_unchanged() const override { versions_.require_unchanged(); }
 
     [[nodiscard]] hid_t attributed() const override {
-        const auto* dense = std::get_if<Dense>(&source_.where);
-        return dense == nullptr ? H5I_INVALID_HID : dense->dataset.id();
+        if (const auto* dense = std::get_if<Dense>(&source_.where)) return dense->dataset.id();
+        const auto* sparse = std::get_if<Sparse>(&source_.where);
+        return sparse == nullptr ? H5I_INVALID_HID : sparse->group.id();
     }
 
     [[nodiscard]] const std::string& name() const override { return source_.name; }
@@ -343,12 +346,13 @@ class Hdf5Reader final : public Reader, public AttributeSource {
         // What a sign stands for is true of no other type.
         const bool signs =
             attribute == "_Unsigned" && options_.type && *options_.type != source_.element.type;
-        return !signs && (!source_.packing || !is_of_packing(attribute));
+        return !signs && !(sparse_ && is_of_sparse_layout(attribute)) &&
+               (!source_.packing || !is_of_packing(attribute));
     }
 
     [[nodiscard]] bool holds_booleans() const override {
         const Element& element = source_.element;
-        if (element.type != Type::u8 || options_.type || source_.packing || attributed() < 0) return false;
+        if (element.type != Type::u8 || options_.type || source_.packing || !dense_) return false;
         return (element.memory.valid() && H5Tget_class(element.memory.id()) == H5T_ENUM) ||
                text_attribute(attributed(), "MATLAB_class", source_.name) == "logical";
     }

@@ -444,7 +444,13 @@ namespace {
 
 Found describe_all(Source source, Handle object, const ReadOptions& options, bool julia) {
     const H5I_type_t kind = H5Iget_type(object.id());
-    if (kind == H5I_GROUP) return describe_group(std::move(source), object.id(), options);
+    if (kind == H5I_GROUP) {
+        Found found = describe_group(std::move(source), object.id(), options);
+        auto* const matrix = std::get_if<Source>(&found);
+        auto* const sparse = matrix == nullptr ? nullptr : std::get_if<Sparse>(&matrix->where);
+        if (sparse != nullptr) sparse->group = std::move(object);
+        return found;
+    }
     if (kind != H5I_DATASET) return std::string("is a stored type, expected a dataset of two dimensions");
     if (!has_attribute(object.id(), "MATLAB_class", source.name)) {
         return describe_numbers(std::move(source), std::move(object), options, julia,

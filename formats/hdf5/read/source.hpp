@@ -42,6 +42,7 @@ struct Source;
 /// A sparse matrix: datasets, each a dense matrix of one row or column. Its lines are its rows, or its
 /// columns.
 struct Sparse {
+    Handle group;            ///< whose parts follow
     bool compressed = true;  ///< the entries lie line by line
     bool by_columns = false;
     bool symmetric = false;  ///< an entry beside the diagonal is also the one across it

@@ -92,7 +92,8 @@ Source unread(const Source& source, const GroupLayout& layout, const Shape& shap
 /// `element` is given there may be no entries, and no parts for them.
 Source with_parts(const Source& source, hid_t group, const GroupLayout& layout, Shape shape,
                   const ReadOptions& options, const Element* element = nullptr) {
-    Sparse sparse{.compressed = layout.kind != "COO",
+    Sparse sparse{.group = {},
+                  .compressed = layout.kind != "COO",
                   .by_columns = layout.kind == "CSC",
                   .symmetric = layout.symmetric,
                   .one_value = layout.one_value,
@@ -333,6 +334,12 @@ std::optional<Found> binsparse(const Source& source, hid_t group, const ReadOpti
 }
 
 }  // namespace
+
+bool is_of_sparse_layout(const std::string& attribute) {
+    constexpr std::array kAttributes = {"encoding-type",   "encoding-version", "shape",    "dims",
+                                        "h5sparse_format", "h5sparse_shape",   "binsparse"};
+    return std::ranges::find(kAttributes, attribute) != kAttributes.end();
+}
 
 std::optional<Found> describe_sparse_layout(const Source& source, hid_t group, const ReadOptions& options) {
     for (const auto describe : {matlab, binsparse, cooler, compressed, coordinates}) {

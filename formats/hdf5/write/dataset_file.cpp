@@ -203,7 +203,7 @@ class LocalDatasetFile final : public DatasetFile {
         const Reader* const read_by = plan.options.attributes_of;
         const auto* source =
             read_by == nullptr ? nullptr : dynamic_cast<const AttributeSource*>(&read_by->origin());
-        const bool boolean = source != nullptr && source->holds_booleans();
+        const bool boolean = source != nullptr && plan.part_of == nullptr && source->holds_booleans();
         const bool matlab = plan.options.matlab;
         create_dataset(plan, matlab    ? matlab_type_of(plan.type)
                              : boolean ? hdf5_type_of_booleans()
@@ -211,8 +211,9 @@ class LocalDatasetFile final : public DatasetFile {
         if (matlab && plan.part_of == nullptr)
             mark_for_matlab(dataset_.id(), plan.type, boolean, shown_ + ": cannot be created");
         for (const auto& [name, value] : plan.options.attributes) write_attribute(dataset_.id(), name, value);
-        if (source != nullptr) keep_attributes(*source, plan.options);
-        if (plan.part_of != nullptr && plan.part_of->is_new) mark_group(*plan.part_of);
+        if (source != nullptr && plan.part_of == nullptr)
+            keep_attributes(*source, plan.options.attributes, dataset_.id());
+        if (plan.part_of != nullptr && plan.part_of->is_new) mark_group(*plan.part_of, source);
     }
 
     [[nodiscard]] haddr_t offset() const override { return offset_; }
@@ -331,14 +332,14 @@ class LocalDatasetFile final : public DatasetFile {
     }
 
     /// Attributes given by name go before those of the source.
-    void keep_attributes(const AttributeSource& source, const WriteOptions& options) {
+    void keep_attributes(const AttributeSource& source,
+                         const std::vector<std::pair<std::string, std::string>>& given, hid_t to) {
         if (source.attributed() < 0) return;
         const auto skipped = [&](const std::string& name) {
-            return !source.keeps(name) || std::ranges::any_of(options.attributes, [&](const auto& attribute) {
-                return attribute.first == name;
-            });
+            return !source.keeps(name) ||
+                   std::ranges::any_of(given, [&](const auto& attribute) { return attribute.first == name; });
         };
-        left_out_ = copy_attributes(source.attributed(), dataset_.id(), skipped, source.name());
+        left_out_ = copy_attributes(source.attributed(), to, skipped, source.name());
     }
 
     void write_attribute(hid_t object, const std::string& name, const std::string& value) const {
@@ -357,7 +358,7 @@ class LocalDatasetFile final : public DatasetFile {
 
     [[nodiscard]] std::string group() const { return name_.substr(0, name_.rfind('/')); }
 
-    void mark_group(const SparseGroup& marks) const {
+    void mark_group(const SparseGroup& marks, const AttributeSource* source) {
         const std::string what = shown_ + ": cannot be created";
         const Handle object =
             take(H5Oopen(file_.id(), group().c_str(), H5P_DEFAULT), ErrorCode::output, what);
@@ -374,6 +375,10 @@ class LocalDatasetFile final : public DatasetFile {
                      ErrorCode::output, what);
             require(H5Awrite(attribute.id(), H5T_NATIVE_INT64, values.data()), ErrorCode::output, what);
         }
+        if (source == nullptr) return;
+        auto given = marks.texts;
+        for (const auto& [name, values] : marks.numbers) given.emplace_back(name, "");
+        keep_attributes(*source, given, object.id());
     }
 
     [[nodiscard]] Identity identity_of(hid_t dataset) const {

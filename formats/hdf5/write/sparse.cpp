@@ -32,8 +32,7 @@ WriteOptions options_of_parts(WriteOptions options) {
         constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
         options.chunk = {static_cast<std::int64_t>(std::min(elements, kMost)), 1};
     }
-    options.attributes.clear();
-    options.attributes_of = nullptr;
+    options.attributes.clear();  // which its group has, as those that are kept
     return options;
 }
 
