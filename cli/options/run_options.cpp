@@ -31,7 +31,7 @@ constexpr int kMostRepeats = 1'000'000;
 void add_level_options(Command& command, SharedOptions& shared, const Registry& registry) {
     command.begin_group("Level and device");
     RunOptions& run = shared.run;
-    command.option("-l,--level", &run.level, "optimization level, by name or number (see: gpumat levels)")
+    command.option("-l,--level", &run.level, "by name or number (see: gpumat levels)")
         .suggests(level_names(registry, run.operation))
         .shows_default()
         .from_environment();
