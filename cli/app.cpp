@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/null_sink.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@
 #include "cli/terminal/text.hpp"
 #include "core/error.hpp"
 #include "core/text/printable.hpp"
+#include "lib/engines/engine.hpp"
 #include "lib/output/signal_cleanup.hpp"
 
 namespace gpumat::cli {
@@ -108,9 +110,21 @@ class PrintableMessage : public spdlog::custom_flag_formatter {
     }
 };
 
+/// Of ranks that run an operation together, the first speaks and has the exit code: mpirun ends it where
+/// another one fails before it has said why.
+bool is_follower(const std::vector<std::string>& words, const Registry& registry) {
+    const auto asks_for_own = [](const std::string& word) {
+        return word == "local" || word == "--engine=local";
+    };
+    return engines::launched().rank > 0 && words.size() > 1 && registry.operation(words[1]) != nullptr &&
+           std::ranges::none_of(words, asks_for_own);
+}
+
 /// Messages go to standard error: plain lines, coloured by severity on a terminal.
-void set_up_logging() {
-    auto logger = std::make_shared<spdlog::logger>("gpumat", message_sink());
+void set_up_logging(bool silent) {
+    auto logger =
+        silent ? std::make_shared<spdlog::logger>("gpumat", std::make_shared<spdlog::sinks::null_sink_mt>())
+               : std::make_shared<spdlog::logger>("gpumat", message_sink());
     auto formatter = std::make_unique<spdlog::pattern_formatter>();
     formatter->add_flag<PrintableMessage>('*').set_pattern("gpumat: %^%*%$");
     logger->set_formatter(std::move(formatter));
@@ -243,10 +257,12 @@ std::string command_alone(const std::vector<std::string>& words, const Registry&
 int run(int argc, char** argv, const Registry& registry) {
     hold_standard_streams();
     install_signal_cleanup();
-    set_up_logging();
     const std::vector<std::string> words(argv, argv + argc);
-    return with_enough_stack(
+    const bool follows = is_follower(words, registry);
+    set_up_logging(follows);
+    const int exit_code = with_enough_stack(
         [&] { return CommandLine(words, registry, command_alone(words, registry)).run(words); });
+    return follows ? 0 : exit_code;
 }
 
 }  // namespace gpumat::cli

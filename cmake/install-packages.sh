@@ -31,6 +31,7 @@ for purpose in "$@"; do
         need libspdlog-dev test -e /usr/include/spdlog/spdlog.h
         need nlohmann-json3-dev test -e /usr/include/nlohmann/json.hpp
         need libopenblas0-pthread shared_library_there libopenblas.so.0
+        like libopenmpi-dev command_there mpicc
         ;;
     test)
         need catch2 any_file_there /usr/include/catch2/catch.hpp /usr/include/catch2/catch_all.hpp
@@ -40,6 +41,8 @@ for purpose in "$@"; do
         fi
         need strace command_there strace  # puts errors into system calls
         need gnuplot-nox command_there gnuplot  # draws plots and reports
+        need openmpi-bin command_there mpirun  # starts ranks
+        need libscalapack-openmpi-dev shared_library_there libscalapack-openmpi.so
         ;;
     fuzz)
         need clang command_there clang++
@@ -63,7 +66,7 @@ install() {
 [ ${#missing[@]} -eq 0 ] && [ ${#optional[@]} -eq 0 ] && exit 0
 echo "installing: ${missing[*]} ${optional[*]}" >&2
 if [ ${#missing[@]} -eq 0 ]; then
-    install "${optional[@]}" >/dev/null 2>&1 || echo "going on without ${optional[*]}, which only makes things faster" >&2
+    install "${optional[@]}" >/dev/null 2>&1 || echo "going on without ${optional[*]}, which only makes things faster or adds the engine scalapack" >&2
 else
     install "${missing[@]}" "${optional[@]}"
 fi

@@ -4,6 +4,9 @@ include(CMakePackageConfigHelpers)
 include(cmake/public_headers.cmake)
 
 install(TARGETS gpumat_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+if(TARGET gpumat_mpi)
+  install(TARGETS gpumat_mpi LIBRARY DESTINATION lib/gpumat COMPONENT mpi)
+endif()
 install(PROGRAMS examples/pipeline examples/batch examples/nightly_check
   DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT runtime)
 install(DIRECTORY schemas DESTINATION ${CMAKE_INSTALL_DATADIR}/gpumat COMPONENT runtime)

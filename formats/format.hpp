@@ -89,6 +89,15 @@ struct Listing {
     std::vector<Error> failures{};
 };
 
+/// Where the elements of a matrix lie in a file, row after row, as in memory but perhaps for the order of
+/// bytes. For other processes, which read them there.
+struct StoredPlace {
+    std::string path;
+    std::int64_t offset = 0;      ///< bytes of the file before the first element
+    std::int64_t row_bytes = 0;   ///< from one row to the next
+    std::int64_t swap_bytes = 1;  ///< numbers of so many bytes are reversed in the file; 1: none is
+};
+
 /// How the two dimensions of a stored dataset are the rows and columns of a matrix.
 enum class Layout {
     by_content,  ///< reversed in files of MATLAB, Octave and Julia, which say so; else as stored
@@ -167,6 +176,9 @@ class Reader {
     /// the matrix. Throws Error{usage} where the storage has no entries.
     virtual Csr read_sparse(std::int64_t& duplicates);
 
+    /// Where the elements lie, where that is all there is to reading them.
+    [[nodiscard]] virtual std::optional<StoredPlace> place() const { return {}; }
+
     /// The reader that knows the file: another one where this only stands before it.
     [[nodiscard]] virtual const Reader& origin() const { return *this; }
 };
@@ -219,6 +231,11 @@ class Writer {
 
     /// `in` has the block's shape and the writer's type.
     virtual void write(const Block& block, const MatrixView& in) = 0;
+
+    /// Leaves the elements to others, who write them row after row into the file of the target before
+    /// `finish`: how many bytes of the file lie before the first one. Nothing where all must come through
+    /// `write`.
+    virtual std::optional<std::int64_t> hand_over() { return {}; }
 
     /// Gives the matrix text attributes, before `finish`; what bears one of the names goes. For what is known
     /// only once the elements are: where a format cannot take them then, nothing happens.

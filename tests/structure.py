@@ -57,7 +57,8 @@ FOLDERS = {
     "lib/charts": [],
     "lib/choose": ["lib/output", "lib/record"],
     "lib/stored": ["lib/record"],
-    "lib/run": ["lib/output", "lib/record", "lib/choose", "lib/stored"],
+    "lib/engines": ["lib/stored"],
+    "lib/run": ["lib/output", "lib/record", "lib/choose", "lib/stored", "lib/engines"],
     "lib/matrices": ["lib/output", "lib/record", "lib/stored"],
     "lib/measure": ["lib/output", "lib/record", "lib/charts", "lib/choose", "lib/run", "lib/matrices"],
     "lib/report": ["lib/output", "lib/record", "lib/charts", "lib/run", "lib/measure"],
@@ -127,6 +128,10 @@ class Structure(unittest.TestCase):
             if room_of(path) and not path.startswith("kernels/"):
                 found = [name for mark, name in includes(path) if mark == "<" and CUDA_HEADER.match(name)]
                 self.assertEqual(found, [], path)
+
+    def test_one_source_includes_mpi(self):
+        found = {path for path in sources() if room_of(path) for _, name in includes(path) if name.startswith("mpi")}
+        self.assertEqual(found, {"lib/engines/mpi/module.cpp"})
 
     def test_few_sources_include_what_takes_long_to_compile(self):
         found = {path for path in sources() if room_of(path) for _, name in includes(path) if name.startswith("CLI/")}

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "cli/commands/engine_listing.hpp"
 #include "cli/options/common_options.hpp"
 #include "cli/options/run_options.hpp"
 #include "cli/options/value_names.hpp"
@@ -35,6 +36,7 @@ struct LevelsRequest {
     std::string size;  ///< empty: the list alone
     std::string type;
     SparseInputs sparse;  ///< of --size
+    std::string engine;   ///< what an engine has, alone
     std::string explain;  ///< a level's name or number: its section alone
 };
 
@@ -383,6 +385,7 @@ void explain_level(const Registry& registry, const LevelsRequest& request, bool 
 }
 
 void run(LevelsRequest& request, const Context& context) {
+    if (!request.engine.empty()) return list_engine(request.engine, context.style.json);
     if (!request.explain.empty()) return explain_level(context.registry(), request, context.style.json);
     if (request.size.empty()) {
         require_list_request(request);
@@ -415,6 +418,11 @@ void add_levels(Command& tool, Context& context) {
     command
         .option("--explain", &request->explain, "what the documentation says of one level, by name or number")
         .suggests(level_names(context.registry(), nullptr))
+        .excludes(size);
+    command
+        .option("--engine", &request->engine,
+                "what an engine has of the operations, and whether it runs here")
+        .choices(engine_names())
         .excludes(size);
     add_style_options(command, context.style);
     command.footer =

@@ -17,6 +17,7 @@
 #include "cli/terminal/progress.hpp"
 #include "cli/terminal/table.hpp"
 #include "core/error.hpp"
+#include "lib/engines/team.hpp"
 #include "lib/record/progress.hpp"
 #include "lib/record/record.hpp"
 #include "lib/record/run_log.hpp"
@@ -30,7 +31,7 @@ constexpr int kMostRepeats = 1'000'000;
 void add_level_options(Command& command, SharedOptions& shared, const Registry& registry) {
     command.begin_group("Level and device");
     RunOptions& run = shared.run;
-    command.option("-l,--level", &run.level, "optimization level, by name or number (see: gpumat levels)")
+    command.option("-l,--level", &run.level, "by name or number (see: gpumat levels)")
         .suggests(level_names(registry, run.operation))
         .shows_default()
         .from_environment();
@@ -44,6 +45,7 @@ void add_level_options(Command& command, SharedOptions& shared, const Registry& 
             .suggests(parameter_choices(registry, run.operation, name));
     }
     add_threads(command, run.threads, "CPU threads");
+    add_engine_options(command, shared.ranks);
 }
 
 void add_output_options(Command& command, SharedOptions& shared) {
@@ -250,8 +252,9 @@ void add_shared_options(Command& command, SharedOptions& shared, Context& contex
     add_style_options(command, context.style);
 }
 
-void run_operation(SharedOptions& shared, Context& context) {
-    finish_options(shared, context);
+namespace {
+
+void run_and_tell(SharedOptions& shared, Context& context) {
     RunRecord record = start_record();
     RunLog log(shared.log, named_files(shared.run));
     Progress progress;
@@ -298,6 +301,26 @@ void run_operation(SharedOptions& shared, Context& context) {
     last_words.settle([&] {
         tell(record, context.exit_code, context.exit_code == 0 ? "" : "verification found a difference");
     });
+}
+
+}  // namespace
+
+void run_operation(SharedOptions& shared, Context& context) {
+    if (shared.team) shared.run.threads = shared.team->threads();
+    finish_options(shared, context);
+    if (!shared.team) return run_and_tell(shared, context);
+    if (!engines::Team::leads()) {
+        context.exit_code = shared.team->follow();
+        return;
+    }
+    shared.run.team = shared.team.get();
+    try {
+        run_and_tell(shared, context);
+    } catch (...) {
+        shared.team->dismiss(static_cast<int>(failure_in_flight().code()));
+        throw;
+    }
+    shared.team->dismiss(context.exit_code);
 }
 
 }  // namespace gpumat::cli

@@ -16,6 +16,13 @@
 
 namespace gpumat::cli {
 
+/// The options of an engine, as parsed.
+struct EngineOptions {
+    std::string engine;  ///< "" where none was named
+    std::string grid;    ///< "PxQ"; "" chooses
+    int block = 0;       ///< 0 chooses
+};
+
 /// The options that all operations share, as parsed.
 struct SharedOptions {
     RunOptions run;
@@ -24,11 +31,22 @@ struct SharedOptions {
     std::optional<std::string> type;
     std::string verify = "auto";
     std::string log;
+    EngineOptions ranks;
+    std::shared_ptr<engines::Team> team;  ///< null: this process computes
     StorageOptions storage;
 };
 
 /// The value of --type. Throws Error{usage} listing the names there are.
 Type parse_type(const std::string& text);
+
+/// Adds the options that say which engine computes, and how it is spread.
+void add_engine_options(Command& command, EngineOptions& options);
+
+/// The ranks that they ask for; null where this process computes. Throws Error{usage} where `mpirun` started
+/// several processes that would all do the same, Error{unsupported} where the engine is missing or has no
+/// such operation.
+std::shared_ptr<engines::Team> team_of(const EngineOptions& options, const Operation& operation, int threads,
+                                       const Context& context);
 
 /// Adds the shared options to a command.
 void add_shared_options(Command& command, SharedOptions& shared, Context& context);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "formats/registry.hpp"
+#include "lib/engines/engine.hpp"
 
 namespace gpumat::cli {
 namespace {
@@ -22,6 +23,12 @@ std::vector<std::string> type_names() {
 std::vector<std::string> format_names() {
     std::vector<std::string> names;
     for (const formats::Format& format : formats::all_formats()) names.emplace_back(format.name);
+    return names;
+}
+
+std::vector<std::string> engine_names() {
+    std::vector<std::string> names;
+    for (const engines::Engine& engine : engines::engines()) names.emplace_back(engine.name);
     return names;
 }
 

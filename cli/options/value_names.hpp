@@ -12,6 +12,7 @@ namespace gpumat::cli {
 
 std::vector<std::string> type_names();
 std::vector<std::string> format_names();
+std::vector<std::string> engine_names();
 
 /// The levels that a run of the operation, or of any where it is null, can be asked for on all kinds of
 /// device, and auto.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "core/numbers/blocks.hpp"
@@ -39,6 +40,10 @@ struct StoredMatrices {
     std::vector<StoredMatrix*> inputs;  ///< by role; null where one is not given
     StoredMatrix& result;
     std::uint64_t beside = 0;  ///< bytes that reading takes
+    /// Where several processes check together: `read_in_blocks` gives each of them blocks of its own, and
+    /// this adds, for all, what they made of them. They call it, and `read`, which gives the elements to one
+    /// of them, in the same order. Empty: there is one.
+    std::function<void(std::span<double> sums)> add_up = {};
 };
 
 /// Reads an input, and a result that has its elements transposed, at the same time: gives each block of the

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -155,6 +156,11 @@ std::string AtomicOutput::path() const {
     return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(descriptor());
 }
 
+std::string AtomicOutput::shared_path() const {
+    if (name_.empty()) return "";
+    return std::filesystem::absolute(folder_of(target_)) / name_.text();
+}
+
 void AtomicOutput::fail(const std::string& what) const {
     fail_to_write(target_, what);
 }
@@ -174,10 +180,10 @@ void AtomicOutput::open_beside(OutputPurpose purpose) {
         const std::string obstacle = lasting_obstacle(folder_.number(), name_in_folder_, *present_);
         if (!obstacle.empty()) fail(obstacle);
     }
-    if (folder_.valid() && purpose == OutputPurpose::write)
+    if (folder_.valid() && purpose != OutputPurpose::rehearse)
         remove_left_temporary_files(folder_.number(), name_in_folder_);
     constexpr mode_t kOwnerOnly = 0600;  // until it has the mode of the file that it replaces
-    create_file(present_ ? kOwnerOnly : 0666);
+    create_file(present_ ? kOwnerOnly : 0666, purpose);
     if (present_) {
         not_kept_ = copy_file_attributes(target_, *present_, file_.number());
         if (struct stat now = {}; fstat(file_.number(), &now) == 0) mode_kept_ = now.st_mode & 07777;
@@ -192,13 +198,14 @@ void AtomicOutput::open_beside(OutputPurpose purpose) {
     }
 }
 
-void AtomicOutput::create_file(mode_t mode) {
+void AtomicOutput::create_file(mode_t mode, OutputPurpose purpose) {
     const auto failed = [&](int error_number) {
         fail("cannot create a file in the folder " + folder_of(target_) + ": " +
              reason_of_no_temporary_file(name_in_folder_, error_number));
     };
     if (!folder_.valid()) failed(errno);
-    file_ = Descriptor(openat(folder_.number(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
+    if (purpose != OutputPurpose::share)
+        file_ = Descriptor(openat(folder_.number(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
     if (file_.valid()) return;
     const NamingFiles naming;
     TemporaryFile made = create_temporary_file(folder_.number(), name_in_folder_, mode);

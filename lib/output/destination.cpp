@@ -122,7 +122,7 @@ void Destination::open(std::span<const std::string> inputs, const Shape& shape, 
         return how.sparse_layout ? std::numeric_limits<std::uint64_t>::max()
                                  : dense_bytes(shape, type, "the result");
     };
-    if (streams && format_->has_datasets && purpose == OutputPurpose::write)
+    if (streams && format_->has_datasets && purpose != OutputPurpose::rehearse)
         held_back_ = open_spool(spool_bytes(), how.memory_limit, target().shown);
     if (format_->require_writable != nullptr) format_->require_writable(target(), shape, type, how);
 }

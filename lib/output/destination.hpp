@@ -44,6 +44,11 @@ class Destination {
     [[nodiscard]] bool extends() const { return file_ && file_->extends(); }
     /// Once open: whether nobody sees what is written before commit().
     [[nodiscard]] bool hidden() const { return held_back_.file.valid() || (file_ && !file_->direct()); }
+    /// Once open to be shared: the name by which other processes open what is written; empty where there is
+    /// none.
+    [[nodiscard]] std::string shared_path() const {
+        return file_ && !file_->direct() && !held_back_.file.valid() ? file_->shared_path() : "";
+    }
     /// Memory that is taken for what is held back.
     [[nodiscard]] std::uint64_t held_bytes() const { return held_back_.in_memory ? held_back_.bytes : 0; }
     /// The size of the file; absent where the output is none.

@@ -76,6 +76,27 @@ struct StageTimes {
     std::optional<double> total;
 };
 
+/// The time that a stage took on the ranks of a run.
+struct RecordedSpread {
+    std::string name;
+    double least_ms = 0;
+    double median_ms = 0;
+    double most_ms = 0;
+};
+
+/// The ranks that computed.
+struct RecordedEngine {
+    std::string name;     ///< "scalapack"
+    std::string library;  ///< the file, with its version where it tells
+    int ranks = 0;
+    std::pair<int, int> grid;        ///< of ranks: along the rows and along the columns of matrices
+    std::int64_t block = 0;          ///< rows and columns of a block that one rank has
+    std::vector<std::string> hosts;  ///< each once
+    std::vector<RecordedSpread> stages;
+    std::uint64_t bytes_sent = 0;    ///< between ranks, but for what the library sends
+    std::uint64_t bytes_a_rank = 0;  ///< of memory, the most of any
+};
+
 struct RunRecord {
     Origin origin;
     std::string command_line;  ///< quoted so that a shell takes it back
@@ -101,6 +122,7 @@ struct RunRecord {
     std::shared_ptr<const nlohmann::ordered_json> answer;
     StageTimes stages_ms;
     std::vector<StageTime> stages;          ///< when they began, worked and waited, in the order of the flow
+    std::optional<RecordedEngine> engine;   ///< absent: this process computed alone
     std::int64_t parts = 1;                 ///< that the problem was cut into
     std::vector<double> kernel_samples_ms;  ///< one a repetition, warm-ups left out
     double kernel_bytes = 0;                ///< Problem::bytes

@@ -16,6 +16,9 @@ namespace gpumat {
 
 class RunLog;
 struct Progress;
+namespace engines {
+class Team;
+}
 struct RunRecord;
 
 /// What the user asks of one run of an operation: the command line as values. What is text in it is parsed
@@ -55,6 +58,7 @@ struct RunOptions {
     std::function<void(const RunRecord&)> before_naming;
     /// Hears a verified result of few elements of an operation that answers; may be empty.
     std::function<void(const Matrix&)> hear_result;
+    engines::Team* team = nullptr;  ///< the ranks that compute; null: this process does
     RunLog* log = nullptr;  ///< where the record will be appended; must be none of the matrices' files
 };
 

@@ -9,6 +9,7 @@
 #include "lib/run/plan/memory.hpp"
 #include "lib/run/plan/output.hpp"
 #include "lib/run/plan/sparse.hpp"
+#include "lib/run/ranks/plan.hpp"
 #include "lib/stored/dense_as_sparse.hpp"
 
 namespace gpumat {
@@ -69,6 +70,10 @@ Plan make_plan(const RunOptions& options, const Registry& registry, Timeline& ti
     plan.result = options.operation->result(plan.problem);
     plan.result_type = result_type(plan.problem);
     plan_output(options, plan);
+    if (options.team != nullptr) {
+        plan_on_ranks(options, plan);
+        return plan;
+    }
     plan.problem.structure = structure_of(options, plan);
     require_sparse_as_asked(options, plan);
     if (plan.is_sparse()) {

@@ -19,6 +19,8 @@
 #include "lib/run/conditions.hpp"
 #include "lib/run/flow.hpp"
 #include "lib/run/plan.hpp"
+#include "lib/run/ranks/flow.hpp"
+#include "lib/run/ranks/plan.hpp"
 #include "lib/run/sparse/flow.hpp"
 #include "lib/run/sparse/in_parts.hpp"
 
@@ -229,7 +231,8 @@ void commit_output(const RunOptions& options, Plan& plan, const FlowResult& done
     record.output = std::move(named.output);
 }
 
-void explain_plan(const Plan& plan, const Tell& say, Severity severity) {
+void explain_plan(const RunOptions& options, const Plan& plan, const Tell& say, Severity severity) {
+    if (options.team != nullptr) return tell_facts(facts_of_ranks(options, plan), say, severity);
     tell(say, severity,
          fmt::format("level '{}' on the {}: {}", plan.level->name, name_of(plan.lane().device.kind),
                      plan.level->summary));
@@ -253,8 +256,12 @@ void explain_plan(const Plan& plan, const Tell& say, Severity severity) {
 /// the least time that it could take.
 void foretell(const RunOptions& options, Plan& plan, const Tell& say, RunRecord& record) {
     open_output(options, plan, OutputPurpose::rehearse, say);
-    explain_plan(plan, say, Severity::info);
+    explain_plan(options, plan, say, Severity::info);
     record.dry_run = true;
+    if (options.team != nullptr) {
+        record.parameters = facts_of_ranks(options, plan);
+        return;
+    }
     record.level = plan.level->name;
     record.parameters = launch_facts(*plan.level, plan.problem, plan.lane().device);
     tell_facts(record.parameters, say, Severity::info);
@@ -295,13 +302,16 @@ FlowResult carry_out_sparse(const RunOptions& options, Plan& plan, const Outlet&
 void carry_out(const RunOptions& options, Plan& plan, Progress& progress, RunRecord& record,
                const Tell& say) {
     Timeline& timeline = progress.timeline;
-    timeline.open([&] { open_output(options, plan, OutputPurpose::write, say); });
+    const bool shares = options.team != nullptr;
+    timeline.open(
+        [&] { open_output(options, plan, shares ? OutputPurpose::share : OutputPurpose::write, say); });
     share_spare_memory(options, plan);
     std::optional<ConditionsWatch> watch;
     if (plan.lane().gpu) watch.emplace(plan.lane().gpu->info().uuid, record.before, record.after);
     const Outlet outlet = outlet_of(options, plan, say);
     ConditionsWatch* const watching = watch ? &*watch : nullptr;
-    FlowResult done = plan.is_sparse()
+    FlowResult done = shares ? flow_on_ranks(plan, options, outlet, progress, record, say)
+                      : plan.is_sparse()
                           ? carry_out_sparse(options, plan, outlet, watching, progress, record, say)
                           : flow(plan, options, outlet, watching, progress, say);
     record_flow(plan, done, record);
@@ -329,7 +339,7 @@ void plan_and_carry_out(const RunOptions& options, const Registry& registry, Pro
     publish();
     if (options.log != nullptr) options.log->require_apart(files_of(plan.inputs));
     if (options.dry_run) return foretell(options, plan, say, record);
-    explain_plan(plan, say, Severity::detail);
+    explain_plan(options, plan, say, Severity::detail);
     carry_out(options, plan, progress, record, say);
 }
 

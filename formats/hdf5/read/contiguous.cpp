@@ -40,6 +40,13 @@ class ContiguousStorage final : public Storage {
                      });
     }
 
+    [[nodiscard]] std::optional<StoredPlace> place() const override {
+        return StoredPlace{.path = {},
+                           .offset = offset_,
+                           .row_bytes = row_step_ * static_cast<std::int64_t>(source_.element.memory_bytes),
+                           .swap_bytes = static_cast<std::int64_t>(source_.element.swap_bytes)};
+    }
+
   private:
     void read_at(std::byte* to, std::int64_t bytes, std::int64_t place) const {
         while (bytes > 0) {

@@ -25,6 +25,9 @@ class DenseReader {
     [[nodiscard]] std::uint64_t open_bytes() const { return storage_->open_bytes(); }
     [[nodiscard]] std::string open_words() const { return storage_->open_words(); }
     [[nodiscard]] std::uint64_t working_bytes() const;
+    [[nodiscard]] std::optional<StoredPlace> place() const {
+        return only_copies() ? storage_->place() : std::nullopt;
+    }
     void set_spare(std::uint64_t bytes) { storage_->set_spare(bytes); }
 
   private:

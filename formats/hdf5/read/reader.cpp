@@ -332,6 +332,13 @@ class Hdf5Reader final : public Reader, public AttributeSource {
 
     [[nodiscard]] std::vector<std::string> other_files() const override { return other_files_; }
 
+    [[nodiscard]] std::optional<StoredPlace> place() const override {
+        if (!dense_ || !other_files_.empty()) return {};
+        auto found = dense_->place();
+        if (found) found->path = source_.path;
+        return found;
+    }
+
     void require_unchanged() const override { versions_.require_unchanged(); }
 
     [[nodiscard]] hid_t attributed() const override {

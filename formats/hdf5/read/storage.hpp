@@ -26,6 +26,9 @@ class Storage {
     [[nodiscard]] virtual std::string open_words() const { return {}; }
     [[nodiscard]] virtual std::uint64_t working_bytes() const { return 0; }
 
+    /// Where the elements lie in the file; its path is left out. Nothing where they are not row after row.
+    [[nodiscard]] virtual std::optional<StoredPlace> place() const { return {}; }
+
     /// It may take so much more than `working_bytes` while it reads. Before this is called: what the memory
     /// limit leaves, or the memory that is free.
     virtual void set_spare(std::uint64_t /*bytes*/) {}

@@ -114,6 +114,12 @@ class Hdf5Writer final : public Writer {
         }
     }
 
+    std::optional<std::int64_t> hand_over() override {
+        if (chunk_) return {};
+        written_ = shape_.elements();
+        return written_ == 0 ? 0 : static_cast<std::int64_t>(file_->offset());
+    }
+
     [[nodiscard]] std::vector<std::string> left_out() const override { return file_->left_out(); }
 
     void annotate(const std::vector<std::pair<std::string, std::string>>& attributes) override {

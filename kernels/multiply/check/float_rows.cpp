@@ -80,9 +80,7 @@ class FloatRows final : public ProductCheck::Rows {
         const std::complex<double> scale = factor == Factor::a   ? scalars_.alpha
                                            : factor == Factor::d ? scalars_.beta
                                                                  : 1.0;
-        SignProducts& to = factor == Factor::b   ? blocks_.b_x
-                           : factor == Factor::c ? blocks_.left
-                                                 : blocks_.right;
+        SignProducts& to = products_of(factor);
         const auto first = static_cast<std::size_t>(block.row);
         for (std::size_t at = 0; at < part.re.size(); ++at) {
             const auto value = scale * at_of(part, at);
@@ -90,6 +88,11 @@ class FloatRows final : public ProductCheck::Rows {
             if (!to.im.empty()) to.im[first * kRounds + at] += value.imag();
         }
         for (std::size_t i = 0; i < part.squares.size(); ++i) to.squares[first + i] += part.squares[i];
+    }
+
+    std::vector<std::span<double>> sums(Factor factor) override {
+        SignProducts& products = products_of(factor);
+        return {products.re, products.im, products.squares};
     }
 
     std::vector<std::int64_t> rows_to_compare() override {
@@ -141,6 +144,10 @@ class FloatRows final : public ProductCheck::Rows {
     }
 
   private:
+    [[nodiscard]] SignProducts& products_of(Factor factor) {
+        return factor == Factor::b ? blocks_.b_x : factor == Factor::c ? blocks_.left : blocks_.right;
+    }
+
     /// How many of the rows that are kept stand out.
     [[nodiscard]] std::size_t count_standing() const {
         const double limit = kStandsOut * ratios_.median();

@@ -45,6 +45,10 @@ void BlockProductCheck::take(Factor factor, const Block& block, const MatrixView
                        transposed ? elements.ld : 1});
 }
 
+std::vector<std::span<double>> BlockProductCheck::sums(Factor factor) {
+    return rows_->sums(factor);
+}
+
 std::vector<std::int64_t> BlockProductCheck::rows_to_compare() {
     return rows_->rows_to_compare();
 }

@@ -81,6 +81,10 @@ class BlockProductCheck {
     /// A block of a matrix as it is stored. Not needed afterwards.
     void take(Factor factor, const Block& block, const MatrixView& elements);
 
+    /// What the blocks until now gave for the factor: to be added to what others of several checks have,
+    /// which took others, before blocks of the next factor come. Of floating-point and complex types.
+    [[nodiscard]] std::vector<std::span<double>> sums(Factor factor);
+
     /// After all blocks: those in the sample, those that stand out, and those that residuals cannot judge, in
     /// order.
     [[nodiscard]] std::vector<std::int64_t> rows_to_compare();

@@ -76,10 +76,13 @@ class ProductInBlocks {
 
     Verification run() {
         pass(kB, Factor::b);
+        add_up(Factor::b);
         pass(kA, Factor::a);
         if (adds()) pass(kD, Factor::d);
+        add_up(Factor::a);
         stored_.result.read_in_blocks(
             room_, [&](const Block& block, const MatrixView& c) { check_.take(Factor::c, block, c); });
+        add_up(Factor::c);
         compare();
         return check_.finish();
     }
@@ -103,6 +106,12 @@ class ProductInBlocks {
         stored_.inputs[role]->read_in_blocks(room_, [&](const Block& block, const MatrixView& elements) {
             if (factor == Factor::d || problem_.k > 0) check_.take(factor, block, elements);
         });
+    }
+
+    /// With what other processes have, where there are some.
+    void add_up(Factor factor) {
+        if (!stored_.add_up) return;
+        for (const std::span<double> sums : check_.sums(factor)) stored_.add_up(sums);
     }
 
     void compare() {

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// What the module that knows MPI (libgpumat_mpi.so) gives to the tool, which is built without. Plain C: they
+// are built apart. Everything but `start` ends the process where MPI fails, as MPI does.
+
+namespace gpumat::engines {
+
+inline constexpr int kModuleVersion = 1;
+inline constexpr const char* kModuleEntry = "gpumat_ranks";
+
+/// Bytes that go from each rank to each other one, by rank.
+struct Exchange {
+    const void* send = nullptr;
+    const int* send_bytes = nullptr;
+    const int* send_at = nullptr;
+    void* receive = nullptr;
+    const int* receive_bytes = nullptr;
+    const int* receive_at = nullptr;
+};
+
+/// This rank's blocks of a matrix that is spread block-cyclically over the grid: row-major, without gaps.
+struct Spread {
+    void* blocks = nullptr;
+    std::int64_t rows = 0;  ///< of the whole matrix
+    std::int64_t cols = 0;
+    std::int64_t local_cols = 0;  ///< of what this rank has
+};
+
+/// C = alpha·op(A)·op(B) + beta·C. Scalars are of the type, at two doubles for complex ones.
+struct Product {
+    char type = 'd';  ///< s, d, c, z
+    bool transpose_a = false;
+    bool transpose_b = false;
+    std::int64_t m = 0;
+    std::int64_t n = 0;
+    std::int64_t k = 0;
+    double alpha[2] = {1, 0};  // NOLINT: plain C
+    double beta[2] = {0, 0};   // NOLINT
+    Spread a;
+    Spread b;
+    Spread c;
+    std::int64_t block = 0;
+};
+
+struct Module {
+    int version;
+    /// Puts words into `why` where it fails, and else is 0.
+    int (*start)(char* why, std::size_t room);
+    int (*rank)();
+    int (*size)();
+    /// Loads what multiplies, with so many threads a rank, and names it in `library`. As `start`, by each
+    /// rank alone.
+    int (*open_library)(int threads, char* library, char* why, std::size_t room);
+    void (*open_grid)(int rows, int cols);                           ///< ranks go along its rows
+    void (*broadcast)(void* bytes, std::int64_t count);              ///< from rank 0
+    void (*gather)(const void* one, void* all, std::int64_t bytes);  ///< at rank 0, by rank
+    void (*add_up)(double* values, std::int64_t count);              ///< the same sums for all
+    int (*largest)(int value);                                       ///< of all ranks
+    void (*exchange)(const Exchange& what);
+    void (*multiply)(const Product& what);
+    void (*finish)();
+    void (*end_all)(int code);  ///< all ranks, at once
+};
+
+}  // namespace gpumat::engines

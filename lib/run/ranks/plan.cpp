@@ -1,0 +1,79 @@
+#include "lib/run/ranks/plan.hpp"
+
+#include <limits>
+
+#include "core/error.hpp"
+#include "core/memory.hpp"
+#include "core/numbers/blocks.hpp"
+#include "core/numbers/whole.hpp"
+#include "lib/engines/team.hpp"
+#include "lib/run/plan.hpp"
+
+namespace gpumat {
+namespace {
+
+std::vector<engines::Layout> layouts_of(const engines::Team& team, const Plan& plan) {
+    std::vector<engines::Layout> layouts = {team.layout(plan.result, plan.result_type)};
+    for (const PlannedInput& input : plan.inputs)
+        layouts.push_back(team.layout(input.header().shape, input.header().type));
+    return layouts;
+}
+
+/// Rank 0 has the most of each matrix.
+std::uint64_t bytes_of_rank(const engines::Team& team, const Plan& plan) {
+    std::uint64_t bytes = 0;
+    std::uint64_t moving = 0;
+    for (const engines::Layout& layout : layouts_of(team, plan)) {
+        bytes = saturating_add(bytes, block_bytes(layout.local(0), size_of(layout.type)));
+        moving =
+            std::max(moving, engines::moving_bytes(layout, engines::panels_for(layout, team.grid().size())));
+    }
+    return saturating_add(bytes, moving);
+}
+
+void require_countable_shares(const engines::Team& team, const Plan& plan) {
+    for (const engines::Layout& layout : layouts_of(team, plan)) {
+        if (layout.local(0).elements() <= std::numeric_limits<int>::max()) continue;
+        throw Error(ErrorCode::unsupported,
+                    "a rank's share of " + to_string(layout.shape) + " has " +
+                        std::to_string(layout.local(0).elements()) +
+                        " elements, and the library counts up to 2147483647; more ranks have less each");
+    }
+}
+
+}  // namespace
+
+void plan_on_ranks(const RunOptions& options, Plan& plan) {
+    engines::Team& team = *options.team;
+    std::vector<std::string> reasons = engines::unsupported_reasons(team.engine(), plan.problem);
+    if (options.device != "auto" && options.device != "cpu")
+        reasons.push_back("it computes on the CPUs of the ranks, not on " + options.device);
+    if (options.sparse || options.write.sparse_layout)
+        reasons.emplace_back("it has no sparse matrices (--sparse, --sparse-layout)");
+    engines::require_served(team.engine(), *options.operation, reasons);
+    const std::string of_levels = options.level != "auto"       ? "--level " + options.level
+                                  : !options.parameters.empty() ? "--" + options.parameters.begin()->first
+                                                                : "";
+    if (!of_levels.empty())
+        throw Error(ErrorCode::usage, of_levels + " is of the engine local; '" +
+                                          std::string(team.engine().name) + "' has no levels");
+    team.plan(plan.result, plan.problem.k);
+    plan.lanes.push_back({.device = {DeviceKind::cpu, team.threads(), nullptr}, .gpu = nullptr});
+    plan.parts.emplace(plan.problem, stored_by_role(plan.inputs, options.inputs.size()));
+    require_countable_shares(team, plan);
+    plan.host_bytes = bytes_of_rank(team, plan);
+    if (options.memory_limit) require_memory(plan.host_bytes, options.memory_limit, "the share of a rank");
+}
+
+std::vector<std::pair<std::string, std::string>> facts_of_ranks(const RunOptions& options, const Plan& plan) {
+    const engines::Team& team = *options.team;
+    const engines::Grid& grid = team.grid();
+    return {{"engine", std::string(team.engine().name) + ", " +
+                           std::string(engines::served(team.engine(), *options.operation)->routine)},
+            {"grid", std::to_string(grid.rows) + "x" + std::to_string(grid.cols)},
+            {"block_size", std::to_string(team.block())},
+            {"threads_a_rank", std::to_string(team.threads())},
+            {"memory_a_rank", format_bytes(plan.host_bytes)}};
+}
+
+}  // namespace gpumat
