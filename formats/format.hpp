@@ -50,6 +50,9 @@ struct Chunking {
     std::string others{};  ///< filters that are not written: "lzf"
 };
 
+/// How HDF5 stores a sparse matrix: as AnnData does, as MATLAB 7.3, or as binsparse describes.
+enum class SparseLayout { anndata, matlab, binsparse };
+
 /// What a file's header says of one matrix. Nothing of it has been allocated.
 struct Header {
     std::string format;  ///< "hdf5", "matrix-market" or "npy"
@@ -60,6 +63,8 @@ struct Header {
     std::int64_t stored_entries = 0;  ///< of a coordinate file; else rows × columns
     /// Of one that `read_sparse` delivers: the entries that it has at most, once symmetry is resolved.
     std::optional<std::int64_t> most_entries{};
+    /// Of one that is stored sparse but not as text: the layout of HDF5 that a sparse result has, too.
+    std::optional<SparseLayout> sparse_layout{};
     std::uint64_t file_bytes = 0;  ///< 0 for standard input
     std::string unread;            ///< why it cannot be read yet, in words; empty where it can
     std::string packing;    ///< attributes by which its numbers stand for others: "scale_factor, add_offset"
@@ -193,9 +198,6 @@ struct WriteTarget {
     bool replace = false;  ///< with `append`: a dataset of that name may exist, and is replaced
     bool is_input = false;  ///< with `append`: the file is read too, and nothing of it is replaced
 };
-
-/// How HDF5 stores a sparse matrix: as AnnData does, as MATLAB 7.3, or as binsparse describes.
-enum class SparseLayout { anndata, matlab, binsparse };
 
 struct WriteOptions {
     int threads = 1;

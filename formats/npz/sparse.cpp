@@ -132,6 +132,7 @@ Header header_of(const Archive& archive, const Parts& parts) {
     for (char& letter : kind) letter = static_cast<char>(letter - 'a' + 'A');
     header.storage = kind + " (SciPy), " + std::to_string(parts.entries) + " entries";
     header.most_entries = parts.entries;
+    header.sparse_layout = SparseLayout::anndata;  // of the same arrays
     return header;
 }
 

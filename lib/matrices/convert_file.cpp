@@ -61,14 +61,15 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
     if (!header.source.dataset.empty())
         request.default_dataset = formats::without_slice(header.source.dataset);
     Destination destination(std::move(request));
-    const bool stays_sparse =
-        !options.dense && is_sparse(header) && writes_sparse(destination.format(), options.write);
+    formats::WriteOptions how =
+        options.dense ? options.write
+                      : with_layout_kept(options.write, destination.format(), header.sparse_layout);
+    const bool stays_sparse = !options.dense && is_sparse(header) && writes_sparse(destination.format(), how);
     require_place_for_layout(destination, options.write, stays_sparse);
     if (options.sparse && !stays_sparse)
         throw Error(ErrorCode::usage, "--sparse asks for a sparse matrix, and " +
                                           std::string(destination.format().name) + " has none");
     record.inputs = {stays_sparse ? recorded_sparse(header, *header.most_entries) : recorded_matrix(header)};
-    formats::WriteOptions how = options.write;
     how.memory_limit = options.read.memory_limit;
     if (options.keep_chunks && header.chunking && !stays_sparse && destination.format().has_datasets)
         keep_chunks(header, how, say);

@@ -9,6 +9,15 @@ inline bool writes_sparse(const formats::Format& format, const formats::WriteOpt
     return format.create_sparse != nullptr && (!format.has_datasets || how.sparse_layout);
 }
 
+/// How it is written: a sparse matrix in the layout that it is stored in, where none is asked for and the
+/// format has datasets. Matrices of text and dense ones have none.
+inline formats::WriteOptions with_layout_kept(formats::WriteOptions how, const formats::Format& format,
+                                              std::optional<formats::SparseLayout> stored) {
+    if (!how.sparse_layout && stored && format.has_datasets)
+        how.sparse_layout = how.matlab ? formats::SparseLayout::matlab : *stored;
+    return how;
+}
+
 /// Whether its writers of sparse matrices take rows some at a time; those of others take all at once.
 inline bool takes_ranges_of_rows(const formats::Format& format) {
     return format.name == "matrix-market";

@@ -46,7 +46,7 @@ void choose_device_and_parts(const RunOptions& options, const Registry& registry
 void require_sparse_as_asked(const RunOptions& options, const Plan& plan) {
     if (plan.output) require_place_for_layout(*plan.output, options.write, plan.result_is_sparse());
     if (!options.sparse || plan.result_is_sparse()) return;
-    throw Error(ErrorCode::usage, plan.output && !writes_sparse(plan.output->format(), options.write)
+    throw Error(ErrorCode::usage, plan.output && !writes_sparse(plan.output->format(), plan.write)
                                       ? "--sparse asks for a sparse result, and " +
                                             std::string(plan.output->format().name) +
                                             " has no sparse matrices"
@@ -70,11 +70,12 @@ Plan make_plan(const RunOptions& options, const Registry& registry, Timeline& ti
     plan.result = options.operation->result(plan.problem);
     plan.result_type = result_type(plan.problem);
     plan_output(options, plan);
+    plan.write = options.write;
     if (options.team != nullptr) {
         plan_on_ranks(options, plan);
         return plan;
     }
-    plan.problem.structure = structure_of(options, plan);
+    choose_structure(options, plan);
     require_sparse_as_asked(options, plan);
     if (plan.is_sparse()) {
         plan_sparse(options, registry, plan);

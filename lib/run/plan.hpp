@@ -39,6 +39,7 @@ struct Plan {
     std::optional<std::uint64_t> sparse_room;
     bool keeps_input = false;           ///< in place on the CPU: a copy, for a full verification
     std::optional<Destination> output;  ///< absent where nothing is written; not open
+    formats::WriteOptions write;        ///< as asked for, and the layout of a sparse result
 
     [[nodiscard]] bool is_sparse() const { return problem.is_sparse(); }
     [[nodiscard]] bool result_is_sparse() const { return problem.structure.result == Storage::csr; }

@@ -67,7 +67,7 @@ void record_plan(const Plan& plan, RunRecord& record) {
 /// What is held back from a pipe may take the memory that nothing else is planned to take.
 void open_output(const RunOptions& options, Plan& plan, OutputPurpose purpose, const Tell& say) {
     if (!plan.output) return;
-    formats::WriteOptions how = options.write;
+    formats::WriteOptions how = plan.write;
     if (formats::is_stream(plan.output->reference().path)) {
         const std::uint64_t all = options.memory_limit ? *options.memory_limit : available_memory_bytes() / 2;
         how.memory_limit = all - std::min(all, plan.host_bytes);
@@ -172,7 +172,7 @@ std::vector<std::pair<std::string, std::string>> provenance(const Plan& plan, co
 }
 
 formats::WriteOptions how_to_write(const RunOptions& options, const Plan& plan) {
-    formats::WriteOptions how = options.write;
+    formats::WriteOptions how = plan.write;
     how.memory_limit = left_for_work(options, plan);
     if (how.memory_limit) *how.memory_limit += plan.working_bytes;
     if (plan.problem.operation->keeps_attributes) how.attributes_of = plan.inputs.front().reader.get();
@@ -203,7 +203,7 @@ Outlet outlet_of(const RunOptions& options, const Plan& plan, const Tell& say) {
     };
     outlet.order = format.order;
     if (format.writing_grain != nullptr)
-        outlet.chunk_rows = format.writing_grain(plan.result, plan.result_type, options.write).rows;
+        outlet.chunk_rows = format.writing_grain(plan.result, plan.result_type, plan.write).rows;
     outlet.has_child = plan.output->extends();
     outlet.hidden = plan.output->hidden();
     return outlet;

@@ -90,6 +90,7 @@ Header header_of(const Source& source, const std::string& path) {
     header.storage = source.storage + std::string(surroundings_of(source.dataset));
     header.stored_entries = source.entries;
     header.most_entries = most_entries(source);
+    if (const auto* sparse = std::get_if<Sparse>(&source.where)) header.sparse_layout = sparse->kept_as;
     header.unread = why_unread(source);
     header.packing = source.packed_by;
     header.unpacked = source.packing.has_value();

@@ -48,6 +48,7 @@ struct Sparse {
     bool symmetric = false;  ///< an entry beside the diagonal is also the one across it
     bool one_value = false;  ///< all entries have the same, which is stored once
     bool pairs = false;      ///< values are complex, and stored as numbers of their parts
+    SparseLayout kept_as = SparseLayout::anndata;  ///< what is most like it of those that are written
     /// Where each line starts in what follows, and where the last one ends; else the line of each entry.
     std::shared_ptr<const Source> lines;
     std::shared_ptr<const Source> indices;  ///< the place of each entry in its line

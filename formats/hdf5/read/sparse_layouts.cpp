@@ -30,6 +30,7 @@ struct GroupLayout {
     bool symmetric = false;
     bool one_value = false;
     bool pairs = false;
+    SparseLayout kept_as = SparseLayout::anndata;
 };
 
 [[noreturn]] void malformed(const Source& source, const std::string& kind, const std::string& why) {
@@ -98,6 +99,7 @@ Source with_parts(const Source& source, hid_t group, const GroupLayout& layout, 
                   .symmetric = layout.symmetric,
                   .one_value = layout.one_value,
                   .pairs = layout.pairs,
+                  .kept_as = layout.kept_as,
                   .lines = integers_of(source, group, layout.lines, layout, options),
                   .indices = {},
                   .values = {}};
@@ -145,7 +147,8 @@ std::optional<Found> matlab(const Source& source, hid_t group, const ReadOptions
     const std::int64_t rows = number_attribute(group, "MATLAB_sparse", -1, source.name);
     const Element element =
         element_for(matlab_type(text_attribute(group, "MATLAB_class", source.name)).value_or(Type::f64));
-    const GroupLayout layout{.kind = "CSC", .by = " (MATLAB)", .lines = "jc", .indices = "ir"};
+    const GroupLayout layout{
+        .kind = "CSC", .by = " (MATLAB)", .lines = "jc", .indices = "ir", .kept_as = SparseLayout::matlab};
     return with_parts(source, group, layout, {rows, -1}, options, &element);
 }
 
@@ -289,7 +292,8 @@ std::optional<Found> binsparse(const Source& source, hid_t group, const ReadOpti
                        .by = " (binsparse)",
                        .lines = "pointers_to_1",
                        .indices = "indices_1",
-                       .values = "values"};
+                       .values = "values",
+                       .kept_as = SparseLayout::binsparse};
     std::vector<std::int64_t> extents;
     for (const nlohmann::json& extent : member_of(json, "shape")) extents.push_back(count_in(extent));
     if (layout.kind.empty() || extents.empty() || extents.size() > 2 || std::ranges::min(extents) < 0) {

@@ -19,7 +19,7 @@ std::uint64_t working_bytes(const RunOptions& options, const Plan& plan) {
     for (const PlannedInput& input : plan.inputs) reading = std::max(reading, input.reader->working_bytes());
     if (!plan.output || plan.output->format().writing_bytes == nullptr) return reading;
     reading = saturating_add(
-        reading, plan.output->format().writing_bytes(plan.result, plan.result_type, options.write));
+        reading, plan.output->format().writing_bytes(plan.result, plan.result_type, plan.write));
     return reading;
 }
 
@@ -120,7 +120,7 @@ void cut_into_parts(const RunOptions& options, const std::vector<std::optional<S
         const formats::Format& format = plan.output->format();
         limits.order = format.order;
         if (format.writing_grain != nullptr)
-            result.grain = format.writing_grain(plan.result, plan.result_type, options.write);
+            result.grain = format.writing_grain(plan.result, plan.result_type, plan.write);
     }
     plan.parts.emplace(plan.problem, inputs, result, limits, fixed_bytes, host_room, beside.what);
     plan.host_bytes = saturating_add(fixed_bytes, plan.parts->host_bytes());

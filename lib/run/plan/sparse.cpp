@@ -142,10 +142,9 @@ std::uint64_t bytes_of_writing(const RunOptions& options, const Plan& plan) {
     const formats::Format& format = plan.output->format();
     if (plan.result_is_sparse())
         return format.sparse_writing_bytes(plan.result, plan.result_type, entries_of_result(plan),
-                                           options.write);
-    return format.writing_bytes == nullptr
-               ? 0
-               : format.writing_bytes(plan.result, plan.result_type, options.write);
+                                           plan.write);
+    return format.writing_bytes == nullptr ? 0
+                                           : format.writing_bytes(plan.result, plan.result_type, plan.write);
 }
 
 /// Where it does not fit as a whole: whether it can go in parts, each of which has what the limit leaves
@@ -186,17 +185,27 @@ void plan_sparse_memory(const RunOptions& options, Plan& plan) {
 
 }  // namespace
 
-Structure structure_of(const RunOptions& options, const Plan& plan) {
+void choose_structure(const RunOptions& options, Plan& plan) {
     const Operation& operation = *options.operation;
-    if (options.dense || operation.sparse_levels == nullptr) return {};
+    if (options.dense || operation.sparse_levels == nullptr) return;
     std::array<Storage, kMostInputs> stored = {};
-    for (const PlannedInput& input : plan.inputs)
-        if (is_sparse(input.header())) stored.at(input.role) = Storage::csr;
-    if (std::ranges::find(stored, Storage::csr) == stored.end()) return {};
+    std::optional<formats::SparseLayout> layout;
+    for (const PlannedInput& input : plan.inputs) {
+        if (!is_sparse(input.header())) continue;
+        stored.at(input.role) = Storage::csr;
+        if (!layout) layout = input.header().sparse_layout;
+    }
+    if (std::ranges::find(stored, Storage::csr) == stored.end()) return;
     const Structure structure = operation.structure(plan.problem, stored);
-    if (structure.result == Storage::dense) return structure;
-    const bool can_be_written = !plan.output || writes_sparse(plan.output->format(), options.write);
-    return can_be_written && !has_pointers_alone(plan.result) ? structure : Structure{};
+    if (structure.result == Storage::csr) {
+        if (has_pointers_alone(plan.result)) return;
+        if (plan.output) {
+            const formats::WriteOptions how = with_layout_kept(plan.write, plan.output->format(), layout);
+            if (!writes_sparse(plan.output->format(), how)) return;
+            plan.write = how;
+        }
+    }
+    plan.problem.structure = structure;
 }
 
 void plan_sparse(const RunOptions& options, const Registry& registry, Plan& plan) {

@@ -8,9 +8,11 @@ namespace gpumat {
 
 struct Plan;
 
-/// How the operands of a run lie in memory: sparse where inputs are stored so, the operation has levels for
-/// that, a sparse result is written in a format that has sparse matrices, and nothing asks for dense ones.
-Structure structure_of(const RunOptions& options, const Plan& plan);
+/// Decides how the operands of a run lie in memory: sparse where inputs are stored so, the operation has
+/// levels for that, a sparse result is written in a format that has sparse matrices, and nothing asks for
+/// dense ones. In HDF5 it has the layout that is asked for, or that of the first sparse input; a result of
+/// text alone is dense there, unless a layout is asked for.
+void choose_structure(const RunOptions& options, Plan& plan);
 
 /// Decides the device, the level and the memory of a run with sparse matrices. Throws Error{unsupported} with
 /// every reason and the levels that there are, Error{memory} before anything is allocated.
