@@ -87,7 +87,7 @@ std::string describe_library() {
     Dl_info info = {};
     if (dladdr(dlsym(scalapack().library, "pdgemm_"), &info) == 0) return "unknown";
     char* const file = realpath(info.dli_fname, nullptr);
-    const std::string text = file != nullptr ? file : info.dli_fname;
+    std::string text = file != nullptr ? file : info.dli_fname;
     std::free(file);
     return text;
 }
