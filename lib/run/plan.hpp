@@ -34,7 +34,7 @@ struct Plan {
     Type result_type = Type::f32;
     std::optional<Parts> parts;    ///< set by make_plan unless sparse; one where all fits into memory
     std::uint64_t host_bytes = 0;  ///< inputs, result (one with the input in place on the CPU), verification
-    std::uint64_t working_bytes = 0;    ///< of these: what reading and writing take beside blocks
+    std::uint64_t working_bytes = 0;  ///< of these: what reading and writing take beside blocks
     /// Of one that is sparse and goes in parts through the disk: what a part may take of `host_bytes`.
     std::optional<std::uint64_t> sparse_room;
     bool keeps_input = false;           ///< in place on the CPU: a copy, for a full verification

@@ -18,8 +18,8 @@ std::uint64_t working_bytes(const RunOptions& options, const Plan& plan) {
     std::uint64_t reading = 0;
     for (const PlannedInput& input : plan.inputs) reading = std::max(reading, input.reader->working_bytes());
     if (!plan.output || plan.output->format().writing_bytes == nullptr) return reading;
-    reading = saturating_add(
-        reading, plan.output->format().writing_bytes(plan.result, plan.result_type, plan.write));
+    reading = saturating_add(reading,
+                             plan.output->format().writing_bytes(plan.result, plan.result_type, plan.write));
     return reading;
 }
 
