@@ -254,16 +254,16 @@ struct Columns {
     std::int64_t strips;  ///< of 32 threads side by side
 };
 
-/// V elements of a row, `step` apart, of which those are added that are there.
+/// V neighbouring elements of a row, of which those are added that are there.
 template <class A, int V>
 __device__ __forceinline__ void add_columns(const typename A::Element* in, std::int64_t row, std::int64_t col,
-                                            int step, const Columns& matrix, const Mirror& mirror,
+                                            const Columns& matrix, const Mirror& mirror,
                                             ScalarRun<A> (&runs)[V]) {
     const std::int64_t offset = row * matrix.pitch + col;
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-        if (col + v * step < matrix.cols && offset + v * step < matrix.limit)
-            runs[v].add(element_at<A>(in + offset + v * step, mirror));
+        if (col + v < matrix.cols && offset + v < matrix.limit)
+            runs[v].add(element_at<A>(in + offset + v, mirror));
     }
 }
 
@@ -288,9 +288,8 @@ __device__ __forceinline__ void add_words(const typename A::Element* in, std::in
     }
 }
 
-/// Thread (x, y) of a block takes V of the 32 · V columns of a strip, and every kRowsOfThreads-th row of the
-/// part from y on: neighbours that a word holds, or where rows are not aligned as words are those 32 apart,
-/// so that a warp reads neighbours. Leaves totals[part · cols + column].
+/// Thread (x, y) of a block takes V columns from (strip · 32 + x) · V on, and every kRowsOfThreads-th row of
+/// the part from y on. Leaves totals[part · cols + column].
 template <class A>
 __global__ void __launch_bounds__(kThreads, kColumnBlocks)
     columns_kernel(const void* __restrict__ elements, Columns matrix, bool aligned, void* totals,
@@ -302,10 +301,9 @@ __global__ void __launch_bounds__(kThreads, kColumnBlocks)
     const auto* in = static_cast<const typename A::Element*>(elements);
     const int x = static_cast<int>(threadIdx.x) % kWarp;
     const int y = static_cast<int>(threadIdx.x) / kWarp;
-    const int step = aligned ? 1 : kWarp;
     for (std::int64_t item = blockIdx.x; item < matrix.strips * matrix.parts; item += gridDim.x) {
         const std::int64_t part = item / matrix.strips;
-        const std::int64_t col = item % matrix.strips * kWarp * V + (aligned ? x * V : x);
+        const std::int64_t col = (item % matrix.strips * kWarp + x) * V;
         const std::int64_t begin = part * matrix.chunk + y;
         const std::int64_t end = min(matrix.rows, (part + 1) * matrix.chunk);
         const bool whole = aligned && col + V <= matrix.cols;
@@ -319,8 +317,7 @@ __global__ void __launch_bounds__(kThreads, kColumnBlocks)
                  row += kRowsInFlight * kRowsOfThreads)
                 add_words<A, V>(in + row * matrix.pitch + col, matrix.pitch, mirror, runs);
 #pragma unroll kUnrolled
-            for (; row < stop; row += kRowsOfThreads)
-                add_columns<A, V>(in, row, col, step, matrix, mirror, runs);
+            for (; row < stop; row += kRowsOfThreads) add_columns<A, V>(in, row, col, matrix, mirror, runs);
 #pragma unroll
             for (int v = 0; v < V; ++v) mine[v].take(runs[v]);
         }
@@ -328,10 +325,10 @@ __global__ void __launch_bounds__(kThreads, kColumnBlocks)
         for (int v = 0; v < V; ++v) {
             shared[y][x] = to_words(mine[v]);
             __syncthreads();  // the column's totals are there before they are combined
-            if (y == 0 && col + v * step < matrix.cols) {
+            if (y == 0 && col + v < matrix.cols) {
                 for (int other = 1; other < kRowsOfThreads; ++other)
                     mine[v].take(from_words(shared[other][x]));
-                static_cast<Words<Total>*>(totals)[part * matrix.cols + col + v * step] = to_words(mine[v]);
+                static_cast<Words<Total>*>(totals)[part * matrix.cols + col + v] = to_words(mine[v]);
             }
             __syncthreads();  // they are read before the next column's overwrite them
         }
