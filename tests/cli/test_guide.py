@@ -22,7 +22,7 @@ RECORDS = {
     ("transpose", "gpu"): ("2026-11-25-h200/transpose-4096.json", 4096, "effective_bandwidth_gbps"),
     ("transpose", "cpu"): ("2026-11-23-cpu-epyc-26/cpu-transpose-4096.json", 4096, "effective_bandwidth_gbps"),
     ("multiply", "gpu"): ("2026-11-25-h200/multiply.json", 4096, "gflops"),
-    ("reduce", "gpu"): ("2026-11-25-h200/reduce-f32.json", 16384, "effective_bandwidth_gbps"),
+    ("reduce", "gpu"): ("2026-11-28-h200/reduce-f32.json", 16384, "effective_bandwidth_gbps"),
     ("multiply", "cpu"): ("2026-11-21-cpu/cpu-multiply-1024.json", 1024, "gflops"),
     ("reduce", "cpu"): ("2026-11-25-cpu/cpu-reduce.json", 16384, "effective_bandwidth_gbps"),
 }
