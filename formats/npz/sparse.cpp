@@ -20,7 +20,7 @@
 namespace gpumat::formats::npz {
 namespace {
 
-const Member& member_named(const Archive& archive, const std::string& name) {
+const Member& member_named(const Archive& archive, const char* name) {
     if (const Member* member = archive.find(name)) return *member;
     refuse(archive.path(), "is a sparse matrix of SciPy without the array '" + name + "'");
 }

@@ -14,7 +14,7 @@ namespace gpumat {
 namespace {
 
 /// What reading and writing take beside blocks of the matrices.
-std::uint64_t working_bytes(const RunOptions& options, const Plan& plan) {
+std::uint64_t working_bytes(const Plan& plan) {
     std::uint64_t reading = 0;
     for (const PlannedInput& input : plan.inputs) reading = std::max(reading, input.reader->working_bytes());
     if (!plan.output || plan.output->format().writing_bytes == nullptr) return reading;
@@ -135,7 +135,7 @@ void require_device_memory(const RunOptions& options, const Plan& plan, const st
 }
 
 void plan_parts(const RunOptions& options, Plan& plan) {
-    plan.working_bytes = working_bytes(options, plan);
+    plan.working_bytes = working_bytes(plan);
     const Beside beside = taken_beside(options, plan);
     std::uint64_t matrix_bytes = 0;
     for (const PlannedInput& input : plan.inputs) {

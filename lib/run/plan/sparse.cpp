@@ -137,7 +137,7 @@ std::uint64_t bytes_of_reading(const Plan& plan) {
     return most;
 }
 
-std::uint64_t bytes_of_writing(const RunOptions& options, const Plan& plan) {
+std::uint64_t bytes_of_writing(const Plan& plan) {
     if (!plan.output) return 0;
     const formats::Format& format = plan.output->format();
     if (plan.result_is_sparse())
@@ -163,7 +163,7 @@ bool goes_in_parts(const RunOptions& options, Plan& plan, std::uint64_t beside) 
 }
 
 void plan_sparse_memory(const RunOptions& options, Plan& plan) {
-    plan.working_bytes = bytes_of_writing(options, plan);
+    plan.working_bytes = bytes_of_writing(plan);
     std::uint64_t open = 0;
     for (const PlannedInput& input : plan.inputs) {
         plan.working_bytes = std::max(plan.working_bytes, input.reader->working_bytes());
