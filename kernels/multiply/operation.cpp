@@ -212,7 +212,7 @@ Structure structure(const Problem& p, const std::array<Storage, kMostInputs>& st
     constexpr auto csr = Storage::csr;
     constexpr auto dense = Storage::dense;
     const bool adds_dense = input(p, kD) && stored[kD] == dense;
-    if (stored[kA] == csr && stored[kB] == csr && !adds_dense) return {{csr, csr, csr}, csr};
+    if (stored[kA] == csr && stored[kB] == csr && !adds_dense) return {{csr, csr, stored[kD]}, csr};
     if (stored[kA] == csr) return {{csr, dense, dense}, dense};
     return {{dense, stored[kB], dense}, dense};
 }
