@@ -22,7 +22,7 @@ namespace {
 
 const Member& member_named(const Archive& archive, const char* name) {
     if (const Member* member = archive.find(name)) return *member;
-    refuse(archive.path(), "is a sparse matrix of SciPy without the array '" + name + "'");
+    refuse(archive.path(), std::string("is a sparse matrix of SciPy without the array '") + name + "'");
 }
 
 /// The numbers of an array of one dimension, of that type, in memory.
