@@ -479,7 +479,7 @@ class Memory(BatchCase):
         self.make_inputs(1)
         with open(self.path("huge.mtx"), "w", encoding="ascii") as file:
             file.write("%%MatrixMarket matrix coordinate real general\n1000000 1000000 1\n1 1 1\n")
-        self.write_jobs("transpose huge.mtx", "transpose in/0.h5 -o out/0.h5")
+        self.write_jobs("transpose huge.mtx --dense", "transpose in/0.h5 -o out/0.h5")
         result = self.run_tool("batch", "jobs.txt", "--jobs", "2", "--timeout", "20", code=6)
         self.assert_says(result, "jobs.txt:1: ", "14.56 TiB", "available", "1 done, 1 failed (6)")
 

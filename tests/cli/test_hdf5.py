@@ -741,7 +741,7 @@ class SparseChunks(Case):
                                  ("jc", matrix.indptr.astype(np.uint64))):
                 group.create_dataset(name, data=values, chunks=(50,), compression=1)
         for _ in range(5):
-            self.run_tool("transpose", "in.mat", "-o", "out.h5", "--force", "--threads", "8")
+            self.run_tool("transpose", "in.mat", "-o", "out.h5", "--force", "--dense", "--threads", "8")
         self.assert_same_bits(read_h5(self.path("out.h5"))[1], matrix.toarray().T.copy())
 
 
@@ -757,7 +757,7 @@ class SparseMemory(Case):
             group["data"] = np.ones(90000, "i1")
         # As read with row, column and value; by rows, with their starts; row numbers as stored, of 8 bytes; and two dense matrices.
         needed = 90000 * (4 + 4 + 1) + 90000 * (4 + 1) + 301 * 8 + 90000 * 8 + 2 * 90000
-        command = ("transpose", "in.h5", "--verify", "none", "--device", "cpu", "--memory-limit")
+        command = ("transpose", "in.h5", "--dense", "--verify", "none", "--device", "cpu", "--memory-limit")
         entries = needed - 2 * 90000
         self.assert_says(self.run_tool(*command, str(entries), code=6), "to read virtual datasets and sparse matrices")
         parts = [json.loads(self.run_tool(*command, str(limit), "-o", "out.h5:/A", "--force", "--json").out)["parts"]

@@ -68,7 +68,7 @@ class Saved(Case):
         found = {matrix["dataset"] for matrix in self.run_tool("info", file, "--json").json()["matrices"]}
         self.assertEqual(found, {"/" + name for name in SAVED})
         for name, expected in SAVED.items():
-            self.run_tool("transpose", f"{file}:/{name}", "-o", "out.h5", "--force")
+            self.run_tool("transpose", f"{file}:/{name}", "-o", "out.h5", "--dense", "--force")
             self.assert_same_bits(np.ascontiguousarray(read_h5(self.path("out.h5"))[1].T), expected, name)
         for name, words in NO_MATRICES.items():
             self.assert_says(self.run_tool("info", f"{file}:/{name}", code=3), words)

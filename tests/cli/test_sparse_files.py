@@ -457,6 +457,24 @@ class Written(Files):
                     self.make(anndata, "csr", matrix)
                     self.check_written(matrix, layout, "--force")
 
+    def test_a_result_has_the_layout_of_its_input(self):
+        self.make(anndata, "csr", SPARSE)
+        for layout, storage in (("anndata", "AnnData"), ("matlab", "MATLAB"), ("binsparse", "binsparse")):
+            self.run_tool("convert", "in.h5", "-o", f"{layout}.h5", "--sparse-layout", layout)
+            for verb in ("transpose", "convert"):
+                with self.subTest(layout, verb=verb):
+                    self.run_tool(verb, f"{layout}.h5", "-o", "out.h5", "--force")
+                    (matrix,) = self.run_tool("info", "out.h5", "--json").json()["matrices"]
+                    self.assertEqual((matrix["structure"], matrix["entries"]), ("sparse", SPARSE.nnz))
+                    self.assertIn(storage, matrix["storage"])
+                    self.run_tool(verb, f"{layout}.h5", "-o", "dense.h5", "--dense", "--force")
+                    expected = SPARSE.toarray() if verb == "convert" else SPARSE.toarray().T
+                    np.testing.assert_array_equal(read_h5(self.path("dense.h5"))[1], expected)
+                    self.run_tool("compare", "out.h5", "dense.h5")
+        self.run_tool("convert", "in.h5", "-o", "text.mtx")
+        self.run_tool("transpose", "text.mtx", "-o", "of-text.h5")
+        np.testing.assert_array_equal(read_h5(self.path("of-text.h5"))[1], SPARSE.toarray().T)
+
     def test_attributes_of_a_group_are_kept(self):
         self.make(anndata, "csc", SPARSE)
         with h5py.File(self.path("in.h5"), "a") as file:
@@ -468,7 +486,7 @@ class Written(Files):
                 (group,) = file.values()
                 self.assertEqual((group.attrs["units"], list(group.attrs["scale"])), ("counts", [1.5, 2.5]))
                 self.assertEqual("encoding-type" in group.attrs, layout == "anndata")
-        self.run_tool("convert", "in.h5", "-o", "dense.h5")
+        self.run_tool("convert", "in.h5", "-o", "dense.h5", "--dense")
         with h5py.File(self.path("dense.h5")) as file:
             (dense,) = file.values()
             self.assertEqual(dense.attrs["units"], "counts")
