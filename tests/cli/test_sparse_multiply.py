@@ -107,6 +107,9 @@ class SparseMultiply(Case):
         found = scipy.io.mmread(self.path("C.mtx"))
         self.assertEqual(found.nnz, d.nnz)
         np.testing.assert_array_equal(found.toarray(), d.toarray())
+        # Without D there is the product alone, and a dense D makes nothing dense.
+        self.multiply("A.mtx", "B.mtx", "-o", "C.mtx", "--transpose-a", "--transpose-b", "--beta", "0", "--add", "D.h5")
+        np.testing.assert_array_equal(scipy.io.mmread(self.path("C.mtx")).toarray(), (a.T @ b.T).toarray())
 
     def test_types(self):
         a = self.sparse("A.mtx", whole((60, 50), 400, 9))
