@@ -61,9 +61,9 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
     if (!header.source.dataset.empty())
         request.default_dataset = formats::without_slice(header.source.dataset);
     Destination destination(std::move(request));
-    formats::WriteOptions how =
-        options.dense ? options.write
-                      : with_layout_kept(options.write, destination.format(), header.sparse_layout);
+    formats::WriteOptions how = options.dense ? options.write
+                                              : with_layout_kept(options.write, destination.format(),
+                                                                 header.sparse_layout, header.type);
     const bool stays_sparse = !options.dense && is_sparse(header) && writes_sparse(destination.format(), how);
     require_place_for_layout(destination, options.write, stays_sparse);
     if (options.sparse && !stays_sparse)

@@ -10,11 +10,17 @@ inline bool writes_sparse(const formats::Format& format, const formats::WriteOpt
 }
 
 /// How it is written: a sparse matrix in the layout that it is stored in, where none is asked for and the
-/// format has datasets. Matrices of text and dense ones have none.
+/// format has datasets, or in AnnData's where that layout has no such type. Matrices of text and dense ones
+/// have none.
 inline formats::WriteOptions with_layout_kept(formats::WriteOptions how, const formats::Format& format,
-                                              std::optional<formats::SparseLayout> stored) {
-    if (!how.sparse_layout && stored && format.has_datasets)
-        how.sparse_layout = how.matlab ? formats::SparseLayout::matlab : *stored;
+                                              std::optional<formats::SparseLayout> stored, Type type) {
+    using formats::SparseLayout;
+    if (how.sparse_layout || !stored || !format.has_datasets) return how;
+    const bool is_double = type == Type::f64 || type == Type::c128;
+    const bool is_half = type == Type::f16 || type == Type::bf16;
+    const bool has_type =
+        *stored == SparseLayout::matlab ? is_double : *stored == SparseLayout::anndata || !is_half;
+    how.sparse_layout = how.matlab ? SparseLayout::matlab : has_type ? *stored : SparseLayout::anndata;
     return how;
 }
 

@@ -475,6 +475,14 @@ class Written(Files):
         self.run_tool("transpose", "text.mtx", "-o", "of-text.h5")
         np.testing.assert_array_equal(read_h5(self.path("of-text.h5"))[1], SPARSE.toarray().T)
 
+    def test_a_type_that_the_layout_has_not_is_kept_as_anndata_has_it(self):
+        self.make(matlab, "csc", SPARSE)
+        self.run_tool("transpose", "in.h5", "-t", "f32", "-o", "out.h5")
+        (matrix,) = self.run_tool("info", "out.h5", "--json").json()["matrices"]
+        self.assertEqual((matrix["type"], matrix["entries"]), ("f32", SPARSE.nnz))
+        self.assertIn("AnnData", matrix["storage"])
+        self.assert_says(self.run_tool("transpose", "in.h5", "-t", "f32", "-o", "out.mat", code=5), "--dense")
+
     def test_attributes_of_a_group_are_kept(self):
         self.make(anndata, "csc", SPARSE)
         with h5py.File(self.path("in.h5"), "a") as file:
@@ -505,7 +513,7 @@ class Written(Files):
             self.make(anndata, "csr", matrix)
             for layout in ("anndata", "binsparse"):
                 self.check_written(matrix, layout, "--force")
-            self.assert_says(self.run_tool("transpose", "in.h5", "-o", "out.mat", "--sparse-layout", "matlab", code=5), "MATLAB has sparse matrices of f64")
+            self.assert_says(self.run_tool("transpose", "in.h5", "-o", "out.mat", "--sparse-layout", "matlab", code=5), "are written in f64 and c128", "--dense")
 
     def test_chunks_and_filters(self):
         matrix = scipy.sparse.random(300, 200, density=0.1, random_state=1, format="csr")

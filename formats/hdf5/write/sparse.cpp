@@ -64,8 +64,9 @@ SparseLayout layout_of(const WriteOptions& options) {
 void require_type(SparseLayout layout, Type type, const std::string& what) {
     const bool half = type == Type::f16 || type == Type::bf16;
     if (layout == SparseLayout::matlab && type != Type::f64 && type != Type::c128)
-        throw Error(ErrorCode::unsupported, what + ": MATLAB has sparse matrices of f64 and c128, not of " +
-                                                std::string(name_of(type)) + "; -t names the type");
+        throw Error(ErrorCode::unsupported,
+                    what + ": MATLAB's sparse matrices are written in f64 and c128, not in " +
+                        std::string(name_of(type)) + "; -t names the type, --dense writes a dense matrix");
     if (layout == SparseLayout::binsparse && half)
         throw Error(ErrorCode::unsupported,
                     what + ": binsparse has no " + std::string(name_of(type)) + "; -t names another type");

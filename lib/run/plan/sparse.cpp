@@ -200,7 +200,8 @@ void choose_structure(const RunOptions& options, Plan& plan) {
     if (structure.result == Storage::csr) {
         if (has_pointers_alone(plan.result)) return;
         if (plan.output) {
-            const formats::WriteOptions how = with_layout_kept(plan.write, plan.output->format(), layout);
+            const formats::WriteOptions how =
+                with_layout_kept(plan.write, plan.output->format(), layout, plan.result_type);
             if (!writes_sparse(plan.output->format(), how)) return;
             plan.write = how;
         }
