@@ -58,9 +58,10 @@ OrderedJson norms_json(const ElementFindings& found) {
 
 void add_findings(const Comparison& comparison, OrderedJson& json) {
     const ElementFindings& found = comparison.found;
-    const std::int64_t elements = comparison.shape.elements();
-    json["elements"] = elements;
-    json["equal"] = elements - found.unequal;
+    std::int64_t elements = 0;  // sparse matrices may have more than 64 bits count
+    const bool counted = !__builtin_mul_overflow(comparison.shape.rows, comparison.shape.cols, &elements);
+    json["elements"] = counted ? OrderedJson(elements) : OrderedJson(nullptr);
+    json["equal"] = counted ? OrderedJson(elements - found.unequal) : OrderedJson(nullptr);
     json["within_tolerance"] = found.unequal - found.differing;
     json["differing"] = found.differing;
     json["nan"] = {{"x", found.nans_x}, {"y", found.nans_y}, {"both", found.nans_both}};

@@ -1,6 +1,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <complex>
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -55,9 +56,15 @@ void print_differences(const Comparison& comparison) {
         fmt::print("  {}\n", text_of_difference(difference, comparison.shape));
 }
 
+/// Of sparse matrices they may be more than 64 bits count.
+unsigned __int128 elements_of(const Comparison& comparison) {
+    return static_cast<unsigned __int128>(comparison.shape.rows) *
+           static_cast<std::uint64_t>(comparison.shape.cols);
+}
+
 void print_pair(const PairRecord& record) {
     const ElementFindings& found = record.comparison->found;
-    const std::int64_t elements = record.comparison->shape.elements();
+    const unsigned __int128 elements = elements_of(*record.comparison);
     const auto name = [](const RecordedMatrix& matrix) {
         return printable(formats::to_string({matrix.path, matrix.dataset})) + " (" + matrix.type + ")";
     };
@@ -93,7 +100,7 @@ std::string finding_of(const PairRecord& pair) {
     const ElementFindings& found = pair.comparison->found;
     const std::string which = to_string(pair.comparison->shape) + " " + types_of(pair);
     if (found.unequal == 0) return fmt::format("equal ({})", which);
-    const std::int64_t elements = pair.comparison->shape.elements();
+    const unsigned __int128 elements = elements_of(*pair.comparison);
     if (pair.comparison->differs())
         return fmt::format("differ: {} of {} elements ({}){}", found.differing, elements, which,
                            apart(found));

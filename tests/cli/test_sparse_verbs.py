@@ -392,7 +392,10 @@ class Verbs(Case):
         self.write("most.mtx", f"%%MatrixMarket matrix coordinate real general\n3 {most} 2\n1 1 2\n3 {most} 4\n")
         self.write("other.mtx", f"%%MatrixMarket matrix coordinate real general\n3 {most} 2\n1 1 2\n3 {most} 5\n")
         self.run_tool("compare", "most.mtx", "most.mtx")
-        self.run_tool("compare", "most.mtx", "other.mtx", code=1)
+        said = self.run_tool("compare", "most.mtx", "other.mtx", code=1)
+        self.assertIn(f"1 of {3 * most} elements", said.out)
+        found = self.run_tool("compare", "most.mtx", "other.mtx", "--json", code=1).json()
+        self.assertEqual((found["elements"], found["equal"], found["differing"]), (None, None, 1))
 
     def test_batches(self):
         write_wide(self.path("W.mtx"))
