@@ -271,7 +271,6 @@ int show_comparison(CompareRequest& request, const Context& context) {
     request.how.progress = &progress;
     const ComparisonRecord begun = record;
     LastWords last_words(wants_last_words(request.log, context), [&](int signal_number) {
-        clear_line();
         ComparisonRecord cut = begun;
         cut.error = describe_signal(signal_number);
         cut.exit_code = exit_code_of_signal(signal_number);

@@ -90,7 +90,6 @@ void verify_asked(VerifyRequest& request, Context& context) {
     };
     Progress progress;
     LastWords last_words(wants_last_words(request.log, context), [&](int signal_number) {
-        clear_line();
         tell(begun, exit_code_of_signal(signal_number), describe_signal(signal_number));
         std::fflush(stdout);
     });

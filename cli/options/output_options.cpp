@@ -171,7 +171,6 @@ void run_file_command(FileRecord& record, const std::string& output, const std::
         log.append_line(line);
     };
     LastWords last_words(wants_last_words(log_path, context), [&](int signal_number) {
-        clear_line();
         FileRecord cut = begun;
         cut.total_ms = progress.timeline.elapsed_ms();
         tell(cut, exit_code_of_signal(signal_number), describe_signal(signal_number));

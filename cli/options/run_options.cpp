@@ -278,7 +278,6 @@ void run_and_tell(SharedOptions& shared, Context& context) {
         log.append(ended);
     };
     LastWords last_words(wants_last_words(shared.log, context), [&](int signal_number) {
-        clear_line();
         const std::lock_guard lock(knowing);
         RunRecord cut = known;
         record_stages(progress.timeline, cut);

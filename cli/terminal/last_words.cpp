@@ -32,6 +32,7 @@ void LastWords::listen() {
     const int signal_number = notice_->wait();
     if (signal_number == 0) return;
     forbid_naming();
+    end_lines();
     const std::lock_guard lock(mutex_);
     try {
         if (!settled_) say_(signal_number);

@@ -24,6 +24,7 @@ constexpr std::size_t kRateOver = 10;  ///< times that it is shown
 
 std::mutex line_mutex;  // of standard error
 bool line_shown = false;
+bool lines_ended = false;
 
 void clear_shown_line() {
     if (std::exchange(line_shown, false)) std::fputs(kClearLine, stderr);
@@ -58,6 +59,7 @@ bool shows_progress(const Style& style) {
 
 void show_line(const std::string& text) {
     const std::lock_guard lock(line_mutex);
+    if (lines_ended) return;
     std::fputs((kClearLine + text.substr(0, columns_left())).c_str(), stderr);
     std::fflush(stderr);
     line_shown = true;
@@ -66,6 +68,12 @@ void show_line(const std::string& text) {
 void clear_line() {
     const std::lock_guard lock(line_mutex);
     clear_shown_line();
+}
+
+void end_lines() {
+    const std::lock_guard lock(line_mutex);
+    clear_shown_line();
+    lines_ended = true;
 }
 
 spdlog::sink_ptr message_sink() {

@@ -25,6 +25,9 @@ bool shows_progress(const Style& style);
 void show_line(const std::string& text);
 void clear_line();
 
+/// Takes the line away for ever: a signal is about to end the process.
+void end_lines();
+
 /// Standard error for messages, in colour where that is wanted: takes the line away before each of them. From
 /// any thread.
 spdlog::sink_ptr message_sink();

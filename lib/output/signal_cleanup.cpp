@@ -73,8 +73,8 @@ extern "C" void answer_signal(int signal_number) {
     if (notice_owner == getpid() && notice_signal.compare_exchange_strong(none, signal_number) &&
         notice_owner == getpid()) {
         alarm(kPatienceSeconds);
+        add_to_event();  // before who waits for the count may end the process
         sem_post(&notice_count);
-        add_to_event();
         errno = error_number;
         return;
     }
