@@ -74,6 +74,11 @@ class Round {
     std::int64_t first_;
 };
 
+/// One rank's blocks are the matrix, row after row: nothing is moved.
+bool has_rows(const Layout& layout) {
+    return layout.grid.size() == 1;
+}
+
 /// The buffers of an owner.
 struct Moving {
     Buffer panel;
@@ -87,8 +92,8 @@ Moving begin_moving(Ranks& ranks, const Layout& layout, const Panels& panels) {
     Moving moving;
     std::exception_ptr failure;
     try {
-        const auto bytes = static_cast<std::size_t>(
-            ranks.rank() < panels.owners ? panels.rows * layout.shape.cols * layout.element() : 0);
+        const auto bytes =
+            static_cast<std::size_t>(ranks.rank() < panels.owners ? moving_bytes(layout, panels) / 2 : 0);
         moving.panel = Buffer(bytes);
         moving.packed = Buffer(bytes);
         moving.to_panel.resize(static_cast<std::size_t>(ranks.size()));
@@ -121,6 +126,7 @@ Panels panels_for(const Layout& layout, int owners) {
 }
 
 std::uint64_t moving_bytes(const Layout& layout, const Panels& panels) {
+    if (has_rows(layout)) return 0;
     return 2 * static_cast<std::uint64_t>(panels.rows * layout.shape.cols * layout.element());
 }
 
@@ -133,12 +139,13 @@ void spread(Ranks& ranks, const Layout& layout, const Panels& panels, const Fill
         const Round round(layout, panels, index);
         if (round.ended()) break;
         const Block panel = round.panel_of(ranks.rank());
+        std::byte* const at = has_rows(layout) ? blocks + round.place(0) : moving.panel.data();
         try {
-            if (panel.rows > 0 && !failure)
-                fill(panel.row, {layout.type, panel.shape(), panel.cols, moving.panel.data()});
+            if (panel.rows > 0 && !failure) fill(panel.row, {layout.type, panel.shape(), panel.cols, at});
         } catch (...) {
             failure = std::current_exception();
         }
+        if (has_rows(layout)) continue;
         measure(ranks, round, moving);
         std::byte* to = moving.packed.data();
         for (int rank = 0; rank < ranks.size() && panel.rows > 0; ++rank)
@@ -149,7 +156,7 @@ void spread(Ranks& ranks, const Layout& layout, const Panels& panels, const Fill
     if (failure) std::rethrow_exception(failure);
 }
 
-void collect(Ranks& ranks, const Layout& layout, const Panels& panels, const std::byte* blocks,
+void collect(Ranks& ranks, const Layout& layout, const Panels& panels, std::byte* blocks,
              const TakePanel& take) {
     Moving moving = begin_moving(ranks, layout, panels);
     if (moving.to_panel.empty()) return;
@@ -157,16 +164,19 @@ void collect(Ranks& ranks, const Layout& layout, const Panels& panels, const std
     for (std::int64_t index = 0;; ++index) {
         const Round round(layout, panels, index);
         if (round.ended()) break;
-        measure(ranks, round, moving);
-        ranks.exchange(blocks + round.place(ranks.rank()), moving.to_blocks, moving.packed.data(),
-                       moving.to_panel);
         const Block panel = round.panel_of(ranks.rank());
+        std::byte* at = blocks + round.place(ranks.rank());
+        if (!has_rows(layout)) {
+            measure(ranks, round, moving);
+            ranks.exchange(at, moving.to_blocks, moving.packed.data(), moving.to_panel);
+            at = moving.panel.data();
+        }
         if (panel.rows == 0 || failure) continue;
         std::byte* from = moving.packed.data();
-        for (int rank = 0; rank < ranks.size(); ++rank)
-            from = copy_share<false>(layout, rank, panel, moving.panel.data(), from);
+        for (int rank = 0; rank < ranks.size() && !has_rows(layout); ++rank)
+            from = copy_share<false>(layout, rank, panel, at, from);
         try {
-            take(panel.row, {layout.type, panel.shape(), panel.cols, moving.panel.data()});
+            take(panel.row, {layout.type, panel.shape(), panel.cols, at});
         } catch (...) {
             failure = std::current_exception();
         }
@@ -190,11 +200,12 @@ void fetch(Ranks& ranks, const Layout& layout, const Block& block, const std::by
     };
     const Block own = share(ranks.rank());
     const std::int64_t local_cols = layout.local(ranks.rank()).cols;
-    Buffer packed(static_cast<std::size_t>(own.rows * own.cols * element));
+    Buffer packed(has_rows(layout) ? 0 : static_cast<std::size_t>(own.rows * own.cols * element));
+    std::byte* const to = has_rows(layout) ? out : packed.data();
     for (std::int64_t i = 0; i < own.rows; ++i)
-        std::memcpy(packed.data() + i * own.cols * element,
-                    blocks + ((own.row + i) * local_cols + own.col) * element,
+        std::memcpy(to + i * own.cols * element, blocks + ((own.row + i) * local_cols + own.col) * element,
                     static_cast<std::size_t>(own.cols * element));
+    if (has_rows(layout)) return;
     std::vector<int> sent(static_cast<std::size_t>(ranks.size()));
     std::vector<int> received(sent.size());
     sent[0] = static_cast<int>(packed.size());

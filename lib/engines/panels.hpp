@@ -33,8 +33,8 @@ using TakePanel = std::function<void(std::int64_t first, const MutableMatrixView
 void spread(Ranks& ranks, const Layout& layout, const Panels& panels, const FillPanel& fill,
             std::byte* blocks);
 
-/// By all ranks: owners get what the ranks' blocks are.
-void collect(Ranks& ranks, const Layout& layout, const Panels& panels, const std::byte* blocks,
+/// By all ranks: owners get what the ranks' blocks are; those of one rank alone are given where they lie.
+void collect(Ranks& ranks, const Layout& layout, const Panels& panels, std::byte* blocks,
              const TakePanel& take);
 
 /// Rows of a rectangle that are fetched in one message.

@@ -351,7 +351,7 @@ void Team::load(const Order& order, const AtRoot& root, Answer& answer) {
 }
 
 void Team::store(const Order& order, const AtRoot& root, Answer& answer) {
-    const HeldBlocks& from = held(order.matrix);
+    HeldBlocks& from = held(order.matrix);
     Panels panels = panels_for(from.layout, order.from_file ? ranks_.size() : 1);
     if (order.panel_rows > 0) panels.rows = order.panel_rows;
     ContentHash hash(from.layout.shape, from.layout.type, order.threads);

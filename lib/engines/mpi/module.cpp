@@ -46,7 +46,20 @@ int fail(char* why, std::size_t room, const std::string& words) {
     return 1;
 }
 
+/// Where all ranks are on one host, Open MPI takes most of its time to start to look for networks.
+void look_for_no_network() {
+    const auto number = [](const char* variable) {
+        const char* const text = std::getenv(variable);
+        return text != nullptr ? std::atoi(text) : 1;
+    };
+    if (number("OMPI_COMM_WORLD_SIZE") != number("OMPI_COMM_WORLD_LOCAL_SIZE")) return;
+    constexpr int kKeepWhatIsSet = 0;
+    setenv("OMPI_MCA_pml", "ob1", kKeepWhatIsSet);
+    setenv("OMPI_MCA_ess_singleton_isolated", "1", kKeepWhatIsSet);
+}
+
 int start(char* why, std::size_t room) {
+    look_for_no_network();
     int provided = 0;
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
         return fail(why, room, "MPI does not start");
