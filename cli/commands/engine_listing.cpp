@@ -44,7 +44,7 @@ void print_engine(const engines::Engine& engine, const EngineHere& here) {
     for (const engines::Served& row : engine.serves) {
         std::string types;
         for (const Type type : row.types) types += " " + std::string(name_of(type));
-        std::printf("  %-10s %-8s%s\n", std::string(row.operation).c_str(), std::string(row.routine).c_str(),
+        std::printf("  %-10s %-10s%s\n", std::string(row.operation).c_str(), std::string(row.routine).c_str(),
                     types.c_str());
     }
     if (!engine.needs.empty()) std::printf("needs: %s\n", std::string(engine.needs).c_str());

@@ -14,15 +14,12 @@ namespace gpumat::engines {
 namespace {
 
 constexpr std::array kBlasTypes = {Type::f32, Type::f64, Type::c64, Type::c128};
-constexpr std::array kOfScalapack = {Served{"multiply", kBlasTypes, "p?gemm"}};
-constexpr std::array kEngines = {
-    Engine{.name = "local", .summary = "the levels of this process, on its CPU or GPU", .needs = {}},
-    Engine{.name = "scalapack",
-           .summary =
-               "ScaLAPACK on the CPUs of the ranks that mpirun started, matrices spread over them in blocks",
-           .needs = "libscalapack-openmpi-dev and openmpi-bin",
-           .spreads = true,
-           .serves = kOfScalapack}};
+std::span<const Served> of_scalapack() {
+    static const std::array kServed = {
+        Served{.operation = "multiply", .types = kBlasTypes, .routine = "p?gemm"},
+        Served{.operation = "transpose", .types = all_types(), .routine = "alltoallv", .way = Way::exchange}};
+    return kServed;
+}
 
 std::string type_list(std::span<const Type> types) {
     std::string text;
@@ -44,12 +41,21 @@ int number_in(std::initializer_list<const char*> variables, int fallback) {
 }  // namespace
 
 std::span<const Engine> engines() {
+    static const std::array kEngines = {
+        Engine{.name = "local", .summary = "the levels of this process, on its CPU or GPU", .needs = {}},
+        Engine{
+            .name = "scalapack",
+            .summary =
+                "ScaLAPACK on the CPUs of the ranks that mpirun started, matrices spread over them in blocks",
+            .needs = "libscalapack-openmpi-dev and openmpi-bin",
+            .spreads = true,
+            .serves = of_scalapack()}};
     return kEngines;
 }
 
 const Engine& find_engine(const std::string& name) {
     std::string names;
-    for (const Engine& engine : kEngines) {
+    for (const Engine& engine : engines()) {
         if (engine.name == name) return engine;
         names += (names.empty() ? "" : ", ") + std::string(engine.name);
     }
@@ -78,7 +84,11 @@ std::vector<std::string> unsupported_reasons(const Engine& engine, const Problem
         if (setting == nullptr || !setting->conjugates)
             reasons.push_back("it has no --" + name + " " + value);
     }
-    if (std::max({problem.m, problem.n, problem.k}) > std::numeric_limits<int>::max())
+    for (const Setting& setting : problem.operation->settings)
+        if (setting.flag != nullptr && !setting.stored && problem.*setting.flag)
+            reasons.push_back("it has no --" + std::string(setting.name));
+    if (found->way == Way::library &&
+        std::max({problem.m, problem.n, problem.k}) > std::numeric_limits<int>::max())
         reasons.emplace_back("its library counts rows and columns in 32 bits, up to 2147483647");
     return reasons;
 }
@@ -90,6 +100,21 @@ void require_served(const Engine& engine, const Operation& operation,
     for (const std::string& reason : reasons) text += (text.empty() ? "" : "; ") + reason;
     throw Error(ErrorCode::unsupported, "the engine '" + std::string(engine.name) + "' cannot serve this " +
                                             std::string(name_of(operation)) + ": " + text);
+}
+
+Level level_of_ranks(const Problem& problem) {
+    const Device device{.kind = DeviceKind::cpu};
+    std::string text;
+    for (const Preference& preferred : problem.operation->preference(problem, device)) {
+        for (const Level& level : problem.operation->levels()) {
+            if (level.device != device.kind || level.name != preferred.level) continue;
+            const Reasons reasons = gpumat::unsupported_reasons(level, problem, device);
+            if (reasons.empty()) return level;
+            for (const std::string& reason : reasons) text += (text.empty() ? "" : "; ") + reason;
+        }
+    }
+    throw Error(ErrorCode::unsupported,
+                "no level for this " + std::string(name_of(*problem.operation)) + ": " + text);
 }
 
 Launched launched() {

@@ -5,17 +5,24 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/problem.hpp"
+#include "kernels/level.hpp"
 
 // An engine says where blocks of matrices are and who computes them. Each is a row, like a level.
 
 namespace gpumat::engines {
+
+/// How ranks do an operation.
+enum class Way {
+    library,   ///< it computes, on blocks that they take in turn
+    exchange,  ///< of rows, which they have whole: each sends a tile to each other one, and a level turns it
+};
 
 /// What an engine has of an operation.
 struct Served {
     std::string_view operation;
     std::span<const Type> types;
     std::string_view routine;  ///< of its library, for people
+    Way way = Way::library;
 };
 
 struct Engine {
@@ -40,6 +47,9 @@ void require_served(const Engine& engine, const Operation& operation,
 
 /// Why the engine cannot serve the problem; empty where it can.
 std::vector<std::string> unsupported_reasons(const Engine& engine, const Problem& problem);
+
+/// What computes the parts of a problem that a rank has. Throws Error{unsupported} where nothing can.
+Level level_of_ranks(const Problem& problem);
 
 /// The place of this process among those that one `mpirun` started, as that says in the environment.
 struct Launched {

@@ -1,5 +1,7 @@
 #include "lib/engines/layout.hpp"
 
+#include "core/numbers/whole.hpp"
+
 namespace gpumat::engines {
 
 Grid grid_for(int ranks, const Shape& result) {
@@ -8,6 +10,10 @@ Grid grid_for(int ranks, const Shape& result) {
         if (ranks % side == 0) shorter = side;
     const int longer = ranks / shorter;
     return result.rows >= result.cols ? Grid{longer, shorter} : Grid{shorter, longer};
+}
+
+Layout in_panels(const Shape& shape, Type type, int ranks) {
+    return {shape, type, std::max<std::int64_t>(1, ceil_div<std::int64_t>(shape.rows, ranks)), {ranks, 1}};
 }
 
 std::int64_t block_for(const Grid& grid, const Shape& result, std::int64_t inner) {

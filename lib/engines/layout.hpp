@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/numbers/blocks.hpp"
 #include "core/numbers/shape.hpp"
 #include "core/numbers/type.hpp"
 
@@ -46,7 +47,18 @@ struct Layout {
     [[nodiscard]] Shape local(int rank) const {
         return {rows().before(shape.rows, row_of(rank)), cols().before(shape.cols, col_of(rank))};
     }
+    /// Whether each rank has whole rows that follow each other, as they do in a file.
+    [[nodiscard]] bool has_panels() const {
+        return grid.cols == 1 && (grid.rows == 1 || block >= (shape.rows + grid.rows - 1) / grid.rows);
+    }
+    /// The rows of the rank then.
+    [[nodiscard]] Block panel(int rank) const {
+        return {std::min(shape.rows, row_of(rank) * block), 0, local(rank).rows, shape.cols};
+    }
 };
+
+/// As many rows for each rank as for any other one, but for the last ones.
+Layout in_panels(const Shape& shape, Type type, int ranks);
 
 /// A grid of so many ranks for blocks of a result: the squarest, its longer side along the longer one of the
 /// result.

@@ -15,6 +15,10 @@ void MatrixOnRanks::read(const Block& block, const MutableMatrixView& into) {
 }
 
 void MatrixOnRanks::read_in_blocks(std::uint64_t /*room*/, const TakeBlock& take) {
+    if (layout_.has_panels()) {
+        const Block panel = layout_.panel(ranks_.rank());
+        return take(panel, {layout_.type, panel.shape(), panel.cols, blocks_});
+    }
     const std::int64_t edge = layout_.block;
     const Shape local = layout_.local(ranks_.rank());
     const std::int64_t first_row = layout_.row_of(ranks_.rank()) * edge;

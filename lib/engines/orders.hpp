@@ -7,6 +7,7 @@
 #include "core/numbers/blocks.hpp"
 #include "core/numbers/scalar.hpp"
 #include "kernels/check/verification.hpp"
+#include "kernels/problem.hpp"
 #include "lib/engines/layout.hpp"
 
 // What rank 0, which runs the command, tells the others to do together with it, and what each of them
@@ -29,7 +30,7 @@ enum class Step : std::int32_t {
     set_up,    ///< the library and the grid
     allocate,  ///< the blocks of a matrix
     load,      ///< from rank 0's reader, or from a file
-    multiply,
+    compute,
     store,  ///< to rank 0's writer, or into a file
     fetch,  ///< a rectangle for rank 0
     check,
@@ -50,7 +51,8 @@ struct Order {
     Block block;
     bool transpose_a = false;
     bool transpose_b = false;
-    std::int64_t inner = 0;
+    Extents extents;  ///< of the problem
+    Type type = Type::f64;
     Scalar alpha;
     Scalar beta;
     VerifyMode mode = VerifyMode::automatic;

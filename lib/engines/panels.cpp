@@ -11,6 +11,7 @@ namespace gpumat::engines {
 namespace {
 
 constexpr std::int64_t kPanelBytes = std::int64_t{32} << 20;
+constexpr std::int64_t kPieceBytes = std::int64_t{4} << 20;
 
 /// Copies between rows [first, first + rows) of a matrix and what one rank has of columns [col, col + cols)
 /// of them, row after row; the rows that are another's are left out. `panel` has those columns alone.
@@ -89,6 +90,11 @@ struct Moving {
 
 /// Has the buffers, or nobody moves anything.
 Moving begin_moving(Ranks& ranks, const Layout& layout, const Panels& panels) {
+    const std::int64_t row = layout.shape.cols * layout.element();
+    if (row > std::numeric_limits<int>::max() / 2)
+        throw Error(ErrorCode::unsupported,
+                    "a row of " + format_bytes(static_cast<std::uint64_t>(row)) +
+                        " is too long for a message between ranks, which has less than 1 GiB");
     Moving moving;
     std::exception_ptr failure;
     try {
@@ -117,10 +123,6 @@ void measure(Ranks& ranks, const Round& round, Moving& moving) {
 
 Panels panels_for(const Layout& layout, int owners) {
     const std::int64_t row = std::max<std::int64_t>(1, layout.shape.cols * layout.element());
-    if (row > std::numeric_limits<int>::max() / 2)
-        throw Error(ErrorCode::unsupported,
-                    "a row of " + format_bytes(static_cast<std::uint64_t>(row)) +
-                        " is too long for a message between ranks, which has less than 1 GiB");
     const std::int64_t even = (layout.shape.rows + owners - 1) / owners;
     return {owners, std::max<std::int64_t>(1, std::min(even, kPanelBytes / row))};
 }
@@ -182,6 +184,15 @@ void collect(Ranks& ranks, const Layout& layout, const Panels& panels, std::byte
         }
     }
     if (failure) std::rethrow_exception(failure);
+}
+
+void each_piece(const Layout& layout, int rank, std::byte* blocks, const TakePanel& take) {
+    const Block panel = layout.panel(rank);
+    const std::int64_t row = panel.cols * layout.element();
+    const std::int64_t step = std::max<std::int64_t>(1, kPieceBytes / std::max<std::int64_t>(1, row));
+    for (std::int64_t i = 0; i < panel.rows; i += step)
+        take(panel.row + i,
+             {layout.type, {std::min(step, panel.rows - i), panel.cols}, panel.cols, blocks + i * row});
 }
 
 std::int64_t rows_at_once(const Layout& layout, const Block& block) {

@@ -17,8 +17,7 @@ struct Panels {
     std::int64_t rows = 1;
 };
 
-/// Panels of bounded size for so many owners. Throws Error{unsupported} where a row is too long for one
-/// message.
+/// Panels of bounded size for so many owners.
 Panels panels_for(const Layout& layout, int owners);
 
 /// Host memory of a rank that moving takes beside the blocks.
@@ -29,13 +28,17 @@ std::uint64_t moving_bytes(const Layout& layout, const Panels& panels);
 using FillPanel = std::function<void(std::int64_t first, const MutableMatrixView& panel)>;
 using TakePanel = std::function<void(std::int64_t first, const MutableMatrixView& panel)>;
 
-/// By all ranks: what owners fill becomes the ranks' blocks.
+/// By all ranks: what owners fill becomes the ranks' blocks. Throws Error{unsupported}, as `collect` does,
+/// where a row is too long for one message.
 void spread(Ranks& ranks, const Layout& layout, const Panels& panels, const FillPanel& fill,
             std::byte* blocks);
 
 /// By all ranks: owners get what the ranks' blocks are; those of one rank alone are given where they lie.
 void collect(Ranks& ranks, const Layout& layout, const Panels& panels, std::byte* blocks,
              const TakePanel& take);
+
+/// Each rank for itself, where ranks have panels: its rows, some at a time, few enough to stay in a cache.
+void each_piece(const Layout& layout, int rank, std::byte* blocks, const TakePanel& take);
 
 /// Rows of a rectangle that are fetched in one message.
 std::int64_t rows_at_once(const Layout& layout, const Block& block);

@@ -15,6 +15,7 @@
 #include "kernels/operation.hpp"
 #include "lib/engines/byte_ranges.hpp"
 #include "lib/engines/matrix_on_ranks.hpp"
+#include "lib/engines/tiles.hpp"
 #include "lib/stored/conjugate.hpp"
 #include "lib/stored/plain_nan.hpp"
 
@@ -67,6 +68,7 @@ Team::Team(const Engine& engine, const Operation& operation, std::optional<Grid>
            int threads)
     : engine_(engine),
       operation_(operation),
+      served_(*engines::served(engine, operation)),
       ranks_(engine),
       grid_(grid),
       block_(block),
@@ -96,8 +98,24 @@ void Team::plan(const Shape& result, std::int64_t inner) {
         throw Error(ErrorCode::usage,
                     "--grid " + std::to_string(grid_->rows) + "x" + std::to_string(grid_->cols) + " is of " +
                         std::to_string(grid_->size()) + " ranks, and there are " + std::to_string(size));
+    if (served_.way != Way::library) {
+        if (grid_ && grid_->cols != 1)
+            throw Error(ErrorCode::usage,
+                        "--grid " + std::to_string(grid_->rows) + "x" + std::to_string(grid_->cols) +
+                            ": each rank has whole rows here; expected " + std::to_string(size) + "x1");
+        if (block_ != 0)
+            throw Error(ErrorCode::usage, "--block-size is of blocks, and each rank has whole rows here");
+        block_ = layout(result, Type::f32).block;
+        grid_ = Grid{size, 1};
+        return;
+    }
     if (!grid_) grid_ = grid_for(size, result);
     if (block_ == 0) block_ = block_for(*grid_, result, inner);
+}
+
+Layout Team::layout(const Shape& shape, Type type) const {
+    if (served_.way != Way::library) return in_panels(shape, type, launched().size);
+    return {shape, type, block_, *grid_};
 }
 
 Order Team::order(Step step, Held which) const {
@@ -147,14 +165,29 @@ Order Team::order_of(Step step, const Problem& problem) const {
     Order about = order(step, Held::c);
     about.transpose_a = problem.transpose_a;
     about.transpose_b = problem.transpose_b;
-    about.inner = problem.k;
+    about.extents = problem.extents();
+    about.type = problem.type;
     about.alpha = problem.alpha;
     about.beta = problem.beta;
     return about;
 }
 
-void Team::multiply(const Problem& problem) {
-    lead(order_of(Step::multiply, problem));
+Problem Team::problem_of(const Order& order) const {
+    Problem problem;
+    problem.operation = &operation_;
+    problem.type = order.type;
+    problem.m = order.extents.m;
+    problem.n = order.extents.n;
+    problem.k = order.extents.k;
+    problem.transpose_a = order.transpose_a;
+    problem.transpose_b = order.transpose_b;
+    problem.alpha = order.alpha;
+    problem.beta = order.beta;
+    return problem;
+}
+
+void Team::compute(const Problem& problem) {
+    lead(order_of(Step::compute, problem));
 }
 
 std::optional<Verification> Team::check(const Problem& problem, const VerifyOptions& how,
@@ -275,12 +308,14 @@ void Team::work(const Order& order, const AtRoot& root, Answer& answer) {
             require_memory(bytes * neighbours, {},
                            "the blocks of " + to_string(local) + " that each rank here has");
             held(order.matrix) = {order.layout, Buffer(bytes)};
+            if (order.matrix == static_cast<std::int32_t>(Held::c) && bytes > 0)
+                std::memset(held(order.matrix).blocks.data(), kPoison, bytes);
             return;
         }
         case Step::load:
             return load(order, root, answer);
-        case Step::multiply:
-            return multiply(order);
+        case Step::compute:
+            return served_.way == Way::library ? multiply(order) : transpose(order);
         case Step::store:
             return store(order, root, answer);
         case Step::check: {
@@ -297,17 +332,6 @@ void Team::work(const Order& order, const AtRoot& root, Answer& answer) {
 /// By all ranks, in the same order of exchanges.
 std::optional<Verification> Team::check(const Order& order) {
     if (operation_.check->in_blocks == nullptr) return {};
-    const Layout& layout = held(static_cast<std::int32_t>(Held::c)).layout;
-    Problem problem;
-    problem.operation = &operation_;
-    problem.type = layout.type;
-    problem.m = layout.shape.rows;
-    problem.n = layout.shape.cols;
-    problem.k = order.inner;
-    problem.transpose_a = order.transpose_a;
-    problem.transpose_b = order.transpose_b;
-    problem.alpha = order.alpha;
-    problem.beta = order.beta;
     std::deque<MatrixOnRanks> matrices;
     for (const HeldBlocks& matrix : held_) matrices.emplace_back(ranks_, matrix.layout, matrix.blocks.data());
     const auto at = [&](Held which) { return &matrices.at(static_cast<std::size_t>(which)); };
@@ -316,12 +340,13 @@ std::optional<Verification> Team::check(const Order& order) {
         .result = *at(Held::c),
         .add_up = [this](std::span<double> sums) { ranks_.calls().add_up(sums.data(), std::ssize(sums)); }};
     return operation_.check->in_blocks(
-        problem, stored,
+        problem_of(order), stored,
         {.mode = order.mode, .tolerance = order.tolerance, .threads = order.threads, .seed = order.seed},
         order.room);
 }
 
 void Team::set_up(const Order& order) {
+    if (served_.way != Way::library) return;
     std::exception_ptr failure;
     try {
         ranks_.open_library(order.threads);
@@ -335,8 +360,6 @@ void Team::set_up(const Order& order) {
 
 void Team::load(const Order& order, const AtRoot& root, Answer& answer) {
     HeldBlocks& into = held(order.matrix);
-    Panels panels = panels_for(into.layout, order.from_file ? ranks_.size() : 1);
-    if (order.panel_rows > 0) panels.rows = order.panel_rows;
     ContentHash hash(into.layout.shape, into.layout.type, order.threads);
     std::optional<SharedFile> file;
     const FillPanel fill = [&](std::int64_t first, const MutableMatrixView& panel) {
@@ -345,15 +368,19 @@ void Team::load(const Order& order, const AtRoot& root, Answer& answer) {
         hash.add({first, 0, panel.shape.rows, panel.shape.cols}, panel);
         if (order.conjugate) conjugate(panel, order.threads);
     };
-    spread(ranks_, into.layout, panels, fill, into.blocks.data());
+    if (order.from_file && into.layout.has_panels()) {
+        each_piece(into.layout, ranks_.rank(), into.blocks.data(), fill);
+    } else {
+        Panels panels = panels_for(into.layout, order.from_file ? ranks_.size() : 1);
+        if (order.panel_rows > 0) panels.rows = order.panel_rows;
+        spread(ranks_, into.layout, panels, fill, into.blocks.data());
+    }
     if (file) file->require_unchanged();
     answer.hash_share = hash.share();
 }
 
 void Team::store(const Order& order, const AtRoot& root, Answer& answer) {
     HeldBlocks& from = held(order.matrix);
-    Panels panels = panels_for(from.layout, order.from_file ? ranks_.size() : 1);
-    if (order.panel_rows > 0) panels.rows = order.panel_rows;
     ContentHash hash(from.layout.shape, from.layout.type, order.threads);
     std::optional<SharedFile> file;
     const TakePanel take = [&](std::int64_t first, const MutableMatrixView& panel) {
@@ -362,9 +389,22 @@ void Team::store(const Order& order, const AtRoot& root, Answer& answer) {
         hash.add({first, 0, panel.shape.rows, panel.shape.cols}, panel);
         file ? file->write(first, panel) : root.take(first, panel);
     };
-    collect(ranks_, from.layout, panels, from.blocks.data(), take);
+    if (order.from_file && from.layout.has_panels()) {
+        each_piece(from.layout, ranks_.rank(), from.blocks.data(), take);
+    } else {
+        Panels panels = panels_for(from.layout, order.from_file ? ranks_.size() : 1);
+        if (order.panel_rows > 0) panels.rows = order.panel_rows;
+        collect(ranks_, from.layout, panels, from.blocks.data(), take);
+    }
     if (file) file->flush();
     answer.hash_share = hash.share();
+}
+
+void Team::transpose(const Order& order) {
+    const HeldBlocks& a = held(static_cast<std::int32_t>(Held::a));
+    HeldBlocks& c = held(static_cast<std::int32_t>(Held::c));
+    exchange_tiles(ranks_, level_of_ranks(problem_of(order)), a.layout, a.blocks.data(), c.layout,
+                   c.blocks.data(), order.threads);
 }
 
 void Team::multiply(const Order& order) {
@@ -374,10 +414,10 @@ void Team::multiply(const Order& order) {
     if (adds)
         std::memcpy(c.blocks.data(), added.blocks.data(), c.blocks.size());
     else if (c.blocks.size() > 0)
-        std::memset(c.blocks.data(), order.inner > 0 ? kPoison : 0, c.blocks.size());
+        std::memset(c.blocks.data(), order.extents.k > 0 ? kPoison : 0, c.blocks.size());
     const Shape& shape = c.layout.shape;
     if (shape.elements() == 0) return;
-    if (order.inner == 0)
+    if (order.extents.k == 0)
         return scale(c.layout, order.beta, c.layout.local(ranks_.rank()).elements(), c.blocks.data());
     const auto spread_of = [&](Held which) -> Spread {
         HeldBlocks& matrix = held(static_cast<std::int32_t>(which));
@@ -389,7 +429,7 @@ void Team::multiply(const Order& order) {
                              .transpose_b = order.transpose_b,
                              .m = shape.rows,
                              .n = shape.cols,
-                             .k = order.inner,
+                             .k = order.extents.k,
                              .alpha = {order.alpha.value.real(), order.alpha.value.imag()},
                              .beta = {order.beta.value.real(), order.beta.value.imag()},
                              .a = spread_of(Held::a),

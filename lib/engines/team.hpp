@@ -53,9 +53,10 @@ class Team {
     // What the leader does.
 
     /// Chooses the grid and the blocks for a result, and for sums of so many terms. Throws Error{usage} where
-    /// the grid that was asked for is not one of the ranks.
+    /// the grid or the blocks that were asked for are none of these ranks.
     void plan(const Shape& result, std::int64_t inner);
-    [[nodiscard]] Layout layout(const Shape& shape, Type type) const { return {shape, type, block_, *grid_}; }
+    [[nodiscard]] Layout layout(const Shape& shape, Type type) const;
+    [[nodiscard]] const Served& served() const { return served_; }
 
     /// Starts MPI, the library and the grid.
     void start();
@@ -64,7 +65,8 @@ class Team {
     /// content hash.
     std::uint32_t load(Held which, const FilePlace& place, bool conjugate);
     std::uint32_t load(Held which, const FillPanel& fill, std::int64_t panel_rows, bool conjugate);
-    void multiply(const Problem& problem);
+    /// C of the problem.
+    void compute(const Problem& problem);
     std::uint32_t store(const FilePlace& place, bool plain_nans);
     std::uint32_t store(const TakePanel& take, std::int64_t panel_rows, bool plain_nans);
     /// By the operation's check in blocks, in which all ranks work; nothing where this mode needs another
@@ -97,8 +99,10 @@ class Team {
     void load(const Order& order, const AtRoot& root, Answer& answer);
     void store(const Order& order, const AtRoot& root, Answer& answer);
     void multiply(const Order& order);
+    void transpose(const Order& order);
     std::optional<Verification> check(const Order& order);
     [[nodiscard]] Order order_of(Step step, const Problem& problem) const;
+    [[nodiscard]] Problem problem_of(const Order& order) const;
     HeldBlocks& held(std::int32_t which) { return held_.at(static_cast<std::size_t>(which)); }
     [[nodiscard]] Order order(Step step, Held which) const;
     [[nodiscard]] std::uint32_t hash_of_all() const;
@@ -106,6 +110,7 @@ class Team {
 
     const Engine& engine_;
     const Operation& operation_;
+    const Served& served_;
     Ranks ranks_;
     std::optional<Grid> grid_;
     std::int64_t block_ = 0;

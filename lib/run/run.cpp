@@ -12,6 +12,7 @@
 #include "lib/choose/device.hpp"
 #include "lib/choose/explain.hpp"
 #include "lib/choose/roofline.hpp"
+#include "lib/engines/team.hpp"
 #include "lib/output/destination.hpp"
 #include "lib/record/progress.hpp"
 #include "lib/record/run_log.hpp"
@@ -259,6 +260,7 @@ void foretell(const RunOptions& options, Plan& plan, const Tell& say, RunRecord&
     explain_plan(options, plan, say, Severity::info);
     record.dry_run = true;
     if (options.team != nullptr) {
+        record.level = options.team->served().routine;
         record.parameters = facts_of_ranks(options, plan);
         return;
     }

@@ -13,7 +13,7 @@ import h5py
 import jsonschema
 import numpy as np
 
-from harness import (DTYPES, GPUMAT, SANITIZED, TRACED, Case, can_inject, cases, multiply_reference, random_values, read_h5, snapshot,
+from harness import (DTYPES, GPUMAT, SANITIZED, TRACED, Case, can_inject, cases, multiply_reference, random_bits, random_values, read_h5, same_bits, snapshot,
                      wait_for, write_h5, write_mtx)
 
 MODULE = os.path.join(os.path.dirname(GPUMAT), "libgpumat_mpi.so")
@@ -56,6 +56,7 @@ class Ranks(Case):
 
 
 TYPES = ["f32", "f64", "c64", "c128"]
+ALL_TYPES = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", *TYPES]
 # m, n, k: one row, a prime, fewer rows than ranks, no rows, no terms, several blocks.
 SHAPES = {"row": (1, 37, 11), "column": (37, 1, 11), "prime": (31, 37, 41), "few": (2, 3, 5), "no_rows": (0, 7, 5), "no_terms": (7, 5, 0),
           "blocks": (100, 130, 90)}
@@ -79,6 +80,48 @@ class Grids(Ranks):
         flags = [*(["--transpose-a"] if transpose_a else []), *(["--transpose-b"] if transpose_b else [])]
         self.multiply(6, "-o", "C.h5", "--add", "D.h5", "--alpha", "2,-1", "--beta", "0.5,3", "--grid", grid, "--block-size", "7", *flags)
         self.assert_product("C.h5", "c64", a, b, alpha=2 - 1j, beta=0.5 + 3j, d=d)
+
+
+# Every element size and shape class; the long ones go in several pieces.
+@cases([("row_u8", "u8", 4, (1, 37)), ("column_f16", "f16", 4, (37, 1)), ("prime_f32", "f32", 6, (131, 137)), ("few_c64", "c64", 4, (2, 3)),
+        ("no_rows_i64", "i64", 4, (0, 7)), ("many_c128", "c128", 6, (1, 500003)), ("tall_c128", "c128", 4, (400009, 1)),
+        ("alone_bf16", "bf16", 1, (50, 60))])
+class Transposes(Ranks):
+    def check(self, name, ranks, shape):
+        a = random_bits(name, shape)
+        write_h5(self.path("A.h5"), a, name)
+        done = self.on_ranks(ranks, "transpose", "A.h5", "-o", "B.h5", "--engine", "scalapack")
+        self.assert_says(done, "verification: passed (full)")
+        kind, b = read_h5(self.path("B.h5"))
+        self.assertEqual(kind, name)
+        self.assertTrue(same_bits(b, a.T))
+
+
+class TransposedFiles(Ranks):
+    def test_formats_that_rank_0_reads_and_writes(self):
+        a = random_values("c64", (140, 230), 1)
+        write_h5(self.path("A.h5"), a, chunks=(7, 9), compression="gzip")
+        said = self.on_ranks(3, "transpose", "A.h5", "--conjugate", "-o", "B.mtx", "--engine", "scalapack")
+        self.assert_says(said, "is read by rank 0 for all", "is written by rank 0 for all")
+        self.on_ranks(3, "transpose", "B.mtx", "-o", "C.h5", "--engine", "scalapack", "--chunk", "16x8", "--deflate", "4")
+        np.testing.assert_array_equal(read_h5(self.path("C.h5"))[1], a.conj())
+
+    def test_the_record(self):
+        a = random_values("f32", (60, 50), 1)
+        write_h5(self.path("A.h5"), a)
+        record = self.on_ranks(4, "transpose", "A.h5", "-o", "B.h5", "--engine", "scalapack", "--json").json()
+        with open(os.path.join(SCHEMAS, "run.json"), encoding="utf-8") as file:
+            jsonschema.validate(record, json.load(file))
+        alone = self.record("transpose", "A.h5", "-o", "alone.h5")
+        self.assertEqual([record["inputs"][0]["hash"], record["output"]["hash"]], [alone["inputs"][0]["hash"], alone["output"]["hash"]])
+        engine = record["engine"]
+        self.assertEqual((record["level"], engine["ranks"], engine["grid"], engine["library"]), ("alltoallv", 4, [4, 1], None))
+        # Panels of 15 rows, 13 columns; what stays on a rank is not sent.
+        stays = 3 * 15 * 13 + 15 * 11
+        self.assertEqual(engine["bytes_sent"], 4 * (60 * 50 - stays))
+        self.assertEqual({stage["name"] for stage in engine["stages"]}, {"read", "kernel", "verify", "write"})
+        dry = self.on_ranks(4, "transpose", "A.h5", "-o", "C.h5", "--engine", "scalapack", "--json", "--dry-run").json()
+        self.assertEqual((dry["level"], dry["parameters"]["rows_a_rank"]), ("alltoallv", "13"))
 
 
 class Files(Ranks):
@@ -172,7 +215,9 @@ class Failures(Ranks):
         self.on_ranks(2, "multiply", "A.h5", "B.h5", "--engine", "local")
 
     def test_what_the_engine_has_not(self):
-        self.check_refused(5, "it has no transpose (it has multiply)", "transpose", "A.h5", "-o", "T.h5", "--engine", "scalapack")
+        self.check_refused(5, "it has no reduce (it has multiply, transpose)", "reduce", "A.h5", "--engine", "scalapack")
+        write_h5(self.path("S.h5"), np.ones((4, 4)))
+        self.check_refused(5, "it has no --in-place", "transpose", "S.h5", "--in-place", "-o", "T.h5", "--engine", "scalapack")
         write_h5(self.path("I.h5"), np.ones((4, 4), np.int32))
         self.check_refused(5, "it has no i32", "multiply", "I.h5", "I.h5", "--engine", "scalapack")
 
@@ -180,6 +225,9 @@ class Failures(Ranks):
         run = ["multiply", "A.h5", "B.h5", "--engine", "scalapack"]
         self.check_refused(2, "--grid 3x2 is of 6 ranks, and there are 4", *run, "--grid", "3x2")
         self.check_refused(2, "expected PxQ", *run, "--grid", "4")
+        turn = ["transpose", "A.h5", "-o", "T.h5", "--engine", "scalapack"]
+        self.check_refused(2, "expected 4x1", *turn, "--grid", "2x2")
+        self.check_refused(2, "each rank has whole rows", *turn, "--block-size", "8")
         self.check_refused(2, "--level tiled is of the engine local", *run, "--level", "tiled")
         self.check_refused(2, "--tile is of the engine local", *run, "--tile", "32")
         self.check_refused(5, "it has no sparse matrices", *run, "-o", "C.h5", "--sparse-layout", "anndata")
@@ -194,6 +242,7 @@ class Failures(Ranks):
 
     def test_memory(self):
         self.check_refused(6, "the share of a rank", "multiply", "A.h5", "B.h5", "--engine", "scalapack", "--memory-limit", "4KiB")
+        self.check_refused(6, "the share of a rank", "transpose", "A.h5", "-o", "T.h5", "--engine", "scalapack", "--memory-limit", "4KiB")
 
     def test_a_library_that_is_none(self):
         self.check_refused(5, "GPUMAT_SCALAPACK", "multiply", "A.h5", "B.h5", "--engine", "scalapack", "-o", "C.h5",
@@ -288,7 +337,8 @@ class WithoutMpi(Case):
 
     def test_the_list_of_an_engine(self):
         listed = self.run_tool("levels", "--engine", "scalapack", "--json").json()
-        self.assertEqual(listed["engine"]["operations"], [{"op": "multiply", "routine": "p?gemm", "types": TYPES}])
+        self.assertEqual(listed["engine"]["operations"], [{"op": "multiply", "routine": "p?gemm", "types": TYPES},
+                                                         {"op": "transpose", "routine": "alltoallv", "types": ALL_TYPES}])
         self.assertEqual(set(TYPES) - set(DTYPES), set())
 
 

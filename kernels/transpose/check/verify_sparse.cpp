@@ -8,27 +8,10 @@
 
 #include "core/parallel.hpp"
 #include "core/sparse/csr.hpp"
+#include "kernels/transpose/check/entry_hash.hpp"
 
 namespace gpumat::transpose {
 namespace {
-
-/// A permutation of 64 bits in which each bit that goes in decides about half of those that come out
-/// (splitmix64, Steele, Lea and Flood 2014).
-std::uint64_t mixed(std::uint64_t bits) {
-    bits += 0x9e3779b97f4a7c15;
-    bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9;
-    bits = (bits ^ bits >> 27) * 0x94d049bb133111eb;
-    return bits ^ bits >> 31;
-}
-
-std::uint64_t entry_hash(std::int64_t row, std::int64_t col, const std::byte* value, std::size_t size) {
-    std::uint64_t words[2] = {};
-    std::memcpy(words, value, size);
-    const std::uint64_t place =
-        mixed(mixed(static_cast<std::uint64_t>(row)) ^ static_cast<std::uint64_t>(col));
-    const std::uint64_t low = mixed(place ^ words[0]);
-    return size <= sizeof(std::uint64_t) ? low : mixed(low ^ words[1]);
-}
 
 /// The sum over all entries, modulo 2⁶⁴, which does not depend on their order.
 std::uint64_t sum_of_hashes(const CsrView& matrix, bool exchanged, int threads) {
@@ -42,8 +25,12 @@ std::uint64_t sum_of_hashes(const CsrView& matrix, bool exchanged, int threads) 
             for (std::int64_t row = begin; row < end; ++row) {
                 for (std::int64_t at = matrix.pointers[row]; at < matrix.pointers[row + 1]; ++at) {
                     const std::int64_t col = columns[at];
-                    some += entry_hash(exchanged ? col : row, exchanged ? row : col,
-                                       matrix.values + static_cast<std::size_t>(at) * size, size);
+                    std::uint64_t words[2] = {};
+                    std::memcpy(words, matrix.values + static_cast<std::size_t>(at) * size, size);
+                    const std::uint64_t place = place_hash(
+                        mixed(static_cast<std::uint64_t>(exchanged ? col : row)), exchanged ? row : col);
+                    some += size <= sizeof words[0] ? entry_hash(place, words[0])
+                                                    : entry_hash(place, words[0], words[1]);
                 }
             }
             sum += some;

@@ -11,6 +11,7 @@
 #include "core/parallel.hpp"
 #include "kernels/check/elements.hpp"
 #include "kernels/check/findings.hpp"
+#include "kernels/transpose/check/verify_hashes.hpp"
 #include "kernels/transpose/check/verify_sparse.hpp"
 
 namespace gpumat {
@@ -180,7 +181,9 @@ Verification verify_transpose(const MatrixView& in, const MatrixView& out, const
     return result;
 }
 
-constinit const Check transpose::kCheck = {
-    .verify = verify_transposed, .panels = begin_panels, .side_by_side = verify_side_by_side};
+constinit const Check transpose::kCheck = {.verify = verify_transposed,
+                                           .panels = begin_panels,
+                                           .side_by_side = verify_side_by_side,
+                                           .in_blocks = transpose::verify_hashes};
 
 }  // namespace gpumat

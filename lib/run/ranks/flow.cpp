@@ -44,7 +44,7 @@ class FlowOnRanks {
     FlowResult run() {
         if (outlet_.open) timeline_.write([&] { writer_ = outlet_.open(); });
         timeline_.prepare([&] { team_.start(); });
-        found_.level = std::string(engines::served(team_.engine(), *options_.operation)->routine);
+        found_.level = std::string(team_.served().routine);
         begin_record();
         timeline_.prepare([&] { allocate(); });
         timeline_.read([&] { read(); });
@@ -122,8 +122,7 @@ class FlowOnRanks {
     std::uint32_t read(const PlannedInput& input) {
         const Held which = kHeldByRole.at(input.role);
         const bool conjugate = is_conjugated(plan_.problem, input.role);
-        const bool by_name = input.header().source.path != "-" && input.header().shape.elements() > 0;
-        if (const auto place = input.reader->place(); place && by_name)
+        if (const auto place = shared_place(input))
             return team_.load(which, engines::place_to_read(*place), conjugate);
         return read_here(input, which, conjugate);
     }
@@ -154,7 +153,7 @@ class FlowOnRanks {
 
     void compute() {
         for (int run = 0; run < options_.warmup + options_.repeat; ++run) {
-            team_.multiply(as_read(plan_.problem));
+            team_.compute(as_read(plan_.problem));
             const double ms = note("kernel");
             if (run >= options_.warmup) found_.samples_ms.push_back(ms);
         }

@@ -7,6 +7,7 @@
 #include "core/numbers/blocks.hpp"
 #include "core/numbers/whole.hpp"
 #include "lib/engines/team.hpp"
+#include "lib/engines/tiles.hpp"
 #include "lib/run/plan.hpp"
 
 namespace gpumat {
@@ -21,10 +22,15 @@ std::vector<engines::Layout> layouts_of(const engines::Team& team, const Plan& p
 
 /// Rank 0 has the most of each matrix.
 std::uint64_t bytes_of_rank(const engines::Team& team, const Plan& plan) {
+    const std::vector<engines::Layout> layouts = layouts_of(team, plan);
     std::uint64_t bytes = 0;
-    std::uint64_t moving = 0;
-    for (const engines::Layout& layout : layouts_of(team, plan)) {
+    std::uint64_t moving =
+        team.served().way == engines::Way::exchange ? engines::tile_bytes(layouts.at(1), layouts.at(0)) : 0;
+    for (std::size_t i = 0; i < layouts.size(); ++i) {
+        const engines::Layout& layout = layouts[i];
         bytes = saturating_add(bytes, block_bytes(layout.local(0), size_of(layout.type)));
+        if (layout.has_panels() && (i == 0 ? !plan.output : shared_place(plan.inputs[i - 1]).has_value()))
+            continue;
         moving =
             std::max(moving, engines::moving_bytes(layout, engines::panels_for(layout, team.grid().size())));
     }
@@ -43,6 +49,11 @@ void require_countable_shares(const engines::Team& team, const Plan& plan) {
 
 }  // namespace
 
+std::optional<formats::StoredPlace> shared_place(const PlannedInput& input) {
+    const bool by_name = input.header().source.path != "-" && input.header().shape.elements() > 0;
+    return by_name ? input.reader->place() : std::nullopt;
+}
+
 void plan_on_ranks(const RunOptions& options, Plan& plan) {
     engines::Team& team = *options.team;
     std::vector<std::string> reasons = engines::unsupported_reasons(team.engine(), plan.problem);
@@ -60,7 +71,7 @@ void plan_on_ranks(const RunOptions& options, Plan& plan) {
     team.plan(plan.result, plan.problem.k);
     plan.lanes.push_back({.device = {DeviceKind::cpu, team.threads(), nullptr}, .gpu = nullptr});
     plan.parts.emplace(plan.problem, stored_by_role(plan.inputs, options.inputs.size()));
-    require_countable_shares(team, plan);
+    if (team.served().way == engines::Way::library) require_countable_shares(team, plan);
     plan.host_bytes = bytes_of_rank(team, plan);
     if (options.memory_limit) require_memory(plan.host_bytes, options.memory_limit, "the share of a rank");
 }
@@ -68,12 +79,15 @@ void plan_on_ranks(const RunOptions& options, Plan& plan) {
 std::vector<std::pair<std::string, std::string>> facts_of_ranks(const RunOptions& options, const Plan& plan) {
     const engines::Team& team = *options.team;
     const engines::Grid& grid = team.grid();
-    return {{"engine", std::string(team.engine().name) + ", " +
-                           std::string(engines::served(team.engine(), *options.operation)->routine)},
-            {"grid", std::to_string(grid.rows) + "x" + std::to_string(grid.cols)},
-            {"block_size", std::to_string(team.block())},
-            {"threads_a_rank", std::to_string(team.threads())},
-            {"memory_a_rank", format_bytes(plan.host_bytes)}};
+    const bool in_blocks = team.served().way == engines::Way::library;
+    std::vector<std::pair<std::string, std::string>> facts = {
+        {"engine", std::string(team.engine().name) + ", " + std::string(team.served().routine)},
+        {"grid", std::to_string(grid.rows) + "x" + std::to_string(grid.cols)},
+        {in_blocks ? "block_size" : "rows_a_rank", std::to_string(team.block())},
+        {"threads_a_rank", std::to_string(team.threads())},
+        {"memory_a_rank", format_bytes(plan.host_bytes)}};
+    if (!in_blocks) facts.emplace_back("level", engines::level_of_ranks(plan.problem).name);
+    return facts;
 }
 
 }  // namespace gpumat
