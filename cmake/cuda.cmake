@@ -4,11 +4,11 @@ function(gpumat_architecture_at_hand variable)
   execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
     OUTPUT_VARIABLE capability ERROR_QUIET RESULT_VARIABLE failed)
   if(failed OR NOT capability MATCHES "^([0-9]+)\\.([0-9])")
-    set(architecture 90a)
+    set(architecture 90a-real)
   else()
     set(architecture ${CMAKE_MATCH_1}${CMAKE_MATCH_2})
     if(architecture GREATER_EQUAL 90)
-      string(APPEND architecture a)
+      string(APPEND architecture a-real)  # no later chip takes what is made for one alone
     endif()
   endif()
   set(${variable} ${architecture} PARENT_SCOPE)
