@@ -127,6 +127,8 @@ struct Operation {
     double (*bytes)(const Problem& problem) = nullptr;
     /// Additions, multiplications and the like; null: none.
     double (*flops)(const Problem& problem) = nullptr;
+    /// The same where only the entries of the operands tell; null: `flops` knows.
+    double (*flops_of_entries)(const Problem& problem, const Operands& operands) = nullptr;
     /// What is cut into blocks where matrices are larger than memory; null: the result.
     Shape (*cut)(const Problem& problem) = nullptr;
     /// The part that such a block makes; null: the operation needs its matrices whole.

@@ -128,7 +128,6 @@ void finish_options(SharedOptions& shared, const Context& context) {
 
 std::string rate(const RunRecord& record, Rate counts) {
     const double ms = *median(record.kernel_samples_ms);
-    // How many operations two sparse matrices need is not known.
     const bool computes = counts == Rate::arithmetic && record.kernel_flops > 0;
     std::string text = computes ? fmt::format("{:.1f} GFLOP/s", record.kernel_flops / ms / 1e6)
                                 : fmt::format("{:.1f} GB/s", record.kernel_bytes / ms / 1e6);

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/numbers/scalar.hpp"
 #include "kernels/multiply/check/verify_multiply.hpp"
 #include "kernels/multiply/cpu/levels.hpp"
+#include "kernels/multiply/cpu/sparse/columns.hpp"
 #include "kernels/multiply/cpu/sparse/levels.hpp"
 #include "kernels/multiply/gpu/levels.hpp"
 #include "kernels/multiply/gpu/sparse/levels.hpp"
@@ -171,12 +173,31 @@ double flops(const Problem& p) {
         return without_unread(p).k == 0 ? 0.0 : static_cast<double>(p.entries.at(role));
     };
     const Structure& how = p.structure;
-    // How many products two sparse matrices have, only their structure tells.
-    if (how.result == Storage::csr) return 0;
+    if (how.result == Storage::csr) return 0;  // only the structure of both tells: flops_of_entries
     if (how.inputs[kA] == Storage::csr) return per_step * entries(kA) * static_cast<double>(p.n);
     if (how.inputs[kB] == Storage::csr) return per_step * entries(kB) * static_cast<double>(p.m);
     return per_step * static_cast<double>(p.m) * static_cast<double>(p.n) *
            static_cast<double>(without_unread(p).k);
+}
+
+/// Each entry of op(A) meets those of a row of op(B).
+double flops_of_entries(const Problem& p, const Operands& operands) {
+    if (p.structure.result != Storage::csr || without_unread(p).k == 0) return flops(p);
+    const Operand& a = operands.a;
+    const Operand& b = operands.b;
+    std::vector<std::int64_t> in_row(static_cast<std::size_t>(p.transpose_b ? p.k : 0));
+    const cpu::sparse::Columns<false> a_columns(a);
+    const cpu::sparse::Columns<false> b_columns(b);
+    for (std::int64_t at = 0; p.transpose_b && at < b.entries; ++at)
+        ++in_row[static_cast<std::size_t>(b_columns[at])];
+    const auto of_b = [&](std::int64_t row) {
+        return p.transpose_b ? in_row[static_cast<std::size_t>(row)] : b.pointers[row + 1] - b.pointers[row];
+    };
+    double products = 0;
+    for (std::int64_t i = 0; i < a.rows; ++i)
+        for (std::int64_t at = a.pointers[i]; at < a.pointers[i + 1]; ++at)
+            products += static_cast<double>(of_b(p.transpose_a ? i : a_columns[at]));
+    return (is_complex(p.type) ? 8 : 2) * products;
 }
 
 /// Whole rows of op(A) times whole columns of op(B). Sums are never cut, so that each part can be verified,
@@ -256,6 +277,7 @@ constinit const Operation kMultiply = {
     .result_type = multiply::type_of_result,
     .bytes = multiply::bytes,
     .flops = multiply::flops,
+    .flops_of_entries = multiply::flops_of_entries,
     .part = multiply::part,
     .as_read = multiply::without_unread,
     .levels = multiply::levels,

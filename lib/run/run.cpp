@@ -286,7 +286,7 @@ FlowResult carry_out_sparse(const RunOptions& options, Plan& plan, const Outlet&
     plan.problem.entries = counts.entries;
     plan.problem.result_entries = counts.result_entries;
     record.kernel_bytes = plan.problem.bytes();
-    record.kernel_flops = plan.problem.flops();
+    record.kernel_flops = counts.flops;
     for (std::size_t i = 0; i < plan.inputs.size(); ++i)
         record.inputs[i] = recorded_input(plan.inputs[i], plan.problem);
     std::int64_t entries = 0;

@@ -68,6 +68,7 @@ class SparseMultiply(Case):
         b = self.sparse("B.mtx", whole((200, 400), 3000, 5))
         ones = [scipy.sparse.csr_matrix((np.ones(m.nnz), m.indices, m.indptr), m.shape) for m in (a, b)]
         structure = (ones[0] @ ones[1]).tocoo()
+        products = ones[0].sum(axis=0) @ ones[1].sum(axis=1)
         for level in ("auto", "expand", "hash", "binned", "2"):
             for threads in ("1", "2"):
                 with self.subTest(level=level, threads=threads):
@@ -79,6 +80,7 @@ class SparseMultiply(Case):
                     self.assertEqual(list(zip(found.row, found.col)), sorted(zip(found.row, found.col)))
                     self.assertEqual(record["output"]["structure"], "sparse")
                     self.assertEqual(record["output"]["entries"], structure.nnz)
+                    self.assertEqual(record["kernel_flops"], 2 * products[0, 0])
                     self.assertEqual(record["output"]["hash"], crc((a @ b).toarray()))
         dense = self.multiply("A.mtx", "B.mtx", "-o", "C.h5", "--dense")
         np.testing.assert_array_equal(self.result("C.h5"), (a @ b).toarray())
@@ -91,8 +93,9 @@ class SparseMultiply(Case):
         options = ("--transpose-a", "--transpose-b", "--alpha", "2", "--beta", "-3", "--add", "D.mtx")
         expected = (2 * (a.T @ b.T) - 3 * d).toarray()
         for level in ("expand", "hash", "binned"):
-            self.multiply("A.mtx", "B.mtx", "-o", "C.mtx", "--level", level, *options)
+            record = self.multiply("A.mtx", "B.mtx", "-o", "C.mtx", "--level", level, *options)
             np.testing.assert_array_equal(scipy.io.mmread(self.path("C.mtx")).toarray(), expected)
+            self.assertEqual(record["kernel_flops"], 2 * np.diff(a.tocsr().indptr) @ np.diff(b.tocsc().indptr))
         # A dense D, or a dense factor, makes a dense product.
         self.dense("D.h5", d.toarray())
         self.dense("B.h5", b.toarray())

@@ -60,6 +60,9 @@ class SparseFlow {
             timeline_.kernel([&] { time_level(operands()); });
         }
         counts_.result_entries = problem_.result_entries = result_->entries();
+        const auto flops_of_entries = options_.operation->flops_of_entries;
+        counts_.flops =
+            flops_of_entries == nullptr ? problem_.flops() : flops_of_entries(problem_, operands());
     }
 
     void compute_on(Gpu& gpu) {

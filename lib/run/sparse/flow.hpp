@@ -12,6 +12,7 @@ struct SparseCounts {
     std::int64_t result_entries = 0;                     ///< where the result is sparse
     std::int64_t duplicates = 0;                         ///< entries of inputs that were added to others
     std::int64_t parts = 1;
+    double flops = 0;
     std::int64_t zeros = 0;  ///< entries of inputs that are stored and are zero
 };
 
