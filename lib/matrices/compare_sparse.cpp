@@ -17,9 +17,33 @@ class MergedElements {
   public:
     MergedElements(const CsrView& x, const CsrView& y, const CompareOptions& options)
         : x_(x), y_(y), options_(options), compare_(x.type, y.type, options.tolerance, options.most_listed) {
-        places_.reserve(kTogether);
-        x_values_.resize(kTogether * size_of(x.type));
-        y_values_.resize(kTogether * size_of(y.type));
+        places_.reserve(std::size_t{kTogether});
+        x_values_.resize(std::size_t{kTogether} * size_of(x.type));
+        y_values_.resize(std::size_t{kTogether} * size_of(y.type));
+    }
+
+    /// Rows whose entries lie in the same places in both: their values are compared where they are.
+    template <class I>
+    bool add_alike(std::int64_t begin, std::int64_t end) {
+        const std::int64_t first_x = x_.pointers[begin];
+        const std::int64_t first_y = y_.pointers[begin];
+        const std::int64_t count = x_.pointers[end] - first_x;
+        if (count != y_.pointers[end] - first_y) return false;
+        bool alike = true;
+        for (std::int64_t row = begin; row < end; ++row)
+            alike &= x_.pointers[row] - first_x == y_.pointers[row] - first_y;
+        const I* const columns = x_.columns_as<I>() + first_x;
+        if (!alike || !std::equal(columns, columns + count, y_.columns_as<I>() + first_y)) return false;
+        for (std::int64_t at = 0; at < count; at += kTogether) {
+            const auto place = [&](std::int64_t entry) {
+                const std::int64_t* const after =
+                    std::upper_bound(x_.pointers + begin, x_.pointers + end, first_x + at + entry);
+                return Element{after - x_.pointers - 1, columns[at + entry]};
+            };
+            compare(value_at(x_, first_x + at), value_at(y_, first_y + at),
+                    std::min<std::int64_t>(kTogether, count - at), place);
+        }
+        return true;
     }
 
     template <class I>
@@ -28,18 +52,22 @@ class MergedElements {
             put(x_, at_x, x_values_);
             put(y_, at_y, y_values_);
             places_.push_back({row, col});
-            if (places_.size() == kTogether) compare();
+            if (std::ssize(places_) == kTogether) compare_collected();
         });
     }
 
     /// What all rows gave, in their order.
     ElementFindings finish() {
-        compare();
+        compare_collected();
         return std::move(found_);
     }
 
   private:
-    static constexpr std::size_t kTogether = 1 << 14;
+    static constexpr std::int64_t kTogether = 1 << 14;
+
+    static const std::byte* value_at(const CsrView& matrix, std::int64_t at) {
+        return matrix.values + static_cast<std::size_t>(at) * size_of(matrix.type);
+    }
 
     void put(const CsrView& matrix, std::int64_t at, std::vector<std::byte>& values) const {
         const std::size_t size = size_of(matrix.type);
@@ -47,25 +75,29 @@ class MergedElements {
         if (at < 0)
             std::memset(to, 0, size);
         else
-            std::memcpy(to, matrix.values + static_cast<std::size_t>(at) * size, size);
+            std::memcpy(to, value_at(matrix, at), size);
     }
 
     /// As one row of elements, which then get the places that they have.
-    void compare() {
-        const auto count = static_cast<std::int64_t>(places_.size());
-        ElementFindings some =
-            compare_.compare(x_values_.data(), y_values_.data(), {0, 0, 1, count}, 0, count, nullptr);
+    template <class Place>
+    void compare(const std::byte* x_values, const std::byte* y_values, std::int64_t count,
+                 const Place& place_of) {
+        ElementFindings some = compare_.compare(x_values, y_values, {0, 0, 1, count}, 0, count, nullptr);
+        const auto move_to_place = [&](Difference& difference) {
+            const Element place = place_of(difference.col);
+            difference.row = place.row;
+            difference.col = place.col;
+        };
         for (auto* largest : {&some.largest_absolute, &some.largest_relative, &some.largest_ulps})
             if (*largest) move_to_place(**largest);
         for (Difference& difference : some.first) move_to_place(difference);
         found_.merge(some, options_.most_listed);
-        places_.clear();
     }
 
-    void move_to_place(Difference& difference) const {
-        const Element& place = places_[static_cast<std::size_t>(difference.col)];
-        difference.row = place.row;
-        difference.col = place.col;
+    void compare_collected() {
+        compare(x_values_.data(), y_values_.data(), std::ssize(places_),
+                [&](std::int64_t at) { return places_[static_cast<std::size_t>(at)]; });
+        places_.clear();
     }
 
     const CsrView& x_;
@@ -86,6 +118,7 @@ ElementFindings compare_entries(const CsrView& x, const CsrView& y, const Compar
     parallel_for(x.shape.rows, together, options.threads, [&](std::int64_t begin, std::int64_t end) {
         MergedElements merged(x, y, options);
         visit_index(x.shape, [&]<class I>(TypeTag<I>) {
+            if (merged.add_alike<I>(begin, end)) return;
             for (std::int64_t row = begin; row < end; ++row) merged.add_row<I>(row);
         });
         pieces[static_cast<std::size_t>(begin / together)] = merged.finish();

@@ -12,166 +12,18 @@
 
 #include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
+#include "lib/matrices/element_statistics.hpp"
 #include "lib/stored/sparse_rows.hpp"
 
 namespace gpumat {
 namespace {
 
+using elements::magnitude;
+using elements::Partial;
+using elements::widen;
+
 constexpr std::int64_t kTile = 64;     // rows and columns of the blocks in which A and Aᵀ are compared
 constexpr std::int64_t kPanel = 4096;  // columns whose sums are made at once
-
-/// The element in double precision, complex where it is.
-template <class T>
-auto widen(T value) {
-    if constexpr (kIsComplex<T>) {
-        return std::complex<double>(value);
-    } else {
-        return static_cast<double>(value);
-    }
-}
-
-double magnitude(double value) {
-    return std::abs(value);
-}
-double magnitude(std::complex<double> value) {
-    return std::hypot(value.real(), value.imag());
-}
-
-bool is_nan(double value) {
-    return std::isnan(value);
-}
-bool is_nan(std::complex<double> value) {
-    return std::isnan(value.real()) || std::isnan(value.imag());
-}
-
-bool has_infinity(double value) {
-    return std::isinf(value);
-}
-bool has_infinity(std::complex<double> value) {
-    return std::isinf(value.real()) || std::isinf(value.imag());
-}
-
-/// A sum of squares as scale² · sum, which neither overflows nor underflows before the norm does.
-struct ScaledSquares {
-    double scale = 0;
-    double sum = 0;
-
-    void add(double value) {
-        if (value == 0) return;
-        if (value > scale) {
-            sum = sum * (scale / value) * (scale / value) + 1;
-            scale = value;
-        } else if (std::isinf(value)) {
-            sum = value;  // the scale is infinite already
-        } else {
-            sum += (value / scale) * (value / scale);
-        }
-    }
-    void add(const ScaledSquares& other) {
-        if (other.scale == 0) return;
-        if (other.scale > scale) {
-            sum = sum * (scale / other.scale) * (scale / other.scale) + other.sum;
-            scale = other.scale;
-        } else {
-            sum += other.sum * (other.scale / scale) * (other.scale / scale);
-        }
-    }
-    [[nodiscard]] double norm() const { return std::isinf(scale) ? scale : scale * std::sqrt(sum); }
-};
-
-/// An element as its extremes are kept: integers as they are, which a double may not tell apart.
-template <class T>
-auto exact(T value) {
-    if constexpr (std::is_integral_v<T>) {
-        return value;
-    } else {
-        return widen(value);
-    }
-}
-
-ExactReal as_real(double value) {
-    return value + 0.0;  // -0 becomes 0
-}
-template <std::integral T>
-ExactReal as_real(T value) {
-    return static_cast<std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>(value);
-}
-
-ExactReal magnitude_of(double value) {
-    return std::abs(value);
-}
-template <std::integral T>
-ExactReal magnitude_of(T value) {
-    const auto bits = static_cast<std::uint64_t>(value);
-    return value < 0 ? 0 - bits : bits;  // the magnitude of the smallest integer passes its own type
-}
-
-ExactReal larger(const ExactReal& x, const ExactReal& y) {
-    return x < y ? y : x;  // both hold the same type
-}
-
-/// The smallest and the largest element so far; of complex elements, which have no order, their magnitudes.
-template <class T>
-struct Extremes {
-    using Value = std::conditional_t<kIsComplex<T>, double, decltype(exact(T{}))>;
-    Value smallest{};
-    Value largest{};
-    bool any = false;
-
-    void add(const Value& low, const Value& high) {
-        smallest = any ? std::min(smallest, low) : low;
-        largest = any ? std::max(largest, high) : high;
-        any = true;
-    }
-    void put_into(Statistics& found) const {
-        if (!any) return;
-        found.largest_magnitude = larger(magnitude_of(smallest), magnitude_of(largest));
-        if constexpr (!kIsComplex<T>) {
-            found.smallest = as_real(smallest);
-            found.largest = as_real(largest);
-        }
-    }
-};
-
-/// What some rows give.
-template <class T>
-struct Partial {
-    std::int64_t nonzeros = 0;
-    std::int64_t nans = 0;
-    std::int64_t infinities = 0;
-    Extremes<T> extremes;
-    double infinity_norm = 0;
-    ScaledSquares squares;
-
-    /// Returns the magnitude of the element, 0 for NaN.
-    double add(T element) {
-        const auto value = widen(element);
-        if (is_nan(value)) {
-            ++nans;
-            ++nonzeros;
-            return 0;
-        }
-        const double size = magnitude(value);
-        if (size != 0) ++nonzeros;
-        if (has_infinity(value)) ++infinities;
-        squares.add(size);
-        if constexpr (kIsComplex<T>) {
-            extremes.add(size, size);
-        } else {
-            extremes.add(exact(element), exact(element));
-        }
-        return size;
-    }
-
-    void add(const Partial& other) {
-        nonzeros += other.nonzeros;
-        nans += other.nans;
-        infinities += other.infinities;
-        infinity_norm = std::max(infinity_norm, other.infinity_norm);
-        squares.add(other.squares);
-        if (other.extremes.any) extremes.add(other.extremes.smallest, other.extremes.largest);
-    }
-};
 
 /// Pieces of rows that keep all threads busy to the end.
 std::int64_t row_grain(std::int64_t rows, int threads) {
@@ -189,8 +41,7 @@ Partial<T> summarise_rows(const MatrixView& matrix, int threads, double* row_sum
         Partial<T> partial;
         for (std::int64_t i = begin; i < end; ++i) {
             const T* row = matrix.row<T>(i);
-            double sum = 0;
-            for (std::int64_t j = 0; j < matrix.shape.cols; ++j) sum += partial.add(row[j]);
+            const double sum = partial.add_all(row, matrix.shape.cols);
             if (row_sums != nullptr) {
                 row_sums[i] += sum;
             } else {
@@ -304,33 +155,61 @@ void compare_across(const Block& block, const MatrixView& here, const MatrixView
 
 // ---- Sparse matrices ------------------------------------------------------------------------------------
 
-template <class T>
-Partial<T> summarise_entries(const CsrView& matrix, int threads) {
-    Partial<T> total;
-    std::mutex mutex;
-    parallel_for(matrix.shape.rows, rows_together(matrix), threads,
-                 [&](std::int64_t begin, std::int64_t end) {
-                     Partial<T> partial;
-                     for (std::int64_t i = begin; i < end; ++i) {
-                         double sum = 0;
-                         for (std::int64_t at = matrix.pointers[i]; at < matrix.pointers[i + 1]; ++at)
-                             sum += partial.add(matrix.values_as<T>()[at]);
-                         partial.infinity_norm = std::max(partial.infinity_norm, sum);
-                     }
-                     const std::lock_guard lock(mutex);
-                     total.add(partial);
-                 });
-    return total;
+/// Shares of the rows with sums of columns of their own: as many as pay for them.
+std::int64_t shares_with_sums(const CsrView& matrix, int threads) {
+    return std::clamp<std::int64_t>(matrix.entries / (8 * std::max<std::int64_t>(matrix.shape.cols, 1)), 1,
+                                    threads);
 }
 
+/// Whether there are columns enough without an entry that their sums are not kept.
+bool has_few_columns(const Shape& shape, std::int64_t entries) {
+    return shape.cols <= std::max<std::int64_t>(entries, kPanel);
+}
+
+/// Where a share of the rows begins, so that all have about as many entries.
+std::int64_t first_row_of(const CsrView& matrix, std::int64_t share, std::int64_t shares) {
+    if (share == shares) return matrix.shape.rows;
+    const std::int64_t entry = matrix.entries / shares * share;
+    return std::lower_bound(matrix.pointers, matrix.pointers + matrix.shape.rows, entry) - matrix.pointers;
+}
+
+/// Adds up some rows, and their magnitudes by columns where `sums` is not null.
 template <class T>
-void add_columns_of_entries(const CsrView& matrix, std::vector<double>& sums) {
-    sums.resize(static_cast<std::size_t>(matrix.shape.cols));
-    visit_index(matrix.shape, [&]<class I>(TypeTag<I>) {
+Partial<T> summarise_entries(const CsrView& matrix, std::int64_t begin, std::int64_t end, double* sums) {
+    return visit_index(matrix.shape, [&]<class I>(TypeTag<I>) {
         const I* const columns = matrix.columns_as<I>();
-        for (std::int64_t at = 0; at < matrix.entries; ++at)
-            sums[static_cast<std::size_t>(columns[at])] += magnitude(widen(matrix.values_as<T>()[at]));
+        const T* const values = matrix.values_as<T>();
+        Partial<T> partial;
+        for (std::int64_t i = begin; i < end; ++i) {
+            const std::int64_t first = matrix.pointers[i];
+            const std::int64_t last = matrix.pointers[i + 1];
+            partial.infinity_norm =
+                std::max(partial.infinity_norm, partial.add_all(values + first, last - first));
+            for (std::int64_t at = first; sums != nullptr && at < last; ++at)
+                sums[columns[at]] += magnitude(widen(values[at]));
+        }
+        return partial;
     });
+}
+
+/// The largest sum of a column of few entries.
+template <class T>
+double largest_column_of(const CsrView& matrix) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> entries(static_cast<std::size_t>(matrix.entries));
+    visit_index(matrix.shape, [&]<class I>(TypeTag<I>) {
+        for (std::int64_t at = 0; at < matrix.entries; ++at)
+            entries[static_cast<std::size_t>(at)] = {matrix.columns_as<I>()[at], at};
+    });
+    std::ranges::sort(entries);
+    double largest = 0;
+    double sum = 0;
+    std::int64_t column = -1;
+    for (const auto& [col, at] : entries) {
+        sum = (col == column ? sum : 0) + magnitude(widen(matrix.values_as<T>()[at]));
+        column = col;
+        largest = std::max(largest, sum);
+    }
+    return largest;
 }
 
 template <class T>
@@ -374,12 +253,27 @@ class StatisticsOf final : public BlockStatistics {
 
     /// The whole matrix, of which zeros that are not stored are one element.
     void take(const CsrView& matrix) {
-        total_.add(summarise_entries<T>(matrix, threads_));
         const Shape& shape = matrix.shape;
+        const bool keeps_sums = has_few_columns(shape, matrix.entries);
+        const std::int64_t shares = shares_with_sums(matrix, threads_);
+        std::vector<Partial<T>> partials(static_cast<std::size_t>(shares));
+        std::vector<double> sums(static_cast<std::size_t>(keeps_sums ? shares * shape.cols : 0));
+        parallel_for(shares, 1, threads_, [&](std::int64_t share, std::int64_t) {
+            partials[static_cast<std::size_t>(share)] = summarise_entries<T>(
+                matrix, first_row_of(matrix, share, shares), first_row_of(matrix, share + 1, shares),
+                keeps_sums ? sums.data() + share * shape.cols : nullptr);
+        });
+        for (const Partial<T>& partial : partials) total_.add(partial);
         if (static_cast<double>(matrix.entries) <
             static_cast<double>(shape.rows) * static_cast<double>(shape.cols))
             (void)total_.add(T{});
-        if (total_.nans == 0) add_columns_of_entries<T>(matrix, column_sums_);
+        if (total_.nans == 0 && !keeps_sums) largest_column_ = largest_column_of<T>(matrix);
+        for (std::int64_t col = 0; total_.nans == 0 && keeps_sums && col < shape.cols; ++col) {
+            double sum = 0;
+            for (std::int64_t share = 0; share < shares; ++share)
+                sum += sums[static_cast<std::size_t>(share * shape.cols + col)];
+            largest_column_ = std::max(largest_column_, sum);
+        }
         if (!may_be_symmetric()) return;
         const Csr across = transposed(matrix, threads_);
         compare_entries<T>(matrix, across.view(), threads_, symmetry_);
@@ -457,7 +351,13 @@ Statistics statistics(const CsrView& matrix, int threads) {
 }
 
 std::uint64_t statistics_bytes(const Shape& shape, Type type, std::int64_t entries) {
-    const std::uint64_t sums = saturating_multiply(static_cast<std::uint64_t>(shape.cols), sizeof(double));
+    const auto count = static_cast<std::uint64_t>(entries);
+    // Shares beyond the first one have fewer sums in all than there are eighths of the entries.
+    const std::uint64_t sums =
+        has_few_columns(shape, entries)
+            ? saturating_add(saturating_multiply(static_cast<std::uint64_t>(shape.cols), sizeof(double)),
+                             count)
+            : saturating_multiply(count, 2 * sizeof(std::int64_t));
     // The level that transposes takes as much beside it at most.
     const std::uint64_t across = shape.rows == shape.cols ? csr_bytes(shape, type, entries) : 0;
     return saturating_add(sums, saturating_multiply(2, across));

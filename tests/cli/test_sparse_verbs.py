@@ -236,6 +236,54 @@ class Verbs(Case):
         self.write("A.mtx", "%%MatrixMarket matrix coordinate real general\n3000000 3000000 2\n2 1 4\n1 2 4\n")
         found = self.run_tool("info", "A.mtx", "--stats", "--json").json()["matrices"][0]["statistics"]
         self.assertTrue(found["symmetric"])
+        write_wide(self.path("A.mtx"))
+        found = self.run_tool("info", "A.mtx", "--stats", "--memory-limit", "64MiB", "--json").json()["matrices"][0]["statistics"]
+        self.assertEqual((found["nonzeros"], found["smallest"], found["largest"]), (4, -2, 8))
+        self.assertEqual((found["one_norm"], found["infinity_norm"], found["frobenius_norm"]), (8, 12, math.sqrt(86.25)))
+
+    def test_norms_of_many_entries(self):
+        """Added up by shares, and of values whose squares pass what a double holds."""
+        rng = np.random.default_rng(3)
+        matrix = scipy.sparse.random(500, 40, density=0.6, random_state=2, format="csr")
+        for scale in (1, 1e170, 1e-170):
+            matrix.data = scale * rng.normal(size=matrix.nnz)
+            matrix.data[::50] = 0
+            scipy.io.mmwrite(self.path("A.mtx"), matrix, precision=17)
+            for threads in ("1", "2", "7"):
+                found = self.run_tool("info", "A.mtx", "--stats", "--threads", threads, "--json").json()["matrices"][0]["statistics"]
+                sizes = abs(matrix.toarray())
+                for name, expected in (("one_norm", sizes.sum(axis=0).max()), ("infinity_norm", sizes.sum(axis=1).max()),
+                                       ("frobenius_norm", scale * np.linalg.norm(sizes / scale))):
+                    self.assertAlmostEqual(found[name] / expected, 1, delta=1e-13)
+                self.assertEqual((found["smallest"], found["largest"], found["nonzeros"]), (matrix.data.min(), matrix.data.max(), np.count_nonzero(matrix.data)))
+
+    def test_multiply(self):
+        """Each kind by dense matrices from both sides, and by its own transpose; exact, as numbers are whole."""
+        for name, _, matrix in self.each():
+            numbers = np.rint(8 * matrix.data)
+            matrix = scipy.sparse.csr_matrix(scipy.sparse.coo_matrix((numbers, (matrix.row, matrix.col)), matrix.shape))
+            scipy.sparse.save_npz(self.path("A.npz"), matrix)
+            kind = matrix.dtype if matrix.dtype.kind in "fc" else np.dtype("i4")
+            names = {"f": "f64", "c": "c128", "i": "i32"}
+            rows, columns = matrix.shape
+            left, right = (np.rint(9 * np.sin(np.arange(m * n))).reshape(m, n).astype(kind) for m, n in ((5, rows), (columns, 6)))
+            np.save(self.path("L.npy"), left)
+            np.save(self.path("R.npy"), right)
+            for words, expected in ((("A.npz", "R.npy"), matrix @ right), (("L.npy", "A.npz"), left @ matrix.toarray()),
+                                    (("A.npz", "L.npy", "--transpose-a", "--transpose-b"), matrix.T @ left.T)):
+                with self.subTest(name, words=words):
+                    record = self.record("multiply", *words, "-t", names[kind.kind], "-o", "C.npy", "--force")
+                    self.assertEqual(record["verification"]["verdict"], "passed")
+                    np.testing.assert_array_equal(np.load(self.path("C.npy")), expected)
+            ones = scipy.sparse.csr_matrix((np.ones(matrix.nnz), matrix.indices, matrix.indptr), matrix.shape)
+            for level in ("expand", "hash", "binned"):
+                with self.subTest(name, level=level):
+                    record = self.record("multiply", "A.npz", "A.npz", "--transpose-b", "-t", names[kind.kind], "-o", "C.npz", "--force", "--level", level)
+                    found = scipy.sparse.load_npz(self.path("C.npz"))
+                    np.testing.assert_array_equal(found.toarray(), (matrix @ matrix.T).toarray())
+                    self.assertEqual((record["verification"]["verdict"], found.nnz), ("passed", (ones @ ones.T).nnz))
+                    meetings = np.square(np.bincount(matrix.indices, minlength=columns), dtype=int).sum()
+                    self.assertEqual(record["kernel_flops"], (8 if kind.kind == "c" else 2) * meetings)
 
     def test_verify_a_transpose(self):
         """Each fault that a transpose may have, and none that it has not."""
