@@ -62,13 +62,13 @@ std::optional<SparsePattern> SparsePattern::of(const GeneratedMatrix& wanted) {
     const auto* const found = std::ranges::find(kPatterns, name);
     if (found == kPatterns.end())
         generated::refuse_parameter("pattern", name, "uniform, banded or power-law");
-    return SparsePattern(static_cast<Kind>(found - kPatterns.begin()), wanted.shape, wanted_entries(wanted),
-                         wanted.seed);
+    return SparsePattern(static_cast<Kind>(found - kPatterns.begin()), wanted);
 }
 
-SparsePattern::SparsePattern(Kind kind, const Shape& shape, std::int64_t wanted, std::uint64_t seed)
-    : kind_(kind), shape_(shape), wanted_(wanted), seed_(seed) {
+SparsePattern::SparsePattern(Kind kind, const GeneratedMatrix& wanted)
+    : kind_(kind), shape_(wanted.shape), wanted_(wanted_entries(wanted)), seed_(wanted.seed) {
     constexpr std::int64_t kMostRows = std::int64_t{1} << 43;  // that the products below have room for
+    const Shape& shape = shape_;
     if (shape.rows > kMostRows) throw Error(ErrorCode::usage, "--shape: a pattern is of at most 2^43 rows");
     if (shape.rows == 0 || kind != Kind::power_law) return;
     constexpr double kGoldenRatio = 0.6180339887498949;
@@ -76,11 +76,16 @@ SparsePattern::SparsePattern(Kind kind, const Shape& shape, std::int64_t wanted,
         std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(shape.rows) * kGoldenRatio));
     while (std::gcd(stride_, shape.rows) != 1) ++stride_;
     // Ranks have fewer and fewer entries, so that none has more than the first one has.
-    if (before(1) + 1 > shape.cols && wanted > 0)
-        generated::refuse_parameter("entries", std::to_string(wanted),
-                                    "fewer of this pattern: its fullest row would have " +
-                                        std::to_string(before(1)) + " or more of " +
-                                        std::to_string(shape.cols) + " columns");
+    if (before(1) + 1 <= shape.cols || wanted_ == 0) return;
+    const auto given = std::ranges::find_if(wanted.parameters, [](const auto& parameter) {
+        return parameter.first == "entries" || parameter.first == "density";
+    });
+    const std::string why = "its fullest row would have " + std::to_string(before(1)) + " or more of " +
+                            std::to_string(shape.cols) + " columns";
+    if (given != wanted.parameters.end())
+        generated::refuse_parameter(given->first, given->second, "less of this pattern: " + why);
+    throw Error(ErrorCode::usage, "--entries or --density must be given with this pattern: of " +
+                                      std::to_string(wanted_) + " entries " + why);
 }
 
 std::int64_t SparsePattern::rank_of(std::int64_t row) const {

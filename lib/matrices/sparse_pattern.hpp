@@ -33,7 +33,7 @@ class SparsePattern {
   private:
     enum class Kind { uniform, banded, power_law };
 
-    SparsePattern(Kind kind, const Shape& shape, std::int64_t wanted, std::uint64_t seed);
+    SparsePattern(Kind kind, const GeneratedMatrix& wanted);
     /// Entries of the rows before that of rank `rank`.
     [[nodiscard]] std::int64_t before(std::int64_t rank) const;
     [[nodiscard]] std::int64_t rank_of(std::int64_t row) const;
