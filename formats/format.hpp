@@ -65,6 +65,7 @@ struct Header {
     std::optional<std::int64_t> most_entries{};
     /// Of one that is stored sparse but not as text: the layout of HDF5 that a sparse result has, too.
     std::optional<SparseLayout> sparse_layout{};
+    bool logical = false;          ///< such a one of MATLAB's logicals, which are delivered as u8
     std::uint64_t file_bytes = 0;  ///< 0 for standard input
     std::string unread;            ///< why it cannot be read yet, in words; empty where it can
     std::string packing;    ///< attributes by which its numbers stand for others: "scale_factor, add_offset"
@@ -77,7 +78,7 @@ struct Header {
     /// What is read is gone: blocks are whole multiples of the grain, in their order, or the whole where
     /// `rereads`.
     bool in_order = false;
-    std::optional<Chunking> chunking{};  ///< of a dense dataset of HDF5 that has chunks
+    std::optional<Chunking> chunking{};  ///< of a dataset of HDF5 that has chunks: of a sparse one's values
 };
 
 /// What a file holds that is no matrix.
@@ -206,6 +207,7 @@ struct WriteOptions {
     bool shuffle = false;
     bool fletcher32 = false;                      ///< HDF5 checksums of chunks
     std::optional<SparseLayout> sparse_layout{};  ///< of a sparse matrix in HDF5
+    bool logical = false;                         ///< one of u8 in MATLAB's layout holds its logicals
     bool matlab = false;  ///< as MATLAB 7.3 stores matrices: dimensions reversed, its class as an attribute
     /// Host bytes that the writer may take beside the matrix, at least what `Format::writing_bytes` says. It
     /// uses fewer threads where they are few.

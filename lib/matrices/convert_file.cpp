@@ -32,8 +32,10 @@ void keep_chunks(const formats::Header& header, formats::WriteOptions& how, cons
     constexpr std::int64_t kMostBytes = std::int64_t{1} << 32;  // of a chunk of HDF5
     const formats::Chunking& stored = *header.chunking;
     const std::string name = to_string(header.source);
-    if (stored.chunk.first * stored.chunk.second >=
-        kMostBytes / static_cast<std::int64_t>(size_of(header.type))) {
+    // Of the parts of a sparse matrix, indices may be the widest.
+    const std::size_t element =
+        std::max(size_of(header.type), header.sparse_layout ? sizeof(std::int64_t) : 0);
+    if (stored.chunk.first * stored.chunk.second >= kMostBytes / static_cast<std::int64_t>(element)) {
         tell(say, Severity::warning,
              name + ": its chunks would be larger than HDF5's 4 GiB; the result has none");
         return;
@@ -61,9 +63,10 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
     if (!header.source.dataset.empty())
         request.default_dataset = formats::without_slice(header.source.dataset);
     Destination destination(std::move(request));
-    formats::WriteOptions how = options.dense ? options.write
-                                              : with_layout_kept(options.write, destination.format(),
-                                                                 header.sparse_layout, header.type);
+    formats::WriteOptions how = options.dense
+                                    ? options.write
+                                    : with_layout_kept(options.write, destination.format(),
+                                                       header.sparse_layout, header.logical, header.type);
     const bool stays_sparse = !options.dense && is_sparse(header) && writes_sparse(destination.format(), how);
     require_place_for_layout(destination, options.write, stays_sparse);
     if (options.sparse && !stays_sparse)
@@ -71,7 +74,8 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
                                           std::string(destination.format().name) + " has none");
     record.inputs = {stays_sparse ? recorded_sparse(header, *header.most_entries) : recorded_matrix(header)};
     how.memory_limit = options.read.memory_limit;
-    if (options.keep_chunks && header.chunking && !stays_sparse && destination.format().has_datasets)
+    if (options.keep_chunks && header.chunking && stays_sparse == header.sparse_layout.has_value() &&
+        destination.format().has_datasets)
         keep_chunks(header, how, say);
     if (destination.format().has_datasets) {
         how.attributes_of = reader.get();

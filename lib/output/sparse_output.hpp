@@ -11,15 +11,17 @@ inline bool writes_sparse(const formats::Format& format, const formats::WriteOpt
 
 /// How it is written: a sparse matrix in the layout that it is stored in, where none is asked for and the
 /// format has datasets, or in AnnData's where that layout has no such type. Matrices of text and dense ones
-/// have none.
+/// have none. MATLAB's logicals stay so where their type does.
 inline formats::WriteOptions with_layout_kept(formats::WriteOptions how, const formats::Format& format,
-                                              std::optional<formats::SparseLayout> stored, Type type) {
+                                              std::optional<formats::SparseLayout> stored, bool logical,
+                                              Type type) {
     using formats::SparseLayout;
+    how.logical = logical && type == Type::u8;
     if (how.sparse_layout || !stored || !format.has_datasets) return how;
     const bool is_double = type == Type::f64 || type == Type::c128;
     const bool is_half = type == Type::f16 || type == Type::bf16;
-    const bool has_type =
-        *stored == SparseLayout::matlab ? is_double : *stored == SparseLayout::anndata || !is_half;
+    const bool has_type = *stored == SparseLayout::matlab ? is_double || how.logical
+                                                          : *stored == SparseLayout::anndata || !is_half;
     how.sparse_layout = how.matlab ? SparseLayout::matlab : has_type ? *stored : SparseLayout::anndata;
     return how;
 }

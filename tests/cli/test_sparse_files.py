@@ -531,11 +531,12 @@ class Written(Files):
             self.check_written(SPARSE, layout, dataset=f"g/{layout}", output=f"out.h5:/g/{layout}")
         with h5py.File(self.path("out.h5")) as file:
             np.testing.assert_array_equal(file["A"][()], np.eye(3))
-        for name in ("A", "g", "g/anndata"):
-            before = digest(self.path("out.h5"))
-            for force in ([], ["--force"]):
-                self.run_tool("transpose", "in.h5", "-o", f"out.h5:/{name}", "--sparse-layout", "anndata", *force, code=4)
-            self.assertEqual(digest(self.path("out.h5")), before)
+        before = digest(self.path("out.h5"))
+        for name, said in (("A", "is no group"), ("g", "holds 'anndata'"), ("g/matlab", "holds 'ir'"), ("g/anndata", "--force replaces it")):
+            for force in ([], ["--force"])[: 1 if name == "g/anndata" else 2]:
+                found = self.run_tool("transpose", "in.h5", "-o", f"out.h5:/{name}", "--sparse-layout", "anndata", *force, code=4)
+            self.assert_says(found, said)
+        self.assertEqual(digest(self.path("out.h5")), before)
 
     def test_what_it_is_not_for(self):
         self.make(anndata, "csr")

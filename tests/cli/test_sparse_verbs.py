@@ -260,7 +260,7 @@ class Verbs(Case):
     def test_multiply(self):
         """Each kind by dense matrices from both sides, and by its own transpose; exact, as numbers are whole."""
         for name, _, matrix in self.each():
-            numbers = np.rint(8 * matrix.data)
+            numbers = matrix.data if matrix.data.dtype.kind == "i" else np.rint(8 * matrix.data)
             matrix = scipy.sparse.csr_matrix(scipy.sparse.coo_matrix((numbers, (matrix.row, matrix.col)), matrix.shape))
             scipy.sparse.save_npz(self.path("A.npz"), matrix)
             kind = matrix.dtype if matrix.dtype.kind in "fc" else np.dtype("i4")

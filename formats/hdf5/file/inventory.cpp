@@ -134,11 +134,15 @@ std::optional<std::string> Inventory::conflict(haddr_t address) const {
     return std::nullopt;
 }
 
-std::optional<std::string> Inventory::changed_in(const Inventory& later, haddr_t but) const {
+std::optional<std::string> Inventory::changed_in(const Inventory& later, haddr_t but,
+                                                 haddr_t marked_anew) const {
     for (const auto& [address, object] : objects_) {
         const auto found = later.objects_.find(address);
-        if (address == but || (found != later.objects_.end() && found->second == object)) continue;
-        return "/" + object.name;
+        if (address == but) continue;
+        if (found == later.objects_.end()) return "/" + object.name;
+        Object now = found->second;
+        if (address == marked_anew) now.values = object.values;
+        if (now != object) return "/" + object.name;
     }
     return std::nullopt;
 }

@@ -36,8 +36,9 @@ class Inventory {
     [[nodiscard]] std::optional<std::string> conflict(haddr_t address) const;
 
     /// The name of an object other than that at `but` which `later` does not have as it was. Nothing where
-    /// there is none.
-    [[nodiscard]] std::optional<std::string> changed_in(const Inventory& later, haddr_t but) const;
+    /// there is none. That at `marked_anew` may have other attributes.
+    [[nodiscard]] std::optional<std::string> changed_in(const Inventory& later, haddr_t but,
+                                                        haddr_t marked_anew = HADDR_UNDEF) const;
 
   private:
     struct Object {

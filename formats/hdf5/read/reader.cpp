@@ -59,9 +59,11 @@ std::string_view surroundings_of(const std::string& dataset) {
     return dataset.starts_with("/#refs#/") ? ", in a cell, struct array or object (MATLAB)" : "";
 }
 
-/// How it is stored in chunks, as the matrix has them.
+/// How it is stored in chunks, as the matrix has them; how the values of a sparse one are.
 std::optional<Chunking> chunking_of(const Source& source) {
     constexpr unsigned kMostDeflate = 9;
+    if (const auto* sparse = std::get_if<Sparse>(&source.where))
+        return sparse->values ? chunking_of(*sparse->values) : std::nullopt;
     const auto* dense = std::get_if<Dense>(&source.where);
     if (dense == nullptr || dense->layout != H5D_CHUNKED) return {};
     const Shape chunk = grain_of(source);
@@ -361,8 +363,7 @@ class Hdf5Reader final : public Reader, public AttributeSource {
     [[nodiscard]] bool holds_booleans() const override {
         const Element& element = source_.element;
         if (element.type != Type::u8 || options_.type || source_.packing || !dense_) return false;
-        return (element.memory.valid() && H5Tget_class(element.memory.id()) == H5T_ENUM) ||
-               text_attribute(attributed(), "MATLAB_class", source_.name) == "logical";
+        return (element.memory.valid() && H5Tget_class(element.memory.id()) == H5T_ENUM) || is_logical();
     }
 
     void read(const Block& block, const MutableMatrixView& out) override {
@@ -398,11 +399,16 @@ class Hdf5Reader final : public Reader, public AttributeSource {
         if (std::holds_alternative<Dense>(source_.where)) dense_.emplace(source_, options, header_.type);
         if (!std::holds_alternative<Sparse>(source_.where)) return;
         sparse_.emplace(source_, options, header_.type);
+        header_.logical = header_.sparse_layout == SparseLayout::matlab && !options.type && is_logical();
         if (options.layout != Layout::by_content || options.as_column || options.unpack)
             tell(options.tell, Severity::warning,
                  source_.name +
                      ": is sparse, and read as its group says: --layout, --as-column and --unpack are of "
                      "dense datasets");
+    }
+
+    [[nodiscard]] bool is_logical() const {
+        return text_attribute(attributed(), "MATLAB_class", source_.name) == "logical";
     }
 
     /// Opens the file, and keeps what it was like before.

@@ -83,10 +83,11 @@ std::string link_target(hid_t file, const std::string& name, const H5L_info_t& l
     return std::string(other) + ":" + object;
 }
 
-/// What bears the name may go, and is a dataset of this file that has no other name. A link is not replaced,
-/// nor one of several names: the dataset behind it would stay, and keep its old values.
-void require_replaceable(hid_t file, const std::string& name, const WriteTarget& target) {
-    const std::string what = name_in_messages(target);
+/// What bears the name may go, and is a dataset of this file, or a group, that has no other name. A link is
+/// not replaced, nor one of several names: the dataset behind it would stay, and keep its old values.
+void require_replaceable(hid_t file, const std::string& name, H5O_type_t kind, const WriteTarget& target) {
+    const std::string what = target.shown + ":" + name;
+    const std::string word = kind == H5O_TYPE_GROUP ? "group" : "dataset";
     H5L_info_t link{};
     H5O_info_t object{};
     if (target.is_input) {
@@ -102,15 +103,15 @@ void require_replaceable(hid_t file, const std::string& name, const WriteTarget&
     }
     require(H5Oget_info_by_name2(file, name.c_str(), &object, H5O_INFO_BASIC, H5P_DEFAULT), ErrorCode::output,
             what);
-    if (object.type == H5O_TYPE_DATASET && object.rc > 1) {
-        throw Error(ErrorCode::output, what + ": the dataset has " + std::to_string(object.rc) +
+    if (object.type == kind && object.rc > 1) {
+        throw Error(ErrorCode::output, what + ": the " + word + " has " + std::to_string(object.rc) +
                                            " names in the file (hard links), and is not replaced: the others "
                                            "would keep the old values; name another dataset");
     }
     if (!target.replace)
-        throw Error(ErrorCode::output, what + ": the dataset exists already; --force replaces it");
-    if (object.type != H5O_TYPE_DATASET)
-        throw Error(ErrorCode::output, what + ": is no dataset, and is not replaced");
+        throw Error(ErrorCode::output, what + ": the " + word + " exists already; --force replaces it");
+    if (object.type != kind)
+        throw Error(ErrorCode::output, what + ": is no " + word + ", and is not replaced");
 }
 
 /// Whether something in a file that exists bears the dataset's name. Throws where the way to it does not lead
@@ -140,17 +141,31 @@ bool bears_name(hid_t file, const std::string& name, const std::string& what) {
 bool is_taken(hid_t file, const WriteTarget& target) {
     const std::string name = absolute(target.dataset);
     if (!bears_name(file, name, name_in_messages(target))) return false;
-    require_replaceable(file, name, target);
+    require_replaceable(file, name, H5O_TYPE_DATASET, target);
     return true;
 }
 
-/// What bears the name of a sparse matrix stays, whatever it is.
-void require_new_group(hid_t file, const std::string& name, const std::string& shown) {
-    const std::string what = shown + ":" + name;
-    if (bears_name(file, name, what))
-        throw Error(ErrorCode::output, what +
-                                           ": exists already, and is not replaced by a sparse matrix; name "
-                                           "another dataset, or another file");
+/// The same of the group of a sparse matrix with these parts: what it holds beside them would stay.
+bool is_taken_group(hid_t file, const std::string& name, const std::vector<std::string>& parts,
+                    const WriteTarget& target) {
+    const std::string what = target.shown + ":" + name;
+    if (!bears_name(file, name, what)) return false;
+    require_replaceable(file, name, H5O_TYPE_GROUP, target);
+    const Handle group = take(H5Gopen2(file, name.c_str(), H5P_DEFAULT), ErrorCode::output, what);
+    H5G_info_t info{};
+    require(H5Gget_info(group.id(), &info), ErrorCode::output, what);
+    for (hsize_t at = 0; at < info.nlinks; ++at) {
+        std::array<char, 64> member{};  // longer than the name of any part
+        require(H5Lget_name_by_idx(group.id(), ".", H5_INDEX_NAME, H5_ITER_INC, at, member.data(),
+                                   member.size(), H5P_DEFAULT),
+                ErrorCode::output, what);
+        if (std::ranges::find(parts, std::string(member.data())) == parts.end())
+            throw Error(ErrorCode::output,
+                        what + ": holds '" + member.data() +
+                            "', which is no part of the sparse matrix to be written, and is not replaced; "
+                            "name another dataset, or another file");
+    }
+    return true;
 }
 
 haddr_t address_of(hid_t file, const std::string& name, const std::string& what) {
@@ -198,8 +213,9 @@ class LocalDatasetFile final : public DatasetFile {
         : target_(target), name_(absolute(target.dataset)), shown_(name_in_messages(target)) {
         const Session session;
         open_file(plan);
-        if (plan.part_of != nullptr && plan.part_of->is_new)
-            require_new_group(file_.id(), group(), target.shown);
+        if (plan.part_of != nullptr && plan.part_of->is_new &&
+            is_taken_group(file_.id(), group(), plan.part_of->parts, target))
+            remove_attributes();
         const Reader* const read_by = plan.options.attributes_of;
         const auto* source =
             read_by == nullptr ? nullptr : dynamic_cast<const AttributeSource*>(&read_by->origin());
@@ -298,6 +314,18 @@ class LocalDatasetFile final : public DatasetFile {
         require(H5Ldelete(file_.id(), name_.c_str(), H5P_DEFAULT), ErrorCode::output, shown_);
     }
 
+    /// Of the group that is replaced.
+    void remove_attributes() {
+        group_ = address_of(file_.id(), group(), shown_);
+        const Handle object =
+            take(H5Oopen(file_.id(), group().c_str(), H5P_DEFAULT), ErrorCode::output, shown_);
+        H5O_info_t info{};
+        require(H5Oget_info2(object.id(), &info, H5O_INFO_NUM_ATTRS), ErrorCode::output, shown_);
+        for (hsize_t left = info.num_attrs; left > 0; --left)
+            require(H5Adelete_by_idx(object.id(), ".", H5_INDEX_NAME, H5_ITER_INC, 0, H5P_DEFAULT),
+                    ErrorCode::output, shown_);
+    }
+
     void create_dataset(const DatasetPlan& plan, const Handle& stored) {
         const std::string what = shown_ + ": cannot be created";
         const std::array<hsize_t, 2> extents = {static_cast<hsize_t>(plan.shape.rows),
@@ -362,7 +390,7 @@ class LocalDatasetFile final : public DatasetFile {
         const std::string what = shown_ + ": cannot be created";
         const Handle object =
             take(H5Oopen(file_.id(), group().c_str(), H5P_DEFAULT), ErrorCode::output, what);
-        if (marks.matlab) mark_for_matlab(object.id(), *marks.matlab, false, what);
+        if (marks.matlab) mark_for_matlab(object.id(), *marks.matlab, *marks.matlab == Type::u8, what);
         for (const auto& [name, value] : marks.texts) write_attribute(object.id(), name, value);
         for (const auto& [name, values] : marks.numbers) {
             const hsize_t count = values.size();
@@ -402,7 +430,7 @@ class LocalDatasetFile final : public DatasetFile {
         const auto now = inventory_of(file, kMost, shown_);
         if (!now) refuse_damaged(shown_, "what the file holds cannot be told any more");
         require_own_place(*now, written, target_, kMost);
-        if (const auto changed = before_->changed_in(*now, removed_))
+        if (const auto changed = before_->changed_in(*now, removed_, group_))
             refuse_damaged(shown_, *changed + " would be changed");
     }
 
@@ -411,12 +439,20 @@ class LocalDatasetFile final : public DatasetFile {
     std::string shown_;
     std::optional<Inventory> before_;  ///< what a file that exists held, where that is soon known
     haddr_t removed_ = HADDR_UNDEF;    ///< the dataset that was replaced
+    haddr_t group_ = HADDR_UNDEF;      ///< that of a sparse matrix which was replaced
     Parts elements_;                   ///< those that it held and holds on to, and the new ones
     Handle file_;
     Handle dataset_;
     haddr_t offset_ = HADDR_UNDEF;
     std::vector<std::string> left_out_;
 };
+
+void require_room_in(hid_t file, const WriteTarget& target) {
+    if (!is_taken(file, target)) return;
+    const std::string what = name_in_messages(target);
+    if (const auto inventory = inventory_of(file, kMostChunks, what))
+        require_own_place(*inventory, address_of(file, absolute(target.dataset), what), target, kMostChunks);
+}
 
 }  // namespace
 
@@ -433,20 +469,22 @@ void require_room(const WriteTarget& target) {
     try_in_child(opened_path(target), name_in_messages(target), ErrorCode::output, [&] {
         const Handle file = open_target(target, H5F_ACC_RDONLY);
         require_whole_file(file.id(), target);
-        if (!is_taken(file.id(), target)) return;
-        const std::string what = name_in_messages(target);
-        if (const auto inventory = inventory_of(file.id(), kMostChunks, what))
-            require_own_place(*inventory, address_of(file.id(), absolute(target.dataset), what), target,
-                              kMostChunks);
+        require_room_in(file.id(), target);
     });
 }
 
-void require_room_for_group(const WriteTarget& target) {
+void require_room_for_group(const WriteTarget& target, const std::vector<std::string>& parts) {
     const Session session;
     try_in_child(opened_path(target), name_in_messages(target), ErrorCode::output, [&] {
         const Handle file = open_target(target, H5F_ACC_RDONLY);
         require_whole_file(file.id(), target);
-        require_new_group(file.id(), absolute(target.dataset), target.shown);
+        const std::string group = absolute(target.dataset);
+        if (!is_taken_group(file.id(), group, parts, target)) return;
+        WriteTarget part = target;
+        for (const std::string& name : parts) {
+            part.dataset = group + "/" + name;
+            require_room_in(file.id(), part);
+        }
     });
 }
 

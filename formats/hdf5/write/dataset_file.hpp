@@ -17,7 +17,8 @@ namespace gpumat::formats::hdf5 {
 
 /// The group of a sparse matrix, of which a dataset of one dimension is a part.
 struct SparseGroup {
-    bool is_new = false;  ///< nothing bears its name; it gets what follows
+    bool is_new = false;               ///< it gets what follows, and nothing else that bears its name keeps
+    std::vector<std::string> parts{};  ///< the datasets that it will have
     std::vector<std::pair<std::string, std::string>> texts{};
     std::vector<std::pair<std::string, std::vector<std::int64_t>>> numbers{};  ///< one alone has no sign
     std::optional<Type> matlab{};                                              ///< of MATLAB's class
@@ -68,8 +69,8 @@ std::string opened_path(const WriteTarget& target);
 /// child.
 void require_room(const WriteTarget& target);
 
-/// The same of a new group: nothing in the file may bear its name.
-void require_room_for_group(const WriteTarget& target);
+/// The same of the group of a sparse matrix with these parts: one that bears its name has no others.
+void require_room_for_group(const WriteTarget& target, const std::vector<std::string>& parts);
 
 /// Creates the dataset in a new file, or in one that exists: all that HDF5 does to such a file, which may be
 /// damaged, it does in a child, and close() throws where the dataset is not found there by its name.

@@ -52,6 +52,13 @@ std::string number_name(Type type) {
     }
 }
 
+/// Its arrays: where lines start, indices and values.
+std::vector<std::string> parts_of(SparseLayout layout) {
+    if (layout == SparseLayout::matlab) return {"jc", "ir", "data"};
+    if (layout == SparseLayout::binsparse) return {"pointers_to_1", "indices_1", "values"};
+    return {"indptr", "indices", "data"};
+}
+
 SparseLayout layout_of(const WriteOptions& options) {
     if (options.matlab && options.sparse_layout && *options.sparse_layout != SparseLayout::matlab)
         throw Error(
@@ -61,9 +68,10 @@ SparseLayout layout_of(const WriteOptions& options) {
     return options.sparse_layout.value_or(options.matlab ? SparseLayout::matlab : SparseLayout::anndata);
 }
 
-void require_type(SparseLayout layout, Type type, const std::string& what) {
+void require_type(SparseLayout layout, Type type, bool logical, const std::string& what) {
     const bool half = type == Type::f16 || type == Type::bf16;
-    if (layout == SparseLayout::matlab && type != Type::f64 && type != Type::c128)
+    const bool is_logical = logical && type == Type::u8;
+    if (layout == SparseLayout::matlab && type != Type::f64 && type != Type::c128 && !is_logical)
         throw Error(ErrorCode::unsupported,
                     what + ": MATLAB's sparse matrices are written in f64 and c128, not in " +
                         std::string(name_of(type)) + "; -t names the type, --dense writes a dense matrix");
@@ -82,7 +90,7 @@ class Hdf5SparseWriter final : public SparseWriter {
           entries_(entries),
           options_(options),
           layout_(layout_of(options)) {
-        require_type(layout_, type, name_in_messages(target));
+        require_type(layout_, type, options.logical, name_in_messages(target));
         options_.matlab = layout_ == SparseLayout::matlab;
     }
 
@@ -103,7 +111,8 @@ class Hdf5SparseWriter final : public SparseWriter {
     }
 
     void put(const CsrView& rows) {
-        SparseGroup group{.is_new = true, .texts = options_.attributes};
+        SparseGroup group{.is_new = true, .parts = parts_of(layout_), .texts = options_.attributes};
+        if (holds_pointers_alone()) group.parts.resize(1);
         if (layout_ == SparseLayout::matlab) {
             const Csr columns = rows_of_columns(rows, options_.threads, name_in_messages(target_));
             group.matlab = type_;
@@ -132,8 +141,13 @@ class Hdf5SparseWriter final : public SparseWriter {
         return nlohmann::ordered_json{{"binsparse", json}}.dump();
     }
 
-    /// The first one makes the group. MATLAB's have no sign, and none of entries where there are none, but
-    /// for complex ones, which nothing else would tell from real ones.
+    /// MATLAB's have none of entries where there are none, but for complex ones, which nothing else would
+    /// tell from real ones.
+    [[nodiscard]] bool holds_pointers_alone() const {
+        return layout_ == SparseLayout::matlab && entries_ == 0 && !is_complex(type_);
+    }
+
+    /// The first one makes the group. MATLAB's have no sign.
     void put_arrays(SparseGroup group, const CsrView& lines, const char* starts, const char* indices,
                     const char* values) {
         const bool matlab = layout_ == SparseLayout::matlab;
@@ -144,7 +158,7 @@ class Hdf5SparseWriter final : public SparseWriter {
                    reinterpret_cast<const std::byte*>(lines.pointers)},
                   group);
         group.is_new = false;
-        if (matlab && entries_ == 0 && !is_complex(type_)) return;
+        if (holds_pointers_alone()) return;
         std::vector<std::uint64_t> wide;
         if (matlab) {
             wide.resize(static_cast<std::size_t>(entries_));
@@ -163,7 +177,7 @@ class Hdf5SparseWriter final : public SparseWriter {
         const std::string dataset = target.dataset.empty() ? "/A" : plain_dataset(target.dataset);
         target.dataset = dataset + "/" + array.name;
         target.append = target_.append || !group.is_new;
-        target.is_input = false;
+        target.is_input = target_.is_input && group.is_new;
         const auto writer = create_part(target, array.count, array.type, options_of_parts(options_), group);
         writer->write({0, 0, array.count, 1}, {array.type, {array.count, 1}, 1, array.data});
         writer->finish();
@@ -181,8 +195,8 @@ class Hdf5SparseWriter final : public SparseWriter {
 }  // namespace
 
 void require_sparse_writable(const WriteTarget& target, Type type, const WriteOptions& options) {
-    require_type(layout_of(options), type, name_in_messages(target));
-    if (target.append) require_room_for_group(target);
+    require_type(layout_of(options), type, options.logical, name_in_messages(target));
+    if (target.append) require_room_for_group(target, parts_of(layout_of(options)));
 }
 
 std::unique_ptr<SparseWriter> create_sparse(const WriteTarget& target, const Shape& shape, Type type,

@@ -190,10 +190,12 @@ void choose_structure(const RunOptions& options, Plan& plan) {
     if (options.dense || operation.sparse_levels == nullptr) return;
     std::array<Storage, kMostInputs> stored = {};
     std::optional<formats::SparseLayout> layout;
+    bool logical = false;
     for (const PlannedInput& input : plan.inputs) {
         if (!is_sparse(input.header())) continue;
         stored.at(input.role) = Storage::csr;
         if (!layout) layout = input.header().sparse_layout;
+        logical |= operation.keeps_attributes && input.header().logical;
     }
     if (std::ranges::find(stored, Storage::csr) == stored.end()) return;
     const Structure structure = operation.structure(plan.problem, stored);
@@ -201,7 +203,7 @@ void choose_structure(const RunOptions& options, Plan& plan) {
         if (has_pointers_alone(plan.result)) return;
         if (plan.output) {
             const formats::WriteOptions how =
-                with_layout_kept(plan.write, plan.output->format(), layout, plan.result_type);
+                with_layout_kept(plan.write, plan.output->format(), layout, logical, plan.result_type);
             if (!writes_sparse(plan.output->format(), how)) return;
             plan.write = how;
         }
