@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -35,6 +36,8 @@ class StoredMatrix {
     [[nodiscard]] virtual std::uint64_t least_for_blocks() const = 0;
 };
 
+using TakeBytes = std::function<void(std::span<const std::byte> bytes)>;
+
 /// Stored inputs and a stored result, which are checked.
 struct StoredMatrices {
     std::vector<StoredMatrix*> inputs;  ///< by role; null where one is not given
@@ -44,6 +47,8 @@ struct StoredMatrices {
     /// this adds, for all, what they made of them. They call it, and `read`, which gives the elements to one
     /// of them, in the same order. Empty: there is one.
     std::function<void(std::span<double> sums)> add_up = {};
+    /// Likewise: one of them takes what each of them has, in an order that is always the same.
+    std::function<void(std::span<const std::byte> own, const TakeBytes& take)> gather = {};
 };
 
 /// Reads an input, and a result that has its elements transposed, at the same time: gives each block of the

@@ -17,7 +17,8 @@ constexpr std::array kBlasTypes = {Type::f32, Type::f64, Type::c64, Type::c128};
 std::span<const Served> of_scalapack() {
     static const std::array kServed = {
         Served{.operation = "multiply", .types = kBlasTypes, .routine = "p?gemm"},
-        Served{.operation = "transpose", .types = all_types(), .routine = "alltoallv", .way = Way::exchange}};
+        Served{.operation = "transpose", .types = all_types(), .routine = "alltoallv", .way = Way::exchange},
+        Served{.operation = "reduce", .types = all_types(), .routine = "parts", .way = Way::parts}};
     return kServed;
 }
 
@@ -81,8 +82,7 @@ std::vector<std::string> unsupported_reasons(const Engine& engine, const Problem
                           type_list(found->types) + ")");
     for (const auto& [name, value] : problem.choices) {
         const Setting* const setting = problem.operation->setting(name);  // what is read can be conjugated
-        if (setting == nullptr || !setting->conjugates)
-            reasons.push_back("it has no --" + name + " " + value);
+        if (setting == nullptr || setting->of_levels) reasons.push_back("it has no --" + name + " " + value);
     }
     for (const Setting& setting : problem.operation->settings)
         if (setting.flag != nullptr && !setting.stored && problem.*setting.flag)

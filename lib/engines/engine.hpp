@@ -14,6 +14,7 @@ namespace gpumat::engines {
 /// How ranks do an operation.
 enum class Way {
     library,   ///< it computes, on blocks that they take in turn
+    parts,     ///< a level computes on the rows that each has whole, and what it gives is combined
     exchange,  ///< of rows, which they have whole: each sends a tile to each other one, and a level turns it
 };
 

@@ -53,6 +53,7 @@ struct Order {
     bool transpose_b = false;
     Extents extents;  ///< of the problem
     Type type = Type::f64;
+    std::array<char, 256> choices{};  ///< of the problem, a line each
     Scalar alpha;
     Scalar beta;
     VerifyMode mode = VerifyMode::automatic;

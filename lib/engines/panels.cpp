@@ -11,7 +11,7 @@ namespace gpumat::engines {
 namespace {
 
 constexpr std::int64_t kPanelBytes = std::int64_t{32} << 20;
-constexpr std::int64_t kPieceBytes = std::int64_t{4} << 20;
+constexpr std::int64_t kTakenAtOnceBytes = std::int64_t{4} << 20;
 
 /// Copies between rows [first, first + rows) of a matrix and what one rank has of columns [col, col + cols)
 /// of them, row after row; the rows that are another's are left out. `panel` has those columns alone.
@@ -189,7 +189,7 @@ void collect(Ranks& ranks, const Layout& layout, const Panels& panels, std::byte
 void each_piece(const Layout& layout, int rank, std::byte* blocks, const TakePanel& take) {
     const Block panel = layout.panel(rank);
     const std::int64_t row = panel.cols * layout.element();
-    const std::int64_t step = std::max<std::int64_t>(1, kPieceBytes / std::max<std::int64_t>(1, row));
+    const std::int64_t step = std::max<std::int64_t>(1, kTakenAtOnceBytes / std::max<std::int64_t>(1, row));
     for (std::int64_t i = 0; i < panel.rows; i += step)
         take(panel.row + i,
              {layout.type, {std::min(step, panel.rows - i), panel.cols}, panel.cols, blocks + i * row});

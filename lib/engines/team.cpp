@@ -14,7 +14,9 @@
 #include "kernels/check/check.hpp"
 #include "kernels/operation.hpp"
 #include "lib/engines/byte_ranges.hpp"
+#include "lib/engines/gathering.hpp"
 #include "lib/engines/matrix_on_ranks.hpp"
+#include "lib/engines/part_of_rank.hpp"
 #include "lib/engines/tiles.hpp"
 #include "lib/stored/conjugate.hpp"
 #include "lib/stored/plain_nan.hpp"
@@ -28,6 +30,21 @@ constexpr int kPoison = 0xff;  ///< NaN in every type: what nobody wrote is no n
 template <std::size_t kRoom>
 void put_text(const std::string& text, std::array<char, kRoom>& into) {
     std::memcpy(into.data(), text.data(), std::min(text.size(), kRoom - 1));
+}
+
+std::string lines_of(const Parameters& choices) {
+    std::string lines;
+    for (const auto& [name, value] : choices) lines += name + "=" + value + "\n";
+    return lines;
+}
+
+Parameters choices_of(std::string_view lines) {
+    Parameters choices;
+    for (; !lines.empty(); lines.remove_prefix(lines.find('\n') + 1)) {
+        const std::size_t middle = lines.find('=');
+        choices.emplace(lines.substr(0, middle), lines.substr(middle + 1, lines.find('\n') - middle - 1));
+    }
+    return choices;
 }
 
 void note_failure(Answer& answer) {
@@ -167,6 +184,7 @@ Order Team::order_of(Step step, const Problem& problem) const {
     about.transpose_b = problem.transpose_b;
     about.extents = problem.extents();
     about.type = problem.type;
+    put_text(lines_of(problem.choices), about.choices);
     about.alpha = problem.alpha;
     about.beta = problem.beta;
     return about;
@@ -183,6 +201,7 @@ Problem Team::problem_of(const Order& order) const {
     problem.transpose_b = order.transpose_b;
     problem.alpha = order.alpha;
     problem.beta = order.beta;
+    problem.choices = choices_of(order.choices.data());
     return problem;
 }
 
@@ -315,7 +334,7 @@ void Team::work(const Order& order, const AtRoot& root, Answer& answer) {
         case Step::load:
             return load(order, root, answer);
         case Step::compute:
-            return served_.way == Way::library ? multiply(order) : transpose(order);
+            return served_.way == Way::library ? multiply(order) : compute_own_rows(order);
         case Step::store:
             return store(order, root, answer);
         case Step::check: {
@@ -338,7 +357,9 @@ std::optional<Verification> Team::check(const Order& order) {
     const StoredMatrices stored{
         .inputs = {at(Held::a), at(Held::b), at(Held::added)},
         .result = *at(Held::c),
-        .add_up = [this](std::span<double> sums) { ranks_.calls().add_up(sums.data(), std::ssize(sums)); }};
+        .add_up = [this](std::span<double> sums) { ranks_.calls().add_up(sums.data(), std::ssize(sums)); },
+        .gather = [this](std::span<const std::byte> own,
+                         const TakeBytes& take) { gather_in_turn(ranks_, own, take); }};
     return operation_.check->in_blocks(
         problem_of(order), stored,
         {.mode = order.mode, .tolerance = order.tolerance, .threads = order.threads, .seed = order.seed},
@@ -400,11 +421,16 @@ void Team::store(const Order& order, const AtRoot& root, Answer& answer) {
     answer.hash_share = hash.share();
 }
 
-void Team::transpose(const Order& order) {
+void Team::compute_own_rows(const Order& order) {
     const HeldBlocks& a = held(static_cast<std::int32_t>(Held::a));
     HeldBlocks& c = held(static_cast<std::int32_t>(Held::c));
-    exchange_tiles(ranks_, level_of_ranks(problem_of(order)), a.layout, a.blocks.data(), c.layout,
-                   c.blocks.data(), order.threads);
+    const Problem problem = problem_of(order);
+    const Level level = level_of_ranks(problem);
+    if (served_.way == Way::parts)
+        compute_parts(ranks_, level, problem, a.layout, a.blocks.data(), c.layout, c.blocks.data(),
+                      order.threads);
+    else
+        exchange_tiles(ranks_, level, a.layout, a.blocks.data(), c.layout, c.blocks.data(), order.threads);
 }
 
 void Team::multiply(const Order& order) {

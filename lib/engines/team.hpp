@@ -99,7 +99,7 @@ class Team {
     void load(const Order& order, const AtRoot& root, Answer& answer);
     void store(const Order& order, const AtRoot& root, Answer& answer);
     void multiply(const Order& order);
-    void transpose(const Order& order);
+    void compute_own_rows(const Order& order);
     std::optional<Verification> check(const Order& order);
     [[nodiscard]] Order order_of(Step step, const Problem& problem) const;
     [[nodiscard]] Problem problem_of(const Order& order) const;

@@ -97,6 +97,50 @@ class Transposes(Ranks):
         self.assertTrue(same_bits(b, a.T))
 
 
+REDUCTIONS = {"sum": np.sum, "mean": np.mean, "max": np.max, "absmax": lambda a, axis: np.max(np.abs(a), axis),
+              "norm": lambda a, axis: np.sqrt(np.sum(np.abs(a) ** 2, axis)), "nan-count": lambda a, axis: np.sum(np.isnan(a), axis)}
+
+
+@cases([("sum_all_f64", "sum", "all", "f64", 4, (131, 137)), ("mean_columns_f32", "mean", "columns", "f32", 6, (131, 137)),
+        ("norm_rows_c128", "norm", "rows", "c128", 4, (37, 11)), ("absmax_few_rows_i16", "absmax", "columns", "i16", 4, (2, 30)),
+        ("max_of_one_row_u8", "max", "rows", "u8", 4, (1, 37)), ("sum_of_no_rows_i64", "sum", "columns", "i64", 4, (0, 7)),
+        ("nan_count_f16", "nan-count", "all", "f16", 4, (1000, 3))])
+class Reductions(Ranks):
+    """As NumPy, and as one process."""
+
+    def check(self, op, axis, name, ranks, shape):
+        a = random_values(name, shape)
+        if op == "nan-count":
+            a[5:700:3] = np.nan
+        write_h5(self.path("A.h5"), a)
+        flags = ["A.h5", "--op", op, "--axis", axis]
+        done = self.on_ranks(ranks, "reduce", *flags, "-o", "R.h5", "--engine", "scalapack")
+        self.assert_says(done, "verification: passed (full)")
+        wide = a.astype(np.complex128 if name[0] == "c" else np.float64)
+        expected = REDUCTIONS[op](wide, {"all": None, "rows": 1, "columns": 0}[axis])
+        found = read_h5(self.path("R.h5"))[1]
+        self.assertEqual(found.shape, {"all": (1, 1), "rows": (shape[0], 1), "columns": (1, shape[1])}[axis])
+        np.testing.assert_allclose(found.ravel(), np.ravel(expected), rtol=1e-12, atol=1e-12)
+        self.run_tool("reduce", *flags, "-o", "alone.h5")
+        alone = read_h5(self.path("alone.h5"))[1]
+        self.assertEqual(found.dtype, alone.dtype)
+        np.testing.assert_allclose(found, alone, rtol=1e-15)
+
+
+class Answers(Ranks):
+    def test_a_number_is_printed(self):
+        a = random_values("f64", (50, 20))
+        write_h5(self.path("A.h5"), a, chunks=(7, 9))
+        done = self.on_ranks(3, "reduce", "A.h5", "--op", "norm", "--engine", "scalapack")
+        self.assertAlmostEqual(float(done.out), np.linalg.norm(a))
+        self.assert_says(done, "is read by rank 0 for all")
+
+    def test_what_has_no_answer(self):
+        write_h5(self.path("A.h5"), np.ones((3, 3), np.complex64))
+        said = self.on_ranks(3, "reduce", "A.h5", "--op", "min", "--engine", "scalapack", code=5)
+        self.assert_says(said, "complex numbers have no order")
+
+
 class TransposedFiles(Ranks):
     def test_formats_that_rank_0_reads_and_writes(self):
         a = random_values("c64", (140, 230), 1)
@@ -215,7 +259,6 @@ class Failures(Ranks):
         self.on_ranks(2, "multiply", "A.h5", "B.h5", "--engine", "local")
 
     def test_what_the_engine_has_not(self):
-        self.check_refused(5, "it has no reduce (it has multiply, transpose)", "reduce", "A.h5", "--engine", "scalapack")
         write_h5(self.path("S.h5"), np.ones((4, 4)))
         self.check_refused(5, "it has no --in-place", "transpose", "S.h5", "--in-place", "-o", "T.h5", "--engine", "scalapack")
         write_h5(self.path("I.h5"), np.ones((4, 4), np.int32))
@@ -338,7 +381,8 @@ class WithoutMpi(Case):
     def test_the_list_of_an_engine(self):
         listed = self.run_tool("levels", "--engine", "scalapack", "--json").json()
         self.assertEqual(listed["engine"]["operations"], [{"op": "multiply", "routine": "p?gemm", "types": TYPES},
-                                                         {"op": "transpose", "routine": "alltoallv", "types": ALL_TYPES}])
+                                                         {"op": "transpose", "routine": "alltoallv", "types": ALL_TYPES},
+                                                         {"op": "reduce", "routine": "parts", "types": ALL_TYPES}])
         self.assertEqual(set(TYPES) - set(DTYPES), set())
 
 

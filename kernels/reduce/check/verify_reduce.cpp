@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "core/parallel.hpp"
 #include "kernels/check/findings.hpp"
-#include "kernels/reduce/check/states.hpp"
-#include "kernels/reduce/check/walk.hpp"
+#include "kernels/check/packed.hpp"
+#include "kernels/reduce/check/kept.hpp"
 #include "kernels/reduce/operation.hpp"
 
 namespace gpumat {
@@ -58,25 +59,18 @@ class ReductionCheck final : public ResultCheck {
 
     void add_part(const Problem& part, const Operands& inputs) override {
         const Walk walk = {.a = inputs.a, .m = part.m, .n = part.n, .axis = axis_, .threads = threads_};
-        elements_ += walk.elements();
-        added_ += walk.added();
-        ++parts_;
-        if constexpr (std::is_integral_v<T>) {
-            if (adds()) return merge_states(whole_sums_, states_of<WholeSumState<T>, T>(walk));
-            if (op_ == Reduction::norm)
-                return merge_states(whole_squares_, states_of<WholeSquaresState<T>, T>(walk));
-        } else {
-            if (adds()) return add_sums(walk);
-            if (op_ == Reduction::norm) return add_squares(walk);
-        }
-        merge_states(orders_, states_of<OrderState<T>, T>(walk));
+        kept_.add(walk, op_);
     }
 
+    /// For what another process has, and of what all have.
+    [[nodiscard]] const Kept<T>& kept() const { return kept_; }
+    void set_kept(Kept<T> kept) { kept_ = std::move(kept); }
+
     void take(std::int64_t, const Operand& result) override {
-        const double depth = kReducedInAChain + added_ / 1024 + parts_;
+        const double depth = kReducedInAChain + kept_.added / 1024 + kept_.parts;
         chain_ = narrow() ? (kReducedInAChain + 1) * kRoundoff : 0;
         if constexpr (std::is_integral_v<T>) chain_ = 0;
-        const double roundings = added_ * (kIsComplex<T> && op_ == Reduction::norm ? 2 : 1);
+        const double roundings = kept_.added * (kIsComplex<T> && op_ == Reduction::norm ? 2 : 1);
         any_chain_ = any_order_ ? roundings * kRoundoff : 0;
         rest_ = depth * kRoundoff * depth * kRoundoff;
         result_ = result;
@@ -101,35 +95,7 @@ class ReductionCheck final : public ResultCheck {
 
   private:
     [[nodiscard]] bool adds() const { return op_ == Reduction::sum || op_ == Reduction::mean; }
-    [[nodiscard]] double divisor() const { return op_ == Reduction::mean ? elements_ : 1; }
-
-    /// The parts before need no second look: where none of them is large, a power of two scales their sums as
-    /// it would scale their elements.
-    void add_sums(const Walk& walk) {
-        auto plain = states_of<SumState<T>, T>(walk);
-        if (std::ranges::any_of(plain, [](const auto& state) { return state.is_large(); })) {
-            if (sums_down_.empty()) sums_down_ = scaled_down(sums_);
-            merge_states(sums_down_, states_of<SumState<T>, T>(walk.scaled(kDown)));
-            merge_states(special_, states_of<SpecialState<T>, T>(walk));
-        } else if (!sums_down_.empty()) {
-            merge_states(sums_down_, scaled_down(plain));
-        }
-        merge_states(sums_, std::move(plain));
-    }
-
-    void add_squares(const Walk& walk) {
-        auto plain = states_of<SquaresState<T>, T>(walk);
-        if (std::ranges::any_of(plain, [](const auto& state) { return state.is_large(); })) {
-            if (squares_down_.empty()) squares_down_ = scaled_down(squares_);
-            merge_states(squares_down_, states_of<SquaresState<T>, T>(walk.scaled(kDown)));
-        } else if (!squares_down_.empty()) {
-            merge_states(squares_down_, scaled_down(plain));
-        }
-        // A result that is small is so in all parts.
-        if (std::ranges::any_of(plain, [](const auto& state) { return state.is_small(); }))
-            merge_states(squares_up_, states_of<SquaresState<T>, T>(walk.scaled(kUp)));
-        merge_states(squares_, std::move(plain));
-    }
+    [[nodiscard]] double divisor() const { return op_ == Reduction::mean ? kept_.elements : 1; }
 
     /// Types that are added up in f64 as they are; f64 keeps what each addition rounds off.
     static constexpr bool narrow() {
@@ -162,9 +128,9 @@ class ReductionCheck final : public ResultCheck {
         using Result = std::conditional_t<kIsComplex<T>, std::complex<double>, double>;
         for_results<Result>([&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
             const std::complex<double> c = as_complex(computed);
-            const SumState<T>& plain = sums_[i];
-            const SumState<T>& down = sums_down_.empty() ? plain : sums_down_[i];
-            const SpecialState<T> odd = special_.empty() ? SpecialState<T>{} : special_[i];
+            const SumState<T>& plain = kept_.sums[i];
+            const SumState<T>& down = kept_.sums_down.empty() ? plain : kept_.sums_down[i];
+            const SpecialState<T> odd = kept_.special.empty() ? SpecialState<T>{} : kept_.special[i];
             const Outcome re =
                 compare_part(c.real(), {plain.re, plain.re_size}, {down.re, down.re_size}, odd.re);
             const Outcome im =
@@ -225,15 +191,15 @@ class ReductionCheck final : public ResultCheck {
     void check_whole_sums() {
         if (op_ == Reduction::mean) {
             for_results<double>([&](std::size_t i, std::int64_t row, std::int64_t col, double computed) {
-                const auto size = static_cast<double>(whole_sums_[i].size());
-                const Outcome outcome = compare_sum(computed, twice_of(whole_sums_[i].sum), size, 0);
+                const auto size = static_cast<double>(kept_.whole_sums[i].size());
+                const Outcome outcome = compare_sum(computed, twice_of(kept_.whole_sums[i].sum), size, 0);
                 note(outcome, row, col, computed, outcome.expected);
             });
             return;
         }
         using Result = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
         for_results<Result>([&](std::size_t i, std::int64_t row, std::int64_t col, Result computed) {
-            const Int128 sum = whole_sums_[i].sum;
+            const Int128 sum = kept_.whole_sums[i].sum;
             const auto expected = static_cast<Result>(static_cast<std::uint64_t>(sum));
             if (static_cast<Int128>(expected) != sum) ++found_.wrapped;
             note_whole(computed, expected, row, col);
@@ -279,13 +245,13 @@ class ReductionCheck final : public ResultCheck {
 
     void check_norms() {
         for_results<double>([&](std::size_t i, std::int64_t row, std::int64_t col, double computed) {
-            const SquaresState<T>& plain = squares_[i];
+            const SquaresState<T>& plain = kept_.squares[i];
             if (plain.special != 0) {
                 note(outcome_of(computed, plain.special, 0, 0), row, col, computed, plain.special);
             } else if (!(plain.sum.high < kLargeSum)) {
-                compare_norm(computed, squares_down_[i].sum, kDown, row, col);
+                compare_norm(computed, kept_.squares_down[i].sum, kDown, row, col);
             } else if (plain.is_small()) {
-                compare_norm(computed, squares_up_[i].sum, kUp, row, col);
+                compare_norm(computed, kept_.squares_up[i].sum, kUp, row, col);
             } else {
                 compare_norm(computed, plain.sum, 1, row, col);
             }
@@ -295,7 +261,7 @@ class ReductionCheck final : public ResultCheck {
     void check_whole_norms() {
         for_results<double>([&](std::size_t i, std::int64_t row, std::int64_t col, double computed) {
             Twice squares;
-            const WholeSquaresState<T>& state = whole_squares_[i];
+            const WholeSquaresState<T>& state = kept_.whole_squares[i];
             for (const auto& [sum, unit] :
                  {std::pair(state.aa, 0x1p64), std::pair(state.ab, 0x1p33), std::pair(state.bb, 1.0)}) {
                 squares.add(static_cast<double>(static_cast<std::uint64_t>(sum >> 96U)) * 0x1p96 * unit);
@@ -312,21 +278,21 @@ class ReductionCheck final : public ResultCheck {
     void check_counts() {
         for_results<std::uint64_t>(
             [&](std::size_t i, std::int64_t row, std::int64_t col, std::uint64_t computed) {
-                note_whole(computed, static_cast<std::uint64_t>(orders_[i].nans), row, col);
+                note_whole(computed, static_cast<std::uint64_t>(kept_.orders[i].nans), row, col);
             });
     }
 
     void check_extremes() {
         if constexpr (std::is_integral_v<T>) {
             const auto compare = [&](std::size_t i, std::int64_t row, std::int64_t col, auto computed) {
-                note_whole(computed, whole_extreme<decltype(computed)>(orders_[i]), row, col);
+                note_whole(computed, whole_extreme<decltype(computed)>(kept_.orders[i]), row, col);
             };
             if (op_ == Reduction::absmax) return for_results<std::make_unsigned_t<T>>(compare);
             for_results<T>(compare);
         } else {
             using Result = std::conditional_t<kIsComplex<T>, double, T>;
             for_results<Result>([&](std::size_t i, std::int64_t row, std::int64_t col, Result computed) {
-                const OrderState<T>& state = orders_[i];
+                const OrderState<T>& state = kept_.orders[i];
                 const double expected = state.nans > 0          ? std::numeric_limits<double>::quiet_NaN()
                                         : op_ == Reduction::min ? state.least
                                         : op_ == Reduction::max ? state.largest
@@ -357,28 +323,38 @@ class ReductionCheck final : public ResultCheck {
     std::optional<double> tolerance_;
     bool any_order_;
     int threads_;
-    double elements_ = 0;  ///< of each result
-    double added_ = 0;     ///< of these
-    double parts_ = 0;
     bool has_lost_means_ = false;  ///< which f64 could hold
 
-    // A state for each result, of what the reduction needs. Those scaled down or up are there where needed.
-    std::vector<SumState<T>> sums_;
-    std::vector<SumState<T>> sums_down_;
-    std::vector<SpecialState<T>> special_;
-    std::vector<SquaresState<T>> squares_;
-    std::vector<SquaresState<T>> squares_down_;
-    std::vector<SquaresState<T>> squares_up_;
-    std::vector<WholeSumState<T>> whole_sums_;
-    std::vector<WholeSquaresState<T>> whole_squares_;
-    std::vector<OrderState<T>> orders_;
-
+    Kept<T> kept_;
     Operand result_;
     double chain_ = 0;      ///< error of chains of additions in f64, relative to Σ|x|
     double rest_ = 0;       ///< of what keeps its roundings
     double any_chain_ = 0;  ///< of one chain of all elements, where that is allowed
     Findings found_;
 };
+
+/// By all: each keeps what it has of the matrix, and one judges all results.
+template <class T>
+Verification verify_combined(const Problem& problem, const StoredMatrices& stored,
+                             const VerifyOptions& options, std::uint64_t room) {
+    ReductionCheck<T> check(problem, options);
+    stored.inputs.front()->read_in_blocks(room, [&](const Block& block, const MatrixView& elements) {
+        if (block.rows == 0 && problem.m > 0) return;
+        Problem part = problem;
+        part.m = block.rows;
+        check.add_part(part, {.a = operand_of(elements)});
+    });
+    Kept<T> all;
+    stored.gather(check.kept().packed(),
+                  [&](std::span<const std::byte> bytes) { all.add(Kept<T>::unpacked(bytes)); });
+    Matrix results(stored.result.shape(), stored.result.type());
+    stored.result.read({0, 0, results.shape().rows, results.shape().cols},
+                       {results.type(), results.shape(), results.shape().cols, results.data()});
+    if (all.parts == 0) return {};  // another one judges
+    check.set_kept(std::move(all));
+    check.take(0, operand_of(results.view()));
+    return check.finish();
+}
 
 std::unique_ptr<ResultCheck> check_of(Problem problem, const VerifyOptions& options) {
     problem.unfinished = false;  // what is judged is finished
@@ -423,6 +399,39 @@ std::unique_ptr<ResultCheck> begin_parts(const Problem& part, const Operands&, c
     return part.unfinished ? check_of(part, options) : nullptr;
 }
 
+/// By all, where each has rows and the results of them: what is found goes to one of them.
+Verification verify_own_rows(const Problem& problem, const StoredMatrices& stored,
+                             const VerifyOptions& options, std::uint64_t room) {
+    Verification own;
+    std::int64_t first = 0;
+    stored.inputs.front()->read_in_blocks(room, [&](const Block& block, const MatrixView& elements) {
+        stored.result.read_in_blocks(room, [&](const Block& of, const MatrixView& results) {
+            if (of.row != block.row || of.rows != block.rows)
+                throw std::logic_error("the rows of a reduction are with other results");
+            Problem part = problem;
+            part.m = block.rows;
+            first = block.row;
+            const MutableOperand c{const_cast<std::byte*>(results.data), of.rows, of.cols, results.ld};
+            own = verify_reduction(part, {.a = operand_of(elements), .c = c}, options);
+        });
+    });
+    if (own.worst) own.worst->row += first;
+    Verification all;
+    stored.gather(packed(own),
+                  [&](std::span<const std::byte> bytes) { merge_part(all, unpacked(bytes), 0, 0); });
+    return all;
+}
+
+std::optional<Verification> verify_shared(const Problem& problem, const StoredMatrices& stored,
+                                          const VerifyOptions& options, std::uint64_t room) {
+    if (!stored.gather || options.mode == VerifyMode::none) return {};
+    if (stored.result.shape().elements() == 0) return verification_of("full", {});
+    if (reduce::axis_of(problem) == Axis::rows) return verify_own_rows(problem, stored, options, room);
+    return visit_type(problem.type, [&]<class T>(TypeTag<T>) {
+        return verify_combined<T>(problem, stored, options, room);
+    });
+}
+
 std::uint64_t bytes_of_states(const Problem& problem, VerifyMode mode) {
     if (mode == VerifyMode::none) return 0;
     Problem judged = problem;
@@ -463,6 +472,7 @@ Verification verify_reduction(const Problem& problem, const Operands& operands,
 constinit const Check reduce::kCheck = {.verify = verify_reduction,
                                         .bytes = bytes_of_states,
                                         .panels = begin_parts,
+                                        .in_blocks = verify_shared,
                                         .may_wrap =
                                             [](const Problem& problem) {
                                                 return reduction_of(problem) == Reduction::sum &&

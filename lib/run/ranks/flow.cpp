@@ -50,6 +50,7 @@ class FlowOnRanks {
         timeline_.read([&] { read(); });
         timeline_.kernel([&] { compute(); });
         if (options_.verify != VerifyMode::none) timeline_.verify([&] { verify(); });
+        if (options_.operation->answers && plan_.result.elements() <= kMostAnswered) fetch_answer();
         found_.details = facts_of_ranks(options_, plan_);
         if (writer_ && !(found_.wrong() && !options_.keep_failed)) timeline_.write([&] { write(); });
         end_record();
@@ -194,6 +195,11 @@ class FlowOnRanks {
         const Operands operands =
             operands_at(plan_.problem, places, whole(Held::c, plan_.result, plan_.result_type));
         return options_.operation->check->verify(plan_.problem, operands, how);
+    }
+
+    void fetch_answer() {
+        found_.few_elements = Matrix(plan_.result, plan_.result_type);
+        team_.fetch(Held::c, {0, 0, plan_.result.rows, plan_.result.cols}, found_.few_elements.data());
     }
 
     void write() {

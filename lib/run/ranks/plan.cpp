@@ -6,6 +6,8 @@
 #include "core/memory.hpp"
 #include "core/numbers/blocks.hpp"
 #include "core/numbers/whole.hpp"
+#include "kernels/check/check.hpp"
+#include "lib/engines/part_of_rank.hpp"
 #include "lib/engines/team.hpp"
 #include "lib/engines/tiles.hpp"
 #include "lib/run/plan.hpp"
@@ -20,12 +22,21 @@ std::vector<engines::Layout> layouts_of(const engines::Team& team, const Plan& p
     return layouts;
 }
 
+/// What computing and the check take beside the matrices, where they take more than little.
+std::uint64_t computing_bytes(const engines::Team& team, const Plan& plan, const RunOptions& options,
+                              const std::vector<engines::Layout>& layouts) {
+    if (team.served().way == engines::Way::exchange) return engines::tile_bytes(layouts.at(1), layouts.at(0));
+    if (team.served().way == engines::Way::library) return 0;
+    const auto part = engines::part_of(plan.problem, layouts.at(1), 0);
+    return saturating_add(2 * engines::unfinished_bytes(*part),
+                          verification_bytes(part->problem, options.verify));
+}
+
 /// Rank 0 has the most of each matrix.
-std::uint64_t bytes_of_rank(const engines::Team& team, const Plan& plan) {
+std::uint64_t bytes_of_rank(const engines::Team& team, const Plan& plan, const RunOptions& options) {
     const std::vector<engines::Layout> layouts = layouts_of(team, plan);
     std::uint64_t bytes = 0;
-    std::uint64_t moving =
-        team.served().way == engines::Way::exchange ? engines::tile_bytes(layouts.at(1), layouts.at(0)) : 0;
+    std::uint64_t moving = computing_bytes(team, plan, options, layouts);
     for (std::size_t i = 0; i < layouts.size(); ++i) {
         const engines::Layout& layout = layouts[i];
         bytes = saturating_add(bytes, block_bytes(layout.local(0), size_of(layout.type)));
@@ -68,11 +79,15 @@ void plan_on_ranks(const RunOptions& options, Plan& plan) {
     if (!of_levels.empty())
         throw Error(ErrorCode::usage, of_levels + " is of the engine local; '" +
                                           std::string(team.engine().name) + "' has no levels");
-    team.plan(plan.result, plan.problem.k);
+    const bool in_parts = team.served().way == engines::Way::parts;
+    team.plan(in_parts ? plan.inputs.front().header().shape : plan.result, plan.problem.k);
     plan.lanes.push_back({.device = {DeviceKind::cpu, team.threads(), nullptr}, .gpu = nullptr});
     plan.parts.emplace(plan.problem, stored_by_role(plan.inputs, options.inputs.size()));
-    if (team.served().way == engines::Way::library) require_countable_shares(team, plan);
-    plan.host_bytes = bytes_of_rank(team, plan);
+    if (team.served().way == engines::Way::library)
+        require_countable_shares(team, plan);
+    else
+        engines::level_of_ranks(plan.problem);
+    plan.host_bytes = bytes_of_rank(team, plan, options);
     if (options.memory_limit) require_memory(plan.host_bytes, options.memory_limit, "the share of a rank");
 }
 
