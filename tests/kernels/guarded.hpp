@@ -18,11 +18,10 @@ class Guarded {
 
     /// Whether no byte outside the result was written.
     [[nodiscard]] bool intact() const {
-        for (std::size_t i = 0; i < memory_.size(); ++i) {
-            const bool inside = i >= offset() && i < offset() + bytes_;
-            if (!inside && memory_[i] != kPattern) return false;
-        }
-        return true;
+        const auto untouched = [](unsigned char byte) { return byte == kPattern; };
+        const auto result = memory_.begin() + static_cast<std::ptrdiff_t>(offset());
+        return std::all_of(memory_.begin(), result, untouched) &&
+               std::all_of(result + static_cast<std::ptrdiff_t>(bytes_), memory_.end(), untouched);
     }
 
   private:
