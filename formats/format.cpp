@@ -82,6 +82,11 @@ Csr Reader::read_sparse(std::int64_t& /*duplicates*/) {
                 to_string(header().source) + ": found storage '" + header().storage + "', expected entries");
 }
 
+Csr Reader::read_as_text(ValueTexts& /*texts*/, std::int64_t& /*duplicates*/) {
+    throw Error(ErrorCode::usage, to_string(header().source) + ": found storage '" + header().storage +
+                                      "', expected values as text");
+}
+
 std::uint64_t sparse_reading_bytes(const Header& header) {
     return to_csr_bytes(header.shape, header.type, header.most_entries.value_or(0));
 }

@@ -14,6 +14,7 @@
 #include "core/numbers/matrix.hpp"
 #include "core/sparse/csr.hpp"
 #include "core/sparse/entries.hpp"
+#include "core/sparse/value_texts.hpp"
 
 namespace gpumat::formats {
 
@@ -63,6 +64,8 @@ struct Header {
     std::int64_t stored_entries = 0;  ///< of a coordinate file; else rows × columns
     /// Of one that `read_sparse` delivers: the entries that it has at most, once symmetry is resolved.
     std::optional<std::int64_t> most_entries{};
+    /// Of one that `read_as_text` delivers: what its texts take at most, as far as that is known.
+    std::optional<std::uint64_t> text_bytes{};
     /// Of one that is stored sparse but not as text: the layout of HDF5 that a sparse result has, too.
     std::optional<SparseLayout> sparse_layout{};
     bool logical = false;          ///< such a one of MATLAB's logicals, which are delivered as u8
@@ -120,10 +123,11 @@ struct ReadOptions {
     bool as_column = false;       ///< take a one-dimensional dataset as a matrix of one column
     bool unpack = false;          ///< deliver what the numbers stand for, where attributes of netCDF say that
     Layout layout = Layout::by_content;
-    std::string dataset{};  ///< the one of an HDF5 file of which a reference names none
-    std::string from{};     ///< the format of what comes through a pipe; "" is Matrix Market
-    bool strict = false;    ///< refuse what the format does not allow, also where it has one meaning only
-    Tell tell{};            ///< hears what was read although the format does not allow it
+    std::optional<Shape> shape{};  ///< of a sparse matrix of HDF5 that says none; others must have it
+    std::string dataset{};         ///< the one of an HDF5 file of which a reference names none
+    std::string from{};            ///< the format of what comes through a pipe; "" is Matrix Market
+    bool strict = false;  ///< refuse what the format does not allow, also where it has one meaning only
+    Tell tell{};          ///< hears what was read although the format does not allow it
 };
 
 /// Reads one matrix, whole or in blocks. Sparse storage is delivered dense, or entry by entry.
@@ -182,6 +186,11 @@ class Reader {
     /// the matrix. Throws Error{usage} where the storage has no entries.
     virtual Csr read_sparse(std::int64_t& duplicates);
 
+    /// The same with places in `texts` for values, where the header says `text_bytes` and `texts` is of its
+    /// type. Where entries had to be added to others, or `texts` is full, they are numbers as `read_sparse`
+    /// gives them, and `texts` is dropped. Throws Error{usage} where the values are no text of that type.
+    virtual Csr read_as_text(ValueTexts& texts, std::int64_t& duplicates);
+
     /// Where the elements lie, where that is all there is to reading them.
     [[nodiscard]] virtual std::optional<StoredPlace> place() const { return {}; }
 
@@ -208,6 +217,7 @@ struct WriteOptions {
     bool fletcher32 = false;                      ///< HDF5 checksums of chunks
     std::optional<SparseLayout> sparse_layout{};  ///< of a sparse matrix in HDF5
     bool logical = false;                         ///< one of u8 in MATLAB's layout holds its logicals
+    const ValueTexts* texts = nullptr;            ///< of a sparse matrix whose values are places in it
     bool matlab = false;  ///< as MATLAB 7.3 stores matrices: dimensions reversed, its class as an attribute
     /// Host bytes that the writer may take beside the matrix, at least what `Format::writing_bytes` says. It
     /// uses fewer threads where they are few.

@@ -237,18 +237,26 @@ void Coo::add(const Entries& entries) {
     entries_ += entries.count;
 }
 
-Csr to_csr(Coo entries, int threads, const std::string& what, Merged& merged) {
+Csr sorted_rows(Coo entries, int threads, const std::string& what, std::int64_t& duplicates) {
     return visit_index(entries.shape(), [&]<class I>(TypeTag<I>) {
-        const Type type = entries.type();
-        Csr sorted = visit_bytes(type, [&]<class B>(TypeTag<B>) {
+        return visit_bytes(entries.type(), [&]<class B>(TypeTag<B>) {
             Csr moved = in_order_of_rows<I, B>(std::move(entries), what);
-            merged.duplicates = sort_columns<I, B>(moved.view(), threads);
+            duplicates = sort_columns<I, B>(moved.view(), threads);
             return moved;
         });
-        if (merged.duplicates > 0)
-            visit_type(type, [&]<class T>(TypeTag<T>) { merge<I, T>(sorted, what, merged); });
-        return sorted;
     });
+}
+
+void merge_duplicates(Csr& sorted, const std::string& what, Merged& merged) {
+    visit_index(sorted.shape(), [&]<class I>(TypeTag<I>) {
+        visit_type(sorted.type(), [&]<class T>(TypeTag<T>) { merge<I, T>(sorted, what, merged); });
+    });
+}
+
+Csr to_csr(Coo entries, int threads, const std::string& what, Merged& merged) {
+    Csr sorted = sorted_rows(std::move(entries), threads, what, merged.duplicates);
+    if (merged.duplicates > 0) merge_duplicates(sorted, what, merged);
+    return sorted;
 }
 
 void add_again(const std::vector<Element>& unadded, const Coo& wide, const MutableCsrView& matrix,

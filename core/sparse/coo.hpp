@@ -72,6 +72,13 @@ struct Merged {
     std::vector<Element> unadded;
 };
 
+/// Sorts entries by row and column, those for the same element in the order in which they came; `duplicates`
+/// becomes how many follow another one. Throws Error{memory} naming `what`.
+Csr sorted_rows(Coo entries, int threads, const std::string& what, std::int64_t& duplicates);
+
+/// Makes one entry of sorted ones for the same element, as `to_csr`. Leaves `duplicates` alone.
+void merge_duplicates(Csr& sorted, const std::string& what, Merged& merged);
+
 /// Sorts entries by row and column, and makes one of those for the same element. One that is the only one
 /// other than zero stays as it is; several are added exactly (floats narrower than f64 or c128: `merged` says
 /// where that is still to be done). Zeros are entries like others. Throws Error{input}

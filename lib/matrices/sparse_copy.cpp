@@ -43,6 +43,16 @@ void require_memory_to_copy(const formats::Reader& reader, const formats::Format
                                format_traffic(dense)));
 }
 
+/// Whether the matrix can be held with the text of its values.
+bool text_fits(const formats::Reader& reader, const formats::Format& format,
+               const formats::WriteOptions& how) {
+    const formats::Header& header = reader.header();
+    const std::uint64_t bytes =
+        saturating_add(to_csr_bytes(header.shape, kPlaceType, *header.most_entries), *header.text_bytes);
+    return saturating_add(bytes, bytes_beside(reader, format, how)) <=
+           how.memory_limit.value_or(available_memory_bytes());
+}
+
 /// Where the matrix does not fit, and its reader and the writer take it in parts: the room for one part.
 std::optional<std::uint64_t> room_for_parts(const formats::Reader& reader, const formats::Format& format,
                                             const formats::WriteOptions& how) {
@@ -131,10 +141,15 @@ StoredCopy write_sparse(Csr matrix, Destination& destination, const formats::Wri
     const Stopwatch watch;
     const formats::Format& format = destination.format();
     StoredCopy copy;
-    copy.given_hash = content_hash(std::as_const(matrix).view(), how.threads);
-    copy.output = recorded_output(destination, matrix.shape(), matrix.type(), matrix.entries());
+    Buffer values;
+    CsrView numbers = std::as_const(matrix).view();
+    if (how.texts != nullptr) numbers = how.texts->numbers(numbers, how.threads, values);
+    copy.given_hash = content_hash(numbers, how.threads);
+    copy.output = recorded_output(destination, numbers.shape, numbers.type, numbers.entries);
     copy.output.hash = copy.given_hash;
-    if (!format.keeps_nans) {
+    if (how.texts != nullptr) {
+        copy.output.values = "text";
+    } else if (!format.keeps_nans) {
         make_values_plain(matrix.view(), how.threads);
         copy.output.hash = content_hash(std::as_const(matrix).view(), how.threads);
     }
@@ -151,13 +166,19 @@ StoredCopy copy_sparse(formats::Reader& reader, Destination& destination, const 
     require_memory_to_copy(reader, destination.format(), how);
     const Stopwatch watch;
     std::int64_t duplicates = 0;
-    Csr matrix = reader.read_sparse(duplicates);
+    std::optional<ValueTexts> texts;
+    if (keeps_text(reader.header(), destination.format()) && text_fits(reader, destination.format(), how))
+        texts.emplace(reader.header().type, *reader.header().text_bytes);
+    Csr matrix = texts ? reader.read_as_text(*texts, duplicates) : reader.read_sparse(duplicates);
     reader.require_unchanged();
     if (duplicates > 0)
         tell(say, Severity::detail, fmt::format("{} entries were added to others", duplicates));
     input = recorded_sparse(reader.header(), matrix.entries());
     const double fill_ms = watch.elapsed_ms();
-    StoredCopy copy = write_sparse(std::move(matrix), destination, how, before_naming);
+    formats::WriteOptions as_text = how;
+    if (texts && !texts->dropped()) as_text.texts = &*texts;
+    if (as_text.texts != nullptr) tell(say, Severity::detail, "values: the text of the input, as it is");
+    StoredCopy copy = write_sparse(std::move(matrix), destination, as_text, before_naming);
     copy.fill_ms = fill_ms;
     return copy;
 }

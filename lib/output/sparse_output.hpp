@@ -31,6 +31,12 @@ inline bool takes_ranges_of_rows(const formats::Format& format) {
     return format.name == "matrix-market";
 }
 
+/// Whether sparse matrices of that header are written to that format as they stand in the text that they are
+/// read from.
+inline bool keeps_text(const formats::Header& header, const formats::Format& format) {
+    return header.text_bytes.has_value() && format.name == "matrix-market";
+}
+
 /// Throws Error{usage} where a layout of sparse matrices is asked for, and the matrix is dense or the format
 /// has none.
 void require_place_for_layout(const Destination& destination, const formats::WriteOptions& how,

@@ -57,6 +57,7 @@ struct RecordedMatrix {
     bool unpacked = false;
     /// Of a matrix that was sparse in memory: its entries. Absent: it was dense.
     std::optional<std::int64_t> entries{};
+    std::string values{};  ///< "text" of an output whose values were carried as they stood in the input
 };
 
 /// Milliseconds that each stage worked, on the wall clock; a stage that did not run is absent. Stages may

@@ -51,7 +51,7 @@ std::string csv_line(const std::vector<std::pair<std::string, Json>>& columns, b
 
 /// With the columns that only sparse matrices fill.
 void complete(Json& matrix) {
-    for (const char* name : {"structure", "entries"}) {
+    for (const char* name : {"structure", "entries", "values"}) {
         if (!matrix.contains(name)) matrix[name] = nullptr;
     }
 }

@@ -141,6 +141,7 @@ nlohmann::ordered_json to_json(const RecordedMatrix& matrix) {
         json["structure"] = "sparse";
         json["entries"] = *matrix.entries;
     }
+    if (!matrix.values.empty()) json["values"] = matrix.values;
     return json;
 }
 

@@ -29,7 +29,9 @@ struct FlowResult {
     Verification verification;
     std::vector<std::string> input_hashes;  ///< in the order of the plan's inputs; empty of one not read
     std::string output_hash;                ///< empty where nothing is written
-    Matrix few_elements;   ///< the result of an operation that answers, up to kMostAnswered; else empty
+    Matrix few_elements;  ///< the result of an operation that answers, up to kMostAnswered; else empty
+    /// What the values of a sparse result are places in; null where they are numbers.
+    std::shared_ptr<ValueTexts> texts;
     bool written = false;  ///< all elements, and the file completed
 
     [[nodiscard]] bool wrong() const { return verification.failed(); }

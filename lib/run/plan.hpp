@@ -37,6 +37,7 @@ struct Plan {
     std::uint64_t working_bytes = 0;  ///< of these: what reading and writing take beside blocks
     /// Of one that is sparse and goes in parts through the disk: what a part may take of `host_bytes`.
     std::optional<std::uint64_t> sparse_room;
+    bool as_text = false;               ///< a sparse result has its values as the input's text has them
     bool keeps_input = false;           ///< in place on the CPU: a copy, for a full verification
     std::optional<Destination> output;  ///< absent where nothing is written; not open
     formats::WriteOptions write;        ///< as asked for, and the layout of a sparse result

@@ -196,6 +196,7 @@ Outlet outlet_of(const RunOptions& options, const Plan& plan, const Tell& say) {
     outlet.open_sparse = [&](const FlowResult& done, std::int64_t entries) {
         formats::WriteOptions how = how_to_write(options, plan);
         if (format.has_datasets) how.attributes = provenance(plan, done);
+        how.texts = done.texts.get();
         return plan.output->create_sparse(plan.result, plan.result_type, entries, how);
     };
     outlet.complete = [&](formats::Writer& writer, const FlowResult& done) {
@@ -226,6 +227,7 @@ void commit_output(const RunOptions& options, Plan& plan, const FlowResult& done
                        .hash = done.output_hash,
                        .file_bytes = plan.output->file_bytes()};
     if (plan.result_is_sparse()) named.output->entries = plan.problem.result_entries;
+    if (done.texts) named.output->values = "text";
     named.exit_code = record.verification.failed() ? static_cast<int>(ErrorCode::differs) : 0;
     if (options.before_naming) options.before_naming(named);
     plan.output->commit();
@@ -241,6 +243,7 @@ void explain_plan(const RunOptions& options, const Plan& plan, const Tell& say, 
     tell(say, severity,
          fmt::format("memory: {} on the host, {} on the device", format_bytes(plan.host_bytes),
                      format_bytes(plan.lane().device_bytes)));
+    if (plan.as_text) tell(say, severity, "values: as text, where none has to be added to another");
     if (plan.sparse_room)
         tell(say, severity, "in parts, which go through a temporary file (in TMPDIR, or /tmp)");
     if (plan.is_sparse()) return;
@@ -297,6 +300,7 @@ FlowResult carry_out_sparse(const RunOptions& options, Plan& plan, const Outlet&
              counts.duplicates > 0 ? fmt::format(", after {} were added to others", counts.duplicates) : "",
              counts.zeros > 0 ? fmt::format(", {} of them zero", counts.zeros) : "",
              plan.result_is_sparse() ? fmt::format("; the result has {}", counts.result_entries) : ""));
+    if (done.texts) tell(say, Severity::detail, "values: the text of the input, as it is");
     return done;
 }
 

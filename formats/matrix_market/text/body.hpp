@@ -42,6 +42,8 @@ class CoordinateBody : public Body {
     virtual void read_entries(const std::function<void(const Entries&)>& take) = 0;
     /// As Reader::read_sparse.
     virtual Csr read_sparse(std::int64_t& duplicates) = 0;
+    /// As Reader::read_as_text.
+    virtual Csr read_as_text(ValueTexts& texts, std::int64_t& duplicates) = 0;
 };
 
 /// Values in the order of columns. Where blocks begin in the file is remembered, so that blocks from left to

@@ -122,9 +122,9 @@ class CoordinateText : public CoordinateBody {
     /// Parses the entries that lie in the block as the context's type, some chunks at a time. Once all of a
     /// plain file was seen, only the pieces that may hold some.
     void parse_all(const BodyContext& context, const Block& block, const Owners& owners,
-                   const TakeChunks& take) {
-        const ParseEntries parse = entry_parser(context, block, owners);
-        Batches<CoordinateChunk> batches(context, cost_of_text());
+                   const TakeChunks& take, ValueTexts* texts = nullptr) {
+        const ParseEntries parse = entry_parser(context, block, owners, texts);
+        Batches<CoordinateChunk> batches(context, texts == nullptr ? cost_of_text() : 2 * cost_of_text());
         if (!pieces_.empty()) return parse_some(batches, parse, block, take);
         std::vector<Piece> pieces;
         bool above = false;
@@ -264,7 +264,44 @@ class PlacedText final : public CoordinateText {
         return matrix;
     }
 
+    Csr read_as_text(ValueTexts& texts, std::int64_t& duplicates) override {
+        const FileHeader& header = context().header;
+        Coo places(header.shape, kPlaceType, most_entries(header), context().name);
+        const Owners one(header.shape.rows, 1);
+        parse_all(
+            context(), Block::whole(header.shape), one,
+            [&](std::span<const CoordinateChunk> chunks) {
+                for (const CoordinateChunk& chunk : chunks) {
+                    const EntryList& some = chunk.owned.front();
+                    places.add({kPlaceType, static_cast<std::int64_t>(some.count()), some.data()});
+                }
+            },
+            &texts);
+        Csr rows = sorted_rows(std::move(places), context().threads, context().name, duplicates);
+        if (duplicates == 0 && !texts.full()) return rows;
+        Csr matrix = with_numbers(rows, texts);
+        texts.drop();
+        if (duplicates == 0) return matrix;
+        rows = {};
+        Merged merged;
+        merge_duplicates(matrix, context().name, merged);
+        if (!merged.unadded.empty()) add_again(merged.unadded, matrix.view());
+        return matrix;
+    }
+
   private:
+    [[nodiscard]] Csr with_numbers(const Csr& rows, const ValueTexts& texts) const {
+        Buffer values;
+        const CsrView numbers = texts.numbers(rows.view(), context().threads, values);
+        const std::size_t bytes = static_cast<std::size_t>(numbers.entries) * index_bytes(numbers.shape);
+        Buffer columns(bytes);
+        if (bytes > 0) std::memcpy(columns.data(), numbers.columns, bytes);
+        Csr matrix(numbers.shape, numbers.type, numbers.entries, std::move(columns), std::move(values),
+                   context().name);
+        std::copy_n(numbers.pointers, numbers.shape.rows + 1, matrix.view().pointers);
+        return matrix;
+    }
+
     static std::byte* place_of(const MutableMatrixView& out, std::int64_t row, std::int64_t col) {
         return out.data + static_cast<std::size_t>(row * out.ld + col) * sizeof(B);
     }

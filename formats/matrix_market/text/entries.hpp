@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -67,6 +68,8 @@ struct CoordinateChunk : Chunk {
     bool below = false;
     /// The elements that each owner of rows has to add, relative to the block.
     std::vector<EntryList> owned;
+    TextBlock texts;       ///< of their values, where those are kept
+    std::string mirrored;  ///< the text of a value across the diagonal
 };
 
 /// Splits the rows of a block among owners, each of which adds its elements in the order of the file.
@@ -85,8 +88,10 @@ class Owners {
 /// Parses the entries of a chunk, and keeps those that lie in the block.
 using ParseEntries = std::function<void(CoordinateChunk&)>;
 
-/// Delivers entries of the context's type. It refers to all that it is made of.
-ParseEntries entry_parser(const BodyContext& context, const Block& block, const Owners& owners);
+/// Delivers entries of the context's type, or where there are `texts` with places in them, of the whole
+/// matrix and for one owner. It refers to all that it is made of.
+ParseEntries entry_parser(const BodyContext& context, const Block& block, const Owners& owners,
+                          ValueTexts* texts = nullptr);
 
 /// Where entry `n` of the text is, from 0. Blank lines aside, it is line n of a well-formed text.
 const char* locate_entry(std::string_view text, std::int64_t n);

@@ -20,7 +20,7 @@ inline constexpr std::int64_t kLeastValues = 128;
 struct Piece {
     std::vector<std::byte> values;  ///< gathered, where they lie elsewhere
     std::vector<char> text;
-    std::size_t size = 0;               ///< of the text
+    std::size_t size = 0;               ///< of the text, which may have room for more
     std::vector<std::byte> compressed;  ///< a gzip member, where the file is compressed
 };
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/numbers/whole.hpp"
 #include "formats/matrix_market/matrix_market.hpp"
 #include "formats/matrix_market/text/body.hpp"
 #include "formats/matrix_market/text/chunks.hpp"
@@ -37,6 +38,18 @@ std::int64_t possible_entries(const FileHeader& file, const TextSource& source) 
     return static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(most), possible));
 }
 
+/// What the texts of all values take at most, with a number each. Of those whose length is not known
+/// beforehand, as much as numbers take that are written in the fewest digits.
+std::uint64_t most_text_bytes(const FileHeader& file, Type type, const TextSource& source) {
+    constexpr std::uint64_t kUsual = 26;  // "-2.2250738585072014e-308" and more
+    const auto entries = static_cast<std::uint64_t>(possible_entries(file, source));
+    const std::uint64_t numbers = file.field == Field::complex ? 2 : 1;
+    const std::uint64_t text = source.text_bytes() == 0 ? saturating_multiply(entries, numbers * kUsual)
+                                                        : text_after_sizes(file, source) *
+                                                              (file.symmetry == Symmetry::general ? 1 : 2);
+    return saturating_add(text, saturating_multiply(entries, ValueTexts::record_bytes(type)));
+}
+
 Header header_of(const Reference& reference, const FileHeader& file, const TextSource& source) {
     Header header;
     header.format = "matrix-market";
@@ -46,6 +59,8 @@ Header header_of(const Reference& reference, const FileHeader& file, const TextS
     header.storage = describe(file);
     header.stored_entries = file.entries;
     if (file.storage == Storage::coordinate) header.most_entries = possible_entries(file, source);
+    if (file.storage == Storage::coordinate && file.field != Field::pattern)
+        header.text_bytes = most_text_bytes(file, header.type, source);
     header.file_bytes = source.file_bytes();
     header.grain = {file.shape.rows, 1};
     header.rereads = file.storage == Storage::coordinate || file.symmetry != Symmetry::general;
@@ -78,6 +93,7 @@ class MatrixMarketReader final : public Reader {
         require_no_dataset(reference);
         file_ = parse_header(*source_, name_, leniency_);
         header_ = header_of(reference, file_, *source_);
+        if (options.type.value_or(header_.type) != header_.type) header_.text_bytes.reset();
         header_.type = options.type.value_or(header_.type);
         const BodyContext context{*source_, file_, name_, header_.type, options.threads, leniency_, memory_};
         if (file_.storage == Storage::array) {
@@ -122,6 +138,12 @@ class MatrixMarketReader final : public Reader {
         if (coordinate_ == nullptr) return Reader::read_sparse(duplicates);  // refuses
         require_room_for_entries();
         return coordinate_->read_sparse(duplicates);
+    }
+
+    Csr read_as_text(ValueTexts& texts, std::int64_t& duplicates) override {
+        if (!header_.text_bytes) return Reader::read_as_text(texts, duplicates);  // refuses
+        require_room_for_entries();
+        return coordinate_->read_as_text(texts, duplicates);
     }
 
   private:

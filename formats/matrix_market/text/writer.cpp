@@ -96,12 +96,64 @@ std::uint64_t bytes_of_entry(Type type) {
     return 2 * 2 * (2 * kLongestIndex + (is_complex(type) ? 2 : 1) * kLongestNumber);
 }
 
+/// Values as numbers in the fewest digits.
 template <class T>
+class NumberValues {
+  public:
+    NumberValues(Type type, const WriteOptions& /*options*/) : type_(type) {}
+
+    [[nodiscard]] Type stored() const { return type_; }
+    [[nodiscard]] std::uint64_t bytes_of_entry() const { return matrix_market::bytes_of_entry(type_); }
+    [[nodiscard]] std::size_t room(const CsrView& /*rows*/, std::int64_t begin, std::int64_t end) const {
+        constexpr std::size_t kNumbers = kIsComplex<T> ? 2 : 1;
+        return static_cast<std::size_t>(end - begin) * kNumbers * kLongestNumber + kNumberRoom;
+    }
+    [[nodiscard]] char* put(const CsrView& rows, std::int64_t at, char* to) const {
+        return format_number(to, rows.values_as<T>()[at]);
+    }
+
+  private:
+    Type type_;
+};
+
+/// Values as they were read.
+class TextValues {
+  public:
+    TextValues(Type type, const WriteOptions& options)
+        : texts_(*options.texts),
+          bytes_of_entry_(std::max(matrix_market::bytes_of_entry(type), 2 * 2 * texts_.longest())) {}
+
+    [[nodiscard]] Type stored() const { return kPlaceType; }
+    [[nodiscard]] std::uint64_t bytes_of_entry() const { return bytes_of_entry_; }
+    [[nodiscard]] std::size_t room(const CsrView& rows, std::int64_t begin, std::int64_t end) const {
+        constexpr std::int64_t kAhead = 16;
+        const auto* const places = rows.values_as<std::uint64_t>();
+        std::size_t bytes = 0;
+        for (std::int64_t at = begin; at < end; ++at) {
+            texts_.prefetch(places[std::min(at + kAhead, end - 1)]);
+            bytes += texts_.text(places[at]).size();
+        }
+        return bytes;
+    }
+    [[nodiscard]] char* put(const CsrView& rows, std::int64_t at, char* to) const {
+        const std::string_view text = texts_.text(rows.values_as<std::uint64_t>()[at]);
+        return std::copy(text.begin(), text.end(), to);
+    }
+
+  private:
+    const ValueTexts& texts_;
+    std::uint64_t bytes_of_entry_;
+};
+
+template <class Values>
 class CoordinateWriter final : public SparseWriter {
   public:
     CoordinateWriter(const WriteTarget& target, const Shape& shape, Type type, std::int64_t entries,
                      const WriteOptions& options)
-        : pieces_(target, options, bytes_of_entry(type)), shape_(shape), type_(type), entries_(entries) {
+        : values_(type, options),
+          pieces_(target, options, values_.bytes_of_entry()),
+          shape_(shape),
+          entries_(entries) {
         pieces_.write_header(header_text(
             "coordinate",
             std::to_string(shape.rows) + " " + std::to_string(shape.cols) + " " + std::to_string(entries),
@@ -109,15 +161,19 @@ class CoordinateWriter final : public SparseWriter {
     }
 
     void write(std::int64_t first_row, const CsrView& rows) override {
-        if (rows.type != type_ || rows.shape.cols != shape_.cols || first_row != rows_written_ ||
+        if (rows.type != values_.stored() || rows.shape.cols != shape_.cols || first_row != rows_written_ ||
             rows.shape.rows > shape_.rows - first_row) {
             pieces_.refuse("rows of " + to_string(rows.shape) + " at row " + std::to_string(first_row) +
                            " came, expected " + to_string(shape_) + " from row " +
                            std::to_string(rows_written_) + " on");
         }
         pieces_.write_values(rows.entries, [&](std::int64_t begin, std::int64_t end, Piece& piece) {
-            visit_index(rows.shape,
-                        [&]<class I>(TypeTag<I>) { format<I>(first_row, rows, begin, end, piece); });
+            piece.size = 0;
+            constexpr std::int64_t kTogether = 1024;
+            for (; begin < end; begin += kTogether)
+                visit_index(rows.shape, [&]<class I>(TypeTag<I>) {
+                    format<I>(first_row, rows, begin, std::min(end, begin + kTogether), piece);
+                });
         });
         rows_written_ += rows.shape.rows;
         entries_written_ += rows.entries;
@@ -131,13 +187,16 @@ class CoordinateWriter final : public SparseWriter {
     }
 
   private:
+    /// Adds entries to a piece.
     template <class I>
-    static void format(std::int64_t first_row, const CsrView& rows, std::int64_t begin, std::int64_t end,
-                       Piece& piece) {
-        constexpr std::size_t kNumbers = kIsComplex<T> ? 2 : 1;
-        const auto count = static_cast<std::size_t>(end - begin);
-        piece.text.resize(count * (2 * kLongestIndex + kNumbers * kLongestNumber) + kNumberRoom);
-        char* to = piece.text.data();
+    void format(std::int64_t first_row, const CsrView& rows, std::int64_t begin, std::int64_t end,
+                Piece& piece) const {
+        constexpr std::size_t kIndices = 2 * kLongestIndex + 3;  // with what stands between
+        const std::size_t room =
+            static_cast<std::size_t>(end - begin) * kIndices + values_.room(rows, begin, end);
+        if (piece.text.size() - piece.size < room)
+            piece.text.resize(std::max(piece.size + room, 2 * piece.text.size()));
+        char* to = piece.text.data() + piece.size;
         const std::int64_t* const pointers = rows.pointers;
         std::int64_t row = std::upper_bound(pointers, pointers + rows.shape.rows + 1, begin) - pointers - 1;
         for (std::int64_t at = begin; at < end; ++row) {
@@ -147,16 +206,16 @@ class CoordinateWriter final : public SparseWriter {
                 *to++ = ' ';
                 to = std::to_chars(to, to + kLongestIndex, std::int64_t{rows.columns_as<I>()[at]} + 1).ptr;
                 *to++ = ' ';
-                to = format_number(to, rows.values_as<T>()[at]);
+                to = values_.put(rows, at, to);
                 *to++ = '\n';
             }
         }
         piece.size = static_cast<std::size_t>(to - piece.text.data());
     }
 
+    Values values_;
     PieceWriter pieces_;
     Shape shape_;
-    Type type_;
     std::int64_t entries_;
     std::int64_t rows_written_ = 0;
     std::int64_t entries_written_ = 0;
@@ -195,8 +254,10 @@ std::uint64_t sparse_writing_bytes(const Shape& /*shape*/, Type type, std::int64
 std::unique_ptr<SparseWriter> create_sparse(const WriteTarget& target, const Shape& shape, Type type,
                                             std::int64_t entries, const WriteOptions& options) {
     require_plain(target, options);
+    if (options.texts != nullptr)
+        return std::make_unique<CoordinateWriter<TextValues>>(target, shape, type, entries, options);
     return visit_type(type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<SparseWriter> {
-        return std::make_unique<CoordinateWriter<T>>(target, shape, type, entries, options);
+        return std::make_unique<CoordinateWriter<NumberValues<T>>>(target, shape, type, entries, options);
     });
 }
 

@@ -9,6 +9,7 @@
 #include "core/error.hpp"
 #include "core/memory.hpp"
 #include "core/numbers/whole.hpp"
+#include "core/sparse/coo.hpp"
 #include "core/sparse/csr.hpp"
 #include "kernels/check/check.hpp"
 #include "lib/choose/device_choice.hpp"
@@ -162,6 +163,30 @@ bool goes_in_parts(const RunOptions& options, Plan& plan, std::uint64_t beside) 
     return true;
 }
 
+/// Whether the result has the values of its one input, and both are text.
+bool can_keep_text(const Plan& plan) {
+    return plan.problem.operation->keeps_attributes && plan.inputs.size() == 1 && plan.result_is_sparse() &&
+           !is_conjugated(plan.problem, 0) && plan.output &&
+           keeps_text(plan.inputs.front().header(), plan.output->format());
+}
+
+/// What all but reading and writing takes where values are carried as text.
+std::uint64_t bytes_as_text(const RunOptions& options, const Plan& plan) {
+    const formats::Header& header = plan.inputs.front().header();
+    Problem places = plan.problem;
+    places.type = kPlaceType;
+    const std::int64_t entries = plan.problem.entries.front();
+    const std::uint64_t numbers = static_cast<std::uint64_t>(entries) * size_of(header.type);
+    const std::uint64_t workspace =
+        plan.level->workspace == nullptr ? 0 : plan.level->workspace(places, options.threads);
+    const std::uint64_t computing =
+        saturating_add(saturating_add(csr_bytes(header.shape, kPlaceType, entries),
+                                      csr_bytes(plan.result, kPlaceType, entries_of_result(plan))),
+                       std::max({workspace, verification_bytes(places, options.verify), numbers}));
+    return saturating_add(*header.text_bytes,
+                          std::max(to_csr_bytes(header.shape, kPlaceType, entries), computing));
+}
+
 void plan_sparse_memory(const RunOptions& options, Plan& plan) {
     plan.working_bytes = bytes_of_writing(plan);
     std::uint64_t open = 0;
@@ -176,6 +201,12 @@ void plan_sparse_memory(const RunOptions& options, Plan& plan) {
                        std::max(workspace, verification_bytes(plan.problem, options.verify)));
     plan.host_bytes =
         saturating_add(saturating_add(std::max(bytes_of_reading(plan), computing), plan.working_bytes), open);
+    if (can_keep_text(plan)) {
+        const std::uint64_t bytes =
+            saturating_add(saturating_add(bytes_as_text(options, plan), plan.working_bytes), open);
+        plan.as_text = bytes <= options.memory_limit.value_or(available_memory_bytes());
+        if (plan.as_text) plan.host_bytes = bytes;
+    }
     if (goes_in_parts(options, plan, saturating_add(plan.working_bytes, open))) return;
     require_memory(plan.host_bytes, options.memory_limit, describe_sparse_work(plan));
     if (!plan.lane().gpu) return;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/hash/sparse_hash.hpp"
 #include "core/helpers.hpp"
 #include "lib/run/sparse/inputs.hpp"
 #include "lib/run/sparse/on_device.hpp"
@@ -46,10 +47,14 @@ class SparseFlow {
     [[nodiscard]] bool writes() const { return outlet_.open != nullptr; }
 
     void read() {
-        inputs_ =
-            sparse::read_inputs(plan_.inputs, plan_.problem, options_.threads, found_.input_hashes, counts_);
+        const formats::Header& header = plan_.inputs.front().header();
+        if (plan_.as_text) found_.texts = std::make_shared<ValueTexts>(header.type, *header.text_bytes);
+        inputs_ = sparse::read_inputs(plan_.inputs, plan_.problem, options_.threads, found_.input_hashes,
+                                      counts_, found_.texts.get());
+        if (found_.texts && found_.texts->dropped()) found_.texts.reset();
         problem_ = plan_.problem;
         problem_.entries = counts_.entries;
+        if (found_.texts) problem_.type = kPlaceType;
     }
 
     void compute() {
@@ -99,6 +104,13 @@ class SparseFlow {
     }
 
     void hash() {
+        if (found_.texts) {
+            Buffer numbers;
+            const CsrView result =
+                found_.texts->numbers(result_->sparse()->view(), options_.threads, numbers);
+            found_.output_hash = content_hash(result, options_.threads);
+            return;
+        }
         if (!plan_.output->format().keeps_nans) result_->make_nans_plain();
         found_.output_hash = result_->hash();
     }

@@ -12,8 +12,8 @@ namespace {
 /// As it is to be computed with, from its reader, which is at its start.
 class InputReader {
   public:
-    InputReader(const Problem& problem, int threads, SparseCounts& counts)
-        : problem_(problem), threads_(threads), counts_(counts) {}
+    InputReader(const Problem& problem, int threads, SparseCounts& counts, ValueTexts* texts)
+        : problem_(problem), threads_(threads), counts_(counts), texts_(texts) {}
 
     /// The hash is of the matrix as it is stored.
     Held read(const PlannedInput& input, std::string& hash) {
@@ -26,11 +26,15 @@ class InputReader {
   private:
     Csr read_sparse(const PlannedInput& input, std::string& hash) {
         std::int64_t duplicates = 0;
-        Csr matrix = input.reader->read_sparse(duplicates);
+        Csr matrix = texts_ == nullptr ? input.reader->read_sparse(duplicates)
+                                       : input.reader->read_as_text(*texts_, duplicates);
         counts_.duplicates += duplicates;
         counts_.entries.at(input.role) = matrix.entries();
-        counts_.zeros += explicit_zeros(matrix.view(), threads_);
-        hash = content_hash(std::as_const(matrix).view(), threads_);
+        Buffer values;
+        CsrView numbers = std::as_const(matrix).view();
+        if (texts_ != nullptr && !texts_->dropped()) numbers = texts_->numbers(numbers, threads_, values);
+        counts_.zeros += explicit_zeros(numbers, threads_);
+        hash = content_hash(numbers, threads_);
         if (is_conjugated(problem_, input.role)) conjugate(values_of(matrix.view()), threads_);
         return matrix;
     }
@@ -47,6 +51,7 @@ class InputReader {
     const Problem& problem_;
     int threads_;
     SparseCounts& counts_;
+    ValueTexts* texts_;
 };
 
 }  // namespace
@@ -56,9 +61,9 @@ MutableMatrixView values_of(const MutableCsrView& matrix) {
 }
 
 Inputs read_inputs(const std::vector<PlannedInput>& planned, const Problem& problem, int threads,
-                   std::vector<std::string>& hashes, SparseCounts& counts) {
+                   std::vector<std::string>& hashes, SparseCounts& counts, ValueTexts* texts) {
     Inputs inputs;
-    InputReader reader(problem, threads, counts);
+    InputReader reader(problem, threads, counts, texts);
     for (const PlannedInput& input : planned) {
         hashes.emplace_back();
         if (problem.operation->input(problem, input.role))

@@ -18,9 +18,10 @@ using Inputs = std::array<Held, kMostInputs>;
 MutableMatrixView values_of(const MutableCsrView& matrix);
 
 /// Reads all inputs whole, as the problem says, and what is to be said of them: their hashes in the order of
-/// `planned` (empty of one that is not read), and the counts.
+/// `planned` (empty of one that is not read), and the counts. Where there are `texts`, the values of the one
+/// input are places in them, unless they are dropped.
 Inputs read_inputs(const std::vector<PlannedInput>& planned, const Problem& problem, int threads,
-                   std::vector<std::string>& hashes, SparseCounts& counts);
+                   std::vector<std::string>& hashes, SparseCounts& counts, ValueTexts* texts = nullptr);
 
 /// What they are to the level.
 Operands operands_of(const Inputs& inputs);

@@ -35,14 +35,15 @@ Result::Result(const Plan& plan, const Problem& problem, const RunOptions& optio
       options_(options),
       is_counted_(plan.result_is_sparse() && problem.operation->result_entries == nullptr) {
     const Shape shape = problem.operation->result(problem);
+    const Type type = result_type(problem);
     if (!plan.result_is_sparse()) {
-        Matrix matrix(shape, plan.result_type, "the result");
+        Matrix matrix(shape, type, "the result");
         fill_unwritten(matrix.data(), matrix.bytes(), options.threads);
         held_ = std::move(matrix);
         return;
     }
     auto* const known = problem.operation->result_entries;
-    Csr matrix(shape, plan.result_type, known == nullptr ? 0 : known(problem), "the result");
+    Csr matrix(shape, type, known == nullptr ? 0 : known(problem), "the result");
     const std::size_t pointers = static_cast<std::size_t>(shape.rows) + 1;
     fill_unwritten(matrix.view().pointers, pointers * sizeof(std::int64_t), options.threads);
     fill_entries(matrix.view(), options.threads);
