@@ -32,6 +32,13 @@ Spool read_stream(const std::string& stream, const std::string& name, const Read
     return spool_from(file.number(), most, name);
 }
 
+/// A shape that is asked for is that of a matrix that states one.
+void require_shape(const Header& header, const ReadOptions& options) {
+    if (!options.shape || header.shape == *options.shape) return;
+    throw Error(ErrorCode::input, to_string(header.source) + ": is " + to_string(header.shape) +
+                                      ", and --shape says " + to_string(*options.shape));
+}
+
 }  // namespace
 
 Container::Container(const Reference& reference, const ReadOptions& options)
@@ -53,21 +60,31 @@ Container::Container(const Reference& reference, const ReadOptions& options)
 Container::~Container() = default;
 
 Listing Container::list() const {
-    if (!stream_) return format_->list(reference_, options_);
+    if (!stream_) {
+        Listing listing = format_->list(reference_, options_);
+        if (listing.matrices.size() == 1) require_shape(listing.matrices.front(), options_);
+        return listing;
+    }
     Listing listing = stream_->named([&] {
         return format_->list({stream_->path, reference_.dataset}, options_);
     });
     for (Header& header : listing.matrices) header.source.path = reference_.path;
     for (OtherContent& other : listing.others) other.source.path = reference_.path;
     for (Error& failure : listing.failures) failure = stream_->renamed(failure);
+    if (listing.matrices.size() == 1) require_shape(listing.matrices.front(), options_);
     return listing;
 }
 
 std::unique_ptr<Reader> Container::open(const std::string& dataset) const {
-    if (!stream_) return format_->open({reference_.path, dataset}, options_);
+    if (!stream_) {
+        auto reader = format_->open({reference_.path, dataset}, options_);
+        require_shape(reader->header(), options_);
+        return reader;
+    }
     auto reader = stream_->named([&] { return format_->open({stream_->path, dataset}, options_); });
     Header header = reader->header();
     header.source.path = reference_.path;
+    require_shape(header, options_);
     return std::make_unique<KeptReader>(std::move(reader), stream_, std::move(header));
 }
 

@@ -144,8 +144,7 @@ bool is_kept_stream(const Reference& reference, const ReadOptions& options) {
 }
 
 std::unique_ptr<Reader> open_reader(const Reference& reference, const ReadOptions& options) {
-    if (is_kept_stream(reference, options)) return Container(reference, options).open(reference.dataset);
-    return recognise(reference).open(reference, options);
+    return Container(reference, options).open(reference.dataset);
 }
 
 }  // namespace gpumat::formats

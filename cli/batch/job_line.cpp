@@ -8,6 +8,7 @@
 
 #include "cli/options/commands.hpp"
 #include "cli/options/common_options.hpp"
+#include "cli/options/output_options.hpp"
 #include "cli/options/parser.hpp"
 #include "cli/options/settings.hpp"
 #include "core/error.hpp"
@@ -46,6 +47,7 @@ void note_option(const Option& option, std::vector<std::string> texts, Job& job)
     if (name == "dataset") job.read.dataset = texts.front();
     if (name == "device") job.device = texts.front();
     if (name == "as-column") job.read.as_column = true;
+    if (name == "shape") job.read.shape = parse_shape(texts.front(), "--shape", 0);
     if (name == "unpack") job.read.unpack = true;
     if (name == "allow-external") job.read.allow_external = true;
     if (name == "strict") job.read.strict = true;

@@ -203,6 +203,11 @@ void add_reading_options(Command& command, formats::ReadOptions& read) {
             },
             "dimensions of an HDF5 dataset: row as stored, matlab reversed (default: as the file says)")
         .choices({"row", "matlab"});
+    command
+        .option(
+            "--shape", [&read](const std::string& text) { read.shape = parse_shape(text, "--shape", 0); },
+            "of a sparse matrix of HDF5 that says none; a shape that is stored must be the same")
+        .value("ROWSxCOLS");
     command.flag("--unpack", &read.unpack,
                  "the values of packed numbers (scale_factor, add_offset, _FillValue), NaN if missing");
     command.flag("--allow-external", &read.allow_external,

@@ -17,8 +17,6 @@
 namespace gpumat::formats::npz {
 namespace {
 
-constexpr std::string_view kExtension = ".npy";
-
 /// Gives at most `most` bytes of a member to `take`, some at a time. Its checksum has held once all came.
 void read_member(zip_t* archive, std::uint64_t index, std::uint64_t most, const std::string& name,
                  const std::function<void(std::string_view)>& take) {
@@ -52,7 +50,7 @@ Archive::Archive(const std::string& path) : path_(path), file_(::open(path.c_str
     bytes_ = static_cast<std::uint64_t>(status.st_size);
     int failure = 0;
     const int again = fcntl(file_.number(), F_DUPFD_CLOEXEC, 0);
-    archive_.reset(zip_fdopen(again, 0, &failure));
+    archive_.reset(zip_fdopen(again, ZIP_CHECKCONS, &failure));  // headers that agree, members apart
     if (!archive_) {
         ::close(again);
         zip_error_t error;

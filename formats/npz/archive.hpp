@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/descriptor.hpp"
@@ -14,6 +15,9 @@
 #include "formats/npy/header.hpp"
 
 namespace gpumat::formats::npz {
+
+/// The end of the names of members that are arrays.
+inline constexpr std::string_view kExtension = ".npy";
 
 /// One array of an archive. Nothing but its header has been read.
 struct Member {

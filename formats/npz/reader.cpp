@@ -1,5 +1,10 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <utility>
 
+#include "core/descriptor.hpp"
 #include "core/error.hpp"
 #include "core/text/printable.hpp"
 #include "formats/kept_stream.hpp"
@@ -68,25 +73,40 @@ std::unique_ptr<Reader> open_array(const Archive& archive, const std::string& da
     return std::make_unique<KeptReader>(std::move(reader), std::move(kept), std::move(header));
 }
 
-std::string wanted(const Reference& reference, const ReadOptions& options) {
-    return plain_dataset(reference.dataset.empty() ? options.dataset : reference.dataset);
+/// A member may be called so that HDF5 would read the name in another way: "/x", "a/./b".
+std::string wanted(const Archive& archive, const Reference& reference, const ReadOptions& options) {
+    const std::string& name = reference.dataset.empty() ? options.dataset : reference.dataset;
+    if (name.starts_with('/') && archive.find(name.substr(1)) != nullptr) return name;
+    return plain_dataset(name);
+}
+
+/// The last characters of the name of the first member, which may be longer than the head of the file.
+std::string end_of_name(std::string_view head, std::size_t end, std::size_t length, const std::string& path) {
+    std::string text(std::min(length, kExtension.size()), '\0');
+    if (end <= head.size()) return std::string(head.substr(end - text.size(), text.size()));
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC));
+    const bool is_read =
+        file.valid() && pread(file.number(), text.data(), text.size(),
+                              static_cast<off_t>(end - text.size())) == static_cast<ssize_t>(text.size());
+    return is_read ? text : std::string();
 }
 
 }  // namespace
 
-bool recognises(std::string_view head, const std::string& /*path*/) {
+bool recognises(std::string_view head, const std::string& path) {
     constexpr std::size_t kLength = 26;  // of the first member's name, which comes at kName
     constexpr std::size_t kName = 30;
     if (!head.starts_with("PK\x03\x04") || head.size() < kName) return false;
     const auto byte = [&](std::size_t at) {
         return static_cast<std::size_t>(static_cast<unsigned char>(head[at]));
     };
-    return head.substr(kName, byte(kLength) | byte(kLength + 1) << 8).ends_with(".npy");
+    const std::size_t length = byte(kLength) | byte(kLength + 1) << 8;
+    return end_of_name(head, kName + length, length, path) == kExtension;
 }
 
 Listing list(const Reference& reference, const ReadOptions& options) {
     const Archive archive(reference.path);
-    const std::string dataset = wanted(reference, options);
+    const std::string dataset = wanted(archive, reference, options);
     if (!dataset.empty() || !is_sparse(archive)) return list_arrays(archive, dataset, options);
     Listing listing;
     listing.matrices.push_back(describe_sparse(archive, options));
@@ -95,7 +115,7 @@ Listing list(const Reference& reference, const ReadOptions& options) {
 
 std::unique_ptr<Reader> open(const Reference& reference, const ReadOptions& options) {
     const auto archive = std::make_shared<const Archive>(reference.path);
-    const std::string dataset = wanted(reference, options);
+    const std::string dataset = wanted(*archive, reference, options);
     if (!dataset.empty() || !is_sparse(*archive)) return open_array(*archive, dataset, options);
     return open_sparse(archive, options);
 }

@@ -62,8 +62,9 @@ Destination::Destination(DestinationRequest request)
       format_(&formats::format_for_writing(request_.output.path, request_.format)),
       names_dataset_(!request_.output.dataset.empty()) {
     if (names_dataset_ && !format_->has_datasets) {
-        throw Error(ErrorCode::usage, to_string(request_.output) + ": a " + std::string(format_->name) +
-                                          " file holds one matrix and has no datasets");
+        throw Error(ErrorCode::usage,
+                    to_string(request_.output) + ": files of " + std::string(format_->name) +
+                        " are written with one matrix, without a name; name the file alone");
     }
     require_whole_dataset(request_.output);
     if (!names_dataset_ && format_->has_datasets) request_.output.dataset = request_.default_dataset;

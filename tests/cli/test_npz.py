@@ -104,6 +104,37 @@ class Dense(Case):
                 file.write(damaged)
             self.assert_says(self.run_tool("reduce", name, code=3), name, "archive" if name == "end" else ":A: cannot be unpacked")
 
+    def test_headers_that_disagree(self):
+        np.savez(self.path("in.npz"), A=np.eye(3), B=np.eye(3))
+        with open(self.path("in.npz"), "rb") as file:
+            content = bytearray(file.read())
+        first = content.index(b"PK\x01\x02")
+        second = content.index(b"PK\x01\x02", first + 4)
+        for name, at, bytes_ in [("mark", 0, b"no"), ("name", 30, b"Q"), ("overlap", second + 42, bytes(4))]:
+            damaged = content.copy()
+            damaged[at:at + len(bytes_)] = bytes_
+            with open(self.path("damaged.npz"), "wb") as file:
+                file.write(damaged)
+            with self.subTest(name=name):
+                self.assert_says(self.run_tool("reduce", "damaged.npz:A", code=3), "damaged.npz")
+
+    def test_names_of_any_kind(self):
+        for name in ("/x", "a//b", "./c", "n" * 5000, "x" * 65531):
+            with self.subTest(name=name[:9]):
+                with zipfile.ZipFile(self.path("in.npz"), "w") as file:
+                    for member, value in ((name, np.eye(3)), ("other", np.eye(2))):
+                        with file.open(member + ".npy", "w") as stream:
+                            np.save(stream, value)
+                listed = self.run_tool("info", "in.npz", "--json").json()["matrices"]
+                self.assertEqual(listed[0]["dataset"], "/" + name)
+                if len(name) < 9:
+                    self.assertEqual(self.run_tool("reduce", "in.npz:/" + name).out.split()[0], "3.0")
+                self.assertEqual(self.run_tool("reduce", "in.npz:other").out.split()[0], "2.0")
+
+    def test_a_name_to_write(self):
+        np.savez(self.path("in.npz"), A=np.ones((2, 2)))
+        self.assert_says(self.run_tool("convert", "in.npz", "-o", "out.npz:/A", code=2), "files of npz are written with one matrix")
+
     def test_members_that_are_no_arrays(self):
         with zipfile.ZipFile(self.path("in.npz"), "w") as file:
             file.writestr("A.npy", "no array")

@@ -420,6 +420,43 @@ class Told(Files):
             self.assert_says(told, "in.h5:/X: is sparse, and read as its group says")
             self.assertAlmostEqual(float(told.out), SPARSE.sum())
 
+    def test_a_shape_that_is_not_stored(self):
+        with h5py.File(self.path("in.h5"), "w") as file:
+            for name, matrix in (("R", SPARSE), ("C", SPARSE.tocsc()), ("square", scipy.sparse.eye(4, format="csr"))):
+                for part in ("data", "indices", "indptr"):
+                    file[f"{name}/{part}"] = getattr(matrix, part)
+            for part in ("data", "row", "col"):
+                file[f"coo/{part}"] = getattr(SPARSE.tocoo(), part)
+            for part, values in (("bin1_id", [0, 1]), ("bin2_id", [3, 3]), ("count", [7, 8])):
+                file[f"pixels/{part}"] = values
+            file.create_group("marked").attrs["encoding-type"] = "csc_matrix"
+            for part in ("data", "indices", "indptr"):
+                file[f"marked/{part}"] = getattr(SPARSE.tocsc(), part)
+            file["stated/data"], file["stated/indices"], file["stated/indptr"] = SPARSE.data, SPARSE.indices, SPARSE.indptr
+            file["stated"].attrs["shape"] = SPARSE.shape
+            file["dense"] = np.eye(3)
+        for name in ("R", "C", "coo", "marked"):
+            with self.subTest(name=name):
+                self.assert_says(self.run_tool("convert", f"in.h5:/{name}", "-o", "out.npz", "--force", code=3), "no shape of two extents (--shape says it)")
+                self.run_tool("convert", f"in.h5:/{name}", "--shape", "6x4", "-o", "out.npz", "--force")
+                np.testing.assert_array_equal(scipy.sparse.load_npz(self.path("out.npz")).toarray(), SPARSE.toarray())
+        self.run_tool("transpose", "in.h5:/pixels", "--shape", "4x4", "-o", "out.npz", "--force")
+        self.assertEqual(scipy.sparse.load_npz(self.path("out.npz")).toarray()[3].tolist(), [7, 8, 0, 0])
+        self.assertEqual(self.run_tool("info", "in.h5:/R", "--shape", "6x4", "--json").json()["matrices"][0]["rows"], 6)
+        self.assert_says(self.run_tool("reduce", "in.h5:/R", "--shape", "4x4", code=3), "of 4x4 whose 'indptr' has 7 numbers, expected 4 + 1 or 4 + 1")
+        self.assert_says(self.run_tool("reduce", "in.h5:/R", "--shape", "6x2", code=3), "expected a column from 0 to 1")
+        self.assert_says(self.run_tool("reduce", "in.h5:/square", "--shape", "4x4", code=3), "CSR or CSC")
+        # What states its shape must have that one.
+        for name, shape in (("stated", "6x4"), ("dense", "3x3")):
+            self.run_tool("reduce", f"in.h5:/{name}", "--shape", shape)
+            for verb in (["reduce"], ["info"], ["convert", "-o", "no.npz"]):
+                self.assert_says(self.run_tool(*verb, f"in.h5:/{name}", "--shape", "6x5", code=3), f"in.h5:/{name}: is {shape}, and --shape says 6x5")
+        self.assert_says(self.run_tool("reduce", "in.h5:/R", "--shape", "6", code=2), "--shape is '6'; expected ROWSxCOLS")
+        with open(self.path("jobs"), "w", encoding="utf-8") as file:
+            file.write("convert in.h5:/R --shape 6x4 -o batch.npz\n")
+        self.run_tool("batch", "jobs")
+        np.testing.assert_array_equal(scipy.sparse.load_npz(self.path("batch.npz")).toarray(), SPARSE.toarray())
+
     def test_the_density_of_a_stored_triangle_is_at_most(self):
         head = "%%MatrixMarket matrix coordinate real symmetric\n"
         with open(self.path("in.mtx"), "w", encoding="utf-8") as file:

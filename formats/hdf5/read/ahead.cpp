@@ -33,7 +33,7 @@ std::optional<Version> version_of(const std::string& path) {
 
 bool same_reading(const ReadOptions& x, const ReadOptions& y) {
     return x.type == y.type && x.layout == y.layout && x.dataset == y.dataset && x.as_column == y.as_column &&
-           x.unpack == y.unpack && x.allow_external == y.allow_external;
+           x.unpack == y.unpack && x.shape == y.shape && x.allow_external == y.allow_external;
 }
 
 struct Checked {

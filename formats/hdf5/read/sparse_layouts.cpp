@@ -169,6 +169,10 @@ Stated stated_shape(const Source& source, hid_t group, const std::string& kind, 
         const bool seurat = attribute == kAttributes.end() - 1;
         return {{extents[0], extents[1]}, seurat ? " (Seurat)" : "", seurat};
     }
+    if (!has_member(group, "shape", source.name)) {
+        if (!options.shape) malformed(source, kind, "that says no shape of two extents (--shape says it)");
+        return {*options.shape, "", false};
+    }
     if (!read_integers(open_member(group, "shape", source.name, options), source, "shape", options, extents))
         malformed(source, kind, "that says no shape of two extents");
     const bool tenx = has_member(group, "barcodes", source.name);
@@ -234,9 +238,11 @@ std::optional<Found> cooler(const Source& source, hid_t group, const ReadOptions
     place.erase(std::min(place.rfind('/'), place.size()));
     const Handle parent =
         take(H5Oopen(group, place.empty() ? "/" : place.c_str(), H5P_DEFAULT), ErrorCode::input, source.name);
-    const std::int64_t bins = number_attribute(parent.id(), "nbins", -1, source.name);
+    const std::int64_t stated = options.shape ? options.shape->rows : -1;
+    const std::int64_t bins = number_attribute(parent.id(), "nbins", stated, source.name);
     if (bins < 0)
-        malformed(source, "COO", "(cooler), and the group that it is in says no number of bins 'nbins'");
+        malformed(source, "COO",
+                  "(cooler), and the group that it is in says no number of bins 'nbins' (--shape says it)");
     GroupLayout layout{
         .kind = "COO", .by = " (cooler)", .lines = "bin1_id", .indices = "bin2_id", .values = "count"};
     layout.symmetric = text_attribute(parent.id(), "storage-mode", source.name) != "square";
