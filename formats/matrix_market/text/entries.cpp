@@ -94,8 +94,9 @@ class EntryParser {
         if (fault != MirrorFault::none) throw mirror_problem(token, fault, symmetry, context_.type);
         if (i == j) return;
         if (texts_ == nullptr) return add(j, i, mirrored, chunk);
-        if (std::memcmp(&mirrored, &value, sizeof value) !=
-            0) {  // NOLINT: the same bits, zeros of a sign too
+        // The same bits, so that zeros of either sign differ.  NOLINTNEXTLINE
+        const bool same = std::memcmp(&mirrored, &value, sizeof value) == 0;
+        if (!same) {
             mirror_text(symmetry, text, chunk.mirrored);
             place = chunk.texts.add(&mirrored, chunk.mirrored);
         }
