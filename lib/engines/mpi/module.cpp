@@ -1,4 +1,4 @@
-// libgpumat_mpi.so: the one source that knows MPI. ScaLAPACK is looked up at run time, so that any library
+// libgpumat_mpi.so, which alone knows MPI: its calls. ScaLAPACK is looked up at run time, so that any library
 // with its symbols will do.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -13,6 +13,7 @@
 #include <string>
 
 #include "lib/engines/module.hpp"
+#include "lib/engines/mpi/watch.hpp"
 
 namespace gpumat::engines {
 namespace {
@@ -58,14 +59,6 @@ void look_for_no_network() {
     setenv("OMPI_MCA_ess_singleton_isolated", "1", kKeepWhatIsSet);
 }
 
-int start(char* why, std::size_t room) {
-    look_for_no_network();
-    int provided = 0;
-    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
-        return fail(why, room, "MPI does not start");
-    return 0;
-}
-
 int rank() {
     int value = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &value);
@@ -76,6 +69,21 @@ int size() {
     int value = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &value);
     return value;
+}
+
+/// Never destroyed by the end of a process, which may come on its thread.
+Watch*& watch() {
+    static Watch* one = nullptr;
+    return one;
+}
+
+int start(Silent silent, char* why, std::size_t room) {
+    look_for_no_network();
+    int provided = 0;
+    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
+        return fail(why, room, "MPI does not start");
+    if (provided == MPI_THREAD_MULTIPLE && size() > 1) watch() = new Watch(silent);
+    return 0;
 }
 
 /// One that is named must be there; else the first that is.
@@ -212,6 +220,8 @@ void multiply(const Product& p) {
 }
 
 void finish() {
+    delete watch();
+    watch() = nullptr;
     MPI_Finalize();
 }
 
