@@ -49,11 +49,12 @@ int fail(char* why, std::size_t room, const std::string& words) {
 
 /// Where all ranks are on one host, Open MPI takes most of its time to start to look for networks.
 void look_for_no_network() {
-    const auto number = [](const char* variable) {
-        const char* const text = std::getenv(variable);
-        return text != nullptr ? std::atoi(text) : 1;
+    const auto text = [](const char* variable) {
+        const char* const found = std::getenv(variable);
+        return std::string(found != nullptr ? found : "");
     };
-    if (number("OMPI_COMM_WORLD_SIZE") != number("OMPI_COMM_WORLD_LOCAL_SIZE")) return;
+    if (text("OMPI_COMM_WORLD_SIZE") != text("OMPI_COMM_WORLD_LOCAL_SIZE")) return;
+    if (text("OMPI_COMM_WORLD_SIZE").empty() && !(text("PMIX_RANK") + text("PMI_RANK")).empty()) return;
     constexpr int kKeepWhatIsSet = 0;
     setenv("OMPI_MCA_pml", "ob1", kKeepWhatIsSet);
     setenv("OMPI_MCA_ess_singleton_isolated", "1", kKeepWhatIsSet);
