@@ -4,11 +4,13 @@
 //   link       hard links, as many of FUSE lack them
 //   rename     renaming
 //   lock       locks (flock)
+// and memory for matrices from the allocation on that GPUMAT_MEMORY_ENDS_AT counts, from 1.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -37,6 +39,16 @@ Function* next(const char* name) {
 
 // glibc's declarations say noexcept and nonnull for some of them.
 extern "C" {
+
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
+    static std::atomic<int> count{0};
+    const char* const last = std::getenv("GPUMAT_MEMORY_ENDS_AT");
+    if (last != nullptr && ++count >= std::atoi(last)) {
+        errno = ENOMEM;
+        return nullptr;
+    }
+    return next<void*(std::size_t, std::size_t)>("aligned_alloc")(alignment, bytes);
+}
 
 int openat(int folder, const char* path, int flags, ...) {
     va_list rest;

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "cli/options/common_options.hpp"
@@ -258,6 +259,20 @@ void add_shared_options(Command& command, SharedOptions& shared, Context& contex
 
 namespace {
 
+/// A rank that follows has no other messages.
+void say_of_silence(const Error& error) {
+    std::fprintf(stderr, "gpumat: %s\n", error.what());
+}
+
+/// While it lives, the record tells too of ranks that fall silent.
+class HearingSilence {
+  public:
+    explicit HearingSilence(engines::OnSilence told) { engines::Ranks::hear_silence(std::move(told)); }
+    HearingSilence(const HearingSilence&) = delete;
+    HearingSilence& operator=(const HearingSilence&) = delete;
+    ~HearingSilence() { engines::Ranks::hear_silence(say_of_silence); }
+};
+
 void run_and_tell(SharedOptions& shared, Context& context) {
     RunRecord record = start_record();
     RunLog log(shared.log, named_files(shared.run));
@@ -288,6 +303,16 @@ void run_and_tell(SharedOptions& shared, Context& context) {
         tell(cut, exit_code_of_signal(signal_number), describe_signal(signal_number));
         std::fflush(stdout);
     });
+    const HearingSilence hears([&](const Error& error) {
+        forbid_naming();
+        last_words.settle_failure([&] {
+            const std::lock_guard lock(knowing);
+            tell(known, static_cast<int>(error.code()), error.what());
+        });
+        clear_line();
+        say_of_silence(error);
+        remove_unfinished_files();
+    });
     try {
         const ProgressLine line(progress, shared.output ? "writing" : "verifying", context);
         context.exit_code = gpumat::run(shared.run, context.registry(), record, say);
@@ -313,6 +338,7 @@ void run_operation(SharedOptions& shared, Context& context) {
     finish_options(shared, context);
     if (!shared.team) return run_and_tell(shared, context);
     if (!engines::Team::leads()) {
+        engines::Ranks::hear_silence(say_of_silence);
         context.exit_code = shared.team->follow();
         return;
     }

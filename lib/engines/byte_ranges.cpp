@@ -22,19 +22,20 @@ std::int64_t changed_ns(const struct stat& status) {
     return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
-FilePlace place_of(const std::string& path) {
+FilePlace place_of(const std::string& path, const std::string& name) {
     FilePlace place;
     const std::string whole = std::filesystem::absolute(path);
     if (whole.size() >= place.path.size())
         throw Error(ErrorCode::unsupported, whole + ": the path is too long to be told to other ranks");
     std::copy(whole.begin(), whole.end(), place.path.begin());
+    std::copy_n(name.begin(), std::min(name.size(), place.name.size() - 1), place.name.begin());
     return place;
 }
 
 }  // namespace
 
 FilePlace place_to_read(const formats::StoredPlace& stored) {
-    FilePlace place = place_of(stored.path);
+    FilePlace place = place_of(stored.path, stored.path);
     struct stat status = {};
     if (stat(place.path.data(), &status) != 0)
         throw Error(ErrorCode::input, stored.path + ": cannot be read: " + std::strerror(errno));
@@ -47,11 +48,12 @@ FilePlace place_to_read(const formats::StoredPlace& stored) {
     return place;
 }
 
-FilePlace place_to_write(const std::string& path, std::int64_t offset, std::int64_t row_bytes) {
-    FilePlace place = place_of(path);
+FilePlace place_to_write(const std::string& path, const std::string& name, std::int64_t offset,
+                         std::int64_t row_bytes) {
+    FilePlace place = place_of(path, name);
     struct stat status = {};
     if (stat(place.path.data(), &status) != 0)
-        throw Error(ErrorCode::output, path + ": cannot be written: " + std::strerror(errno));
+        throw Error(ErrorCode::output, name + ": cannot be written: " + std::strerror(errno));
     place.offset = offset;
     place.row_bytes = row_bytes;
     place.file = status.st_ino;
@@ -70,10 +72,10 @@ SharedFile::SharedFile(const FilePlace& place, bool write)
 }
 
 void SharedFile::fail(const std::string& why) const {
-    const std::string path(place_.path.data());
+    const std::string name(place_.name.data());
     throw Error(
         writes_ ? ErrorCode::output : ErrorCode::input,
-        path + ": cannot be " + (writes_ ? "written" : "read") + " on " + describe_host().name + ": " + why);
+        name + ": cannot be " + (writes_ ? "written" : "read") + " on " + describe_host().name + ": " + why);
 }
 
 void SharedFile::read(std::int64_t first_row, const MutableMatrixView& rows) const {

@@ -11,8 +11,9 @@ namespace gpumat::engines {
 
 /// The place of elements in a file as it is now. Throws Error{unsupported} for a path that is too long.
 FilePlace place_to_read(const formats::StoredPlace& place);
-/// The same of one that is written, from so many bytes on.
-FilePlace place_to_write(const std::string& path, std::int64_t offset, std::int64_t row_bytes);
+/// The same of one that is written, from so many bytes on, which is told of by the name.
+FilePlace place_to_write(const std::string& path, const std::string& name, std::int64_t offset,
+                         std::int64_t row_bytes);
 
 /// A file that ranks read or write at the same time, each its own bytes.
 class SharedFile {

@@ -8,8 +8,12 @@
 
 namespace gpumat::engines {
 
-inline constexpr int kModuleVersion = 1;
+inline constexpr int kModuleVersion = 2;
 inline constexpr const char* kModuleEntry = "gpumat_ranks";
+
+/// A rank that lives sends a sign of it each second; after so many without one, it is given up.
+inline constexpr int kSilentSeconds = 10;
+using Silent = void (*)(int rank, const char* host);  ///< on a thread of its own; must end the process
 
 /// Bytes that go from each rank to each other one, by rank.
 struct Exchange {
@@ -47,8 +51,9 @@ struct Product {
 
 struct Module {
     int version;
-    /// Puts words into `why` where it fails, and else is 0.
-    int (*start)(char* why, std::size_t room);
+    /// Puts words into `why` where it fails, and else is 0. From then on ranks are heard, where MPI can serve
+    /// two threads.
+    int (*start)(Silent silent, char* why, std::size_t room);
     int (*rank)();
     int (*size)();
     /// Loads what multiplies, with so many threads a rank, and names it in `library`. As `start`, by each

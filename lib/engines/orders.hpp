@@ -18,6 +18,7 @@ namespace gpumat::engines {
 /// Where elements lie in a file that all ranks open, row after row; and how it was when rank 0 opened it.
 struct FilePlace {
     std::array<char, 4096> path{};
+    std::array<char, 512> name{};  ///< for people
     std::int64_t offset = 0;
     std::int64_t row_bytes = 0;
     std::int64_t swap_bytes = 1;

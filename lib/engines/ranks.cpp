@@ -3,9 +3,14 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 #include <system_error>
+#include <thread>
+#include <utility>
 
 #include "core/error.hpp"
 
@@ -25,6 +30,67 @@ std::vector<std::string> module_places() {
 
 [[noreturn]] void refuse(const Engine& engine, const std::string& why) {
     throw Error(ErrorCode::unsupported, "the engine '" + std::string(engine.name) + "' cannot run: " + why);
+}
+
+// Rank 0 may wait for its standard input before it starts MPI; the others have nothing to do before.
+constexpr int kSecondsToFollow = 300;
+constexpr int kSecondsToLead = 3600;
+constexpr int kSecondsToEnd = 60;
+constexpr int kSecondsApart = 2;  ///< of ranks that would say the same
+
+/// Who hears of silence: fixed memory, for threads that the end of the process may meet.
+struct Hearing {
+    std::mutex mutex;
+    OnSilence told = [](const Error& /*error*/) {};
+    const Module* calls = nullptr;
+};
+Hearing& hearing() {
+    static auto* const one = new Hearing;
+    return *one;
+}
+
+/// Nobody is told of another one, nor stops hearing: the process ends.
+void tell_of_silence(const Error& error) {
+    hearing().mutex.lock();
+    hearing().told(error);
+}
+
+/// Has all end, unless it is gone within so many seconds of this process.
+class Deadline {
+  public:
+    Deadline(int seconds, const std::string& message)
+        : waiting_([this, seconds, message] {
+              std::unique_lock lock(mutex_);
+              for (int i = 0; i < seconds && !gone_; ++i)
+                  changed_.wait_for(lock, std::chrono::seconds(1), [this] { return gone_; });
+              if (gone_) return;
+              tell_of_silence({ErrorCode::device, message});
+              std::_Exit(static_cast<int>(ErrorCode::device));
+          }) {}
+    Deadline(const Deadline&) = delete;
+    Deadline& operator=(const Deadline&) = delete;
+    ~Deadline() {
+        {
+            const std::lock_guard lock(mutex_);
+            gone_ = true;
+        }
+        changed_.notify_one();
+        waiting_.join();
+    }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool gone_ = false;
+    std::thread waiting_;  ///< the last, for it uses the others
+};
+
+void end_for_silence(int rank, const char* host) {
+    tell_of_silence({ErrorCode::device, "rank " + std::to_string(rank) + " on " + host +
+                                            " has given no sign of life for " +
+                                            std::to_string(kSilentSeconds) +
+                                            " s: it was stopped, or its host or the network to it is gone"});
+    hearing().calls->end_all(static_cast<int>(ErrorCode::device));
 }
 
 std::vector<int> places_of(const std::vector<int>& bytes) {
@@ -56,9 +122,20 @@ Ranks::Ranks(const Engine& engine) : engine_(engine) {
 
 Ranks::~Ranks() = default;
 
+void Ranks::hear_silence(OnSilence told) {
+    const std::lock_guard lock(hearing().mutex);
+    hearing().told = std::move(told);
+}
+
 void Ranks::start() {
+    hearing().calls = module_;
+    const int here = launched().rank;
+    const int seconds = here == 0 ? kSecondsToFollow : kSecondsToLead + here * kSecondsApart;
+    const Deadline deadline(seconds, (here == 0 ? "some ranks have" : "rank 0 has") +
+                                         std::string(" not started MPI within ") + std::to_string(seconds) +
+                                         " s");
     std::array<char, kWords> why{};
-    if (module_->start(why.data(), why.size()) != 0) refuse(engine_, why.data());
+    if (module_->start(end_for_silence, why.data(), why.size()) != 0) refuse(engine_, why.data());
     started_ = true;
     rank_ = module_->rank();
     size_ = module_->size();
@@ -73,7 +150,10 @@ void Ranks::open_library(int threads) {
 }
 
 void Ranks::finish() {
-    if (started_) module_->finish();
+    if (!started_) return;
+    const int seconds = kSecondsToEnd + rank_ * kSecondsApart;
+    const Deadline deadline(seconds, "MPI has not ended within " + std::to_string(seconds) + " s");
+    module_->finish();
     started_ = false;
 }
 

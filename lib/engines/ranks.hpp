@@ -1,15 +1,20 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "core/error.hpp"
 #include "lib/engines/engine.hpp"
 #include "lib/engines/layout.hpp"
 #include "lib/engines/module.hpp"
 
 namespace gpumat::engines {
+
+/// Says why all end, at the end of the process.
+using OnSilence = std::function<void(const Error& error)>;
 
 /// The ranks of an MPI run, through the module.
 class Ranks {
@@ -21,8 +26,11 @@ class Ranks {
     Ranks& operator=(const Ranks&) = delete;
     ~Ranks();
 
-    /// Starts MPI; from then on this process should fork no more.
+    /// Starts MPI; from then on this process should fork no more. Where a rank gives no sign of life for
+    /// long, or the others do not start or end, who hears it is told, on another thread, and all end.
     void start();
+    /// From now on; does not return where somebody was told already.
+    static void hear_silence(OnSilence told);
     [[nodiscard]] bool started() const { return started_; }
     /// What multiplies; each rank alone. Throws Error{unsupported} where it is missing or is not such a
     /// library.

@@ -1,7 +1,9 @@
 #include "lib/engines/team.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
+#include <ctime>
 #include <deque>
 #include <exception>
 #include <new>
@@ -79,6 +81,15 @@ void scale(const Layout& layout, const Scalar& beta, std::int64_t elements, std:
     });
 }
 
+/// mpirun kills ranks one second after it has asked them to end, but at once when the first has ended: rank 0
+/// may have a file to remove.
+extern "C" void end_after_rank_0(int signal_number) {
+    constexpr timespec kLonger{0, 300'000'000};
+    nanosleep(&kLonger, nullptr);
+    std::signal(signal_number, SIG_DFL);
+    std::raise(signal_number);
+}
+
 }  // namespace
 
 Team::Team(const Engine& engine, const Operation& operation, std::optional<Grid> grid, std::int64_t block,
@@ -93,6 +104,7 @@ Team::Team(const Engine& engine, const Operation& operation, std::optional<Grid>
       threads_(std::max(1, std::min(threads, host_.threads / launched().on_this_host))) {}
 
 int Team::follow() {
+    std::signal(SIGTERM, end_after_rank_0);
     try {
         ranks_.start();
         for (;;) {

@@ -47,6 +47,7 @@ class Team {
 
     [[nodiscard]] const Engine& engine() const { return engine_; }
     [[nodiscard]] static bool leads() { return launched().rank == 0; }
+    [[nodiscard]] static bool on_several_hosts() { return launched().on_this_host < launched().size; }
     /// As rank 0 says; returns the exit code that it says.
     int follow();
 

@@ -157,7 +157,7 @@ std::string AtomicOutput::path() const {
 }
 
 std::string AtomicOutput::shared_path() const {
-    if (name_.empty()) return "";
+    if (name_.empty()) return path();
     return std::filesystem::absolute(folder_of(target_)) / name_.text();
 }
 

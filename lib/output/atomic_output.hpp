@@ -24,7 +24,7 @@ enum class OutputMode {
 
 enum class OutputPurpose {
     write,
-    share,     ///< to write, by other processes too: under a temporary name
+    share,     ///< to write, by processes on other machines too: under a temporary name
     rehearse,  ///< to find what stands in the way; nothing of the target's content is copied
 };
 
@@ -90,7 +90,7 @@ class AtomicOutput {
     [[nodiscard]] int descriptor() const { return file_.number(); }
     /// A path by which other programs of this user open the same file, while this object lives.
     [[nodiscard]] std::string path() const;
-    /// The temporary name, by which processes on other machines open it; empty where the file has none.
+    /// The temporary name, by which processes on other machines open it; path() where the file has none.
     [[nodiscard]] std::string shared_path() const;
     [[nodiscard]] bool direct() const { return direct_; }
     /// Whether the file starts as a copy of the target.

@@ -44,8 +44,8 @@ class Destination {
     [[nodiscard]] bool extends() const { return file_ && file_->extends(); }
     /// Once open: whether nobody sees what is written before commit().
     [[nodiscard]] bool hidden() const { return held_back_.file.valid() || (file_ && !file_->direct()); }
-    /// Once open to be shared: the name by which other processes open what is written; empty where there is
-    /// none.
+    /// Once open: the name by which other processes open what is written, on other machines too where it was
+    /// opened to be shared; empty where there is none.
     [[nodiscard]] std::string shared_path() const {
         return file_ && !file_->direct() && !held_back_.file.valid() ? file_->shared_path() : "";
     }

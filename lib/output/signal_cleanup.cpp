@@ -43,13 +43,6 @@ sem_t notice_count;  ///< signals and cancellations: who waits for them needs no
 
 std::mutex naming_mutex;  ///< held while files get names, and from the first signal on
 
-void remove_files() {
-    const pid_t self = getpid();
-    for (const Slot& slot : slots) {
-        if (slot.state == Slot::armed && slot.owner == self) unlinkat(slot.folder, slot.name.data(), 0);
-    }
-}
-
 void add_to_event() {
     const std::uint64_t one = 1;
     if (write(notice_event, &one, sizeof one) < 0) return;  // it is readable already
@@ -59,7 +52,7 @@ void add_to_event() {
 // write.
 
 extern "C" void remove_files_and_die(int signal_number) {
-    remove_files();
+    remove_unfinished_files();
     struct sigaction usual = {};
     usual.sa_handler = SIG_DFL;
     sigaction(signal_number, &usual, nullptr);
@@ -87,6 +80,13 @@ extern "C" void lose_patience(int signal_number) {
 }
 
 }  // namespace
+
+void remove_unfinished_files() {
+    const pid_t self = getpid();
+    for (const Slot& slot : slots) {
+        if (slot.state == Slot::armed && slot.owner == self) unlinkat(slot.folder, slot.name.data(), 0);
+    }
+}
 
 void install_signal_cleanup() {
     const auto install = [](int signal_number, void (*handler)(int)) {

@@ -44,6 +44,9 @@ class NamingFiles {
 /// Lets no more files get names. Once, before the last words.
 void forbid_naming();
 
+/// Removes the files, for who ends the process otherwise.
+void remove_unfinished_files();
+
 /// Removes the files and ends the process by that signal.
 [[noreturn]] void end_by_signal(int signal_number);
 

@@ -309,8 +309,10 @@ void carry_out(const RunOptions& options, Plan& plan, Progress& progress, RunRec
                const Tell& say) {
     Timeline& timeline = progress.timeline;
     const bool shares = options.team != nullptr;
-    timeline.open(
-        [&] { open_output(options, plan, shares ? OutputPurpose::share : OutputPurpose::write, say); });
+    timeline.open([&] {
+        const bool far = shares && engines::Team::on_several_hosts();
+        open_output(options, plan, far ? OutputPurpose::share : OutputPurpose::write, say);
+    });
     share_spare_memory(options, plan);
     std::optional<ConditionsWatch> watch;
     if (plan.lane().gpu) watch.emplace(plan.lane().gpu->info().uuid, record.before, record.after);

@@ -1,4 +1,4 @@
-// libgpumat_mpi.so: the one source that knows MPI. ScaLAPACK is looked up at run time, so that any library
+// libgpumat_mpi.so, which alone knows MPI: its calls. ScaLAPACK is looked up at run time, so that any library
 // with its symbols will do.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -13,6 +13,7 @@
 #include <string>
 
 #include "lib/engines/module.hpp"
+#include "lib/engines/mpi/watch.hpp"
 
 namespace gpumat::engines {
 namespace {
@@ -48,22 +49,15 @@ int fail(char* why, std::size_t room, const std::string& words) {
 
 /// Where all ranks are on one host, Open MPI takes most of its time to start to look for networks.
 void look_for_no_network() {
-    const auto number = [](const char* variable) {
-        const char* const text = std::getenv(variable);
-        return text != nullptr ? std::atoi(text) : 1;
+    const auto text = [](const char* variable) {
+        const char* const found = std::getenv(variable);
+        return std::string(found != nullptr ? found : "");
     };
-    if (number("OMPI_COMM_WORLD_SIZE") != number("OMPI_COMM_WORLD_LOCAL_SIZE")) return;
+    if (text("OMPI_COMM_WORLD_SIZE") != text("OMPI_COMM_WORLD_LOCAL_SIZE")) return;
+    if (text("OMPI_COMM_WORLD_SIZE").empty() && !(text("PMIX_RANK") + text("PMI_RANK")).empty()) return;
     constexpr int kKeepWhatIsSet = 0;
     setenv("OMPI_MCA_pml", "ob1", kKeepWhatIsSet);
     setenv("OMPI_MCA_ess_singleton_isolated", "1", kKeepWhatIsSet);
-}
-
-int start(char* why, std::size_t room) {
-    look_for_no_network();
-    int provided = 0;
-    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
-        return fail(why, room, "MPI does not start");
-    return 0;
 }
 
 int rank() {
@@ -76,6 +70,21 @@ int size() {
     int value = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &value);
     return value;
+}
+
+/// Never destroyed by the end of a process, which may come on its thread.
+Watch*& watch() {
+    static Watch* one = nullptr;
+    return one;
+}
+
+int start(Silent silent, char* why, std::size_t room) {
+    look_for_no_network();
+    int provided = 0;
+    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
+        return fail(why, room, "MPI does not start");
+    if (provided == MPI_THREAD_MULTIPLE && size() > 1) watch() = new Watch(silent);
+    return 0;
 }
 
 /// One that is named must be there; else the first that is.
@@ -212,6 +221,8 @@ void multiply(const Product& p) {
 }
 
 void finish() {
+    delete watch();
+    watch() = nullptr;
     MPI_Finalize();
 }
 

@@ -216,7 +216,9 @@ class FlowOnRanks {
         const auto offset = path.empty() ? std::nullopt : writer_->hand_over();
         const auto row_bytes = plan_.result.cols * static_cast<std::int64_t>(size_of(plan_.result_type));
         if (offset && row_bytes * plan_.result.rows > 0)
-            return team_.store(engines::place_to_write(path, *offset, row_bytes), plain_nans);
+            return team_.store(
+                engines::place_to_write(path, plan_.output->reference().path, *offset, row_bytes),
+                plain_nans);
         return store_here(plain_nans);
     }
 
