@@ -85,7 +85,8 @@ const SparseArrays& SparseReader::arrays() {
 
 std::uint64_t SparseReader::entries_bytes() const {
     const std::int64_t together = numbers_together();
-    std::uint64_t bytes = bytes_of_pieces({.type = type_, .symmetric = sparse_.symmetric, .together = together});
+    std::uint64_t bytes =
+        bytes_of_pieces({.type = type_, .symmetric = sparse_.symmetric, .together = together});
     for (const auto* reader : {&lines_, &indices_, &values_})
         if (*reader)
             bytes = saturating_add(

@@ -55,14 +55,18 @@ MutableMatrixView values_of(const MutableCsrView& matrix) {
     return {matrix.type, {1, matrix.entries}, matrix.entries, matrix.values};
 }
 
+Held read_input(const PlannedInput& input, const Problem& problem, int threads, std::string& hash,
+                SparseCounts& counts) {
+    return InputReader(problem, threads, counts).read(input, hash);
+}
+
 Inputs read_inputs(const std::vector<PlannedInput>& planned, const Problem& problem, int threads,
                    std::vector<std::string>& hashes, SparseCounts& counts) {
     Inputs inputs;
-    InputReader reader(problem, threads, counts);
     for (const PlannedInput& input : planned) {
         hashes.emplace_back();
         if (problem.operation->input(problem, input.role))
-            inputs.at(input.role) = reader.read(input, hashes.back());
+            inputs.at(input.role) = read_input(input, problem, threads, hashes.back(), counts);
     }
     return inputs;
 }
