@@ -49,9 +49,9 @@ class Starts {
   public:
     explicit Starts(const SparseArrays& matrix) : matrix_(matrix) {}
 
-    /// That of a line: the one that was asked for before, or the next.
+    /// That of a line, of those behind the one that was asked for before or that one. All are looked at.
     std::int64_t of(std::int64_t line) {
-        if (line >= first_ + std::ssize(some_)) load(line);
+        while (line >= first_ + std::ssize(some_)) load(first_ + std::ssize(some_));
         return some_[static_cast<std::size_t>(line - first_)];
     }
 

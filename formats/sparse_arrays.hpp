@@ -38,7 +38,7 @@ struct SparseArrays {
 };
 
 /// Entries that are worth reading at a time.
-inline constexpr std::int64_t kEntriesTogether = 1 << 15;
+inline constexpr std::int64_t kEntriesTogether = 1 << 14;
 
 /// What these functions take beside what they deliver and what the arrays' readers take.
 std::uint64_t bytes_of_pieces(const SparseArrays& matrix);

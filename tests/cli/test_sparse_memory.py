@@ -181,7 +181,7 @@ class Compressed(Case):
         """All, rows and columns, of rows at hand, of columns that go through the disk, and of text in any order."""
         reductions = {"sum": lambda a, axis: a.sum(axis), "min": lambda a, axis: a.min(axis), "max": lambda a, axis: a.max(axis),
                       "absmax": lambda a, axis: abs(a).max(axis), "norm": lambda a, axis: np.sqrt(a.multiply(a).sum(axis)),
-                      "mean": lambda a, axis: a.mean(axis), "nan-count": lambda a, axis: (a != a).sum(axis)}
+                      "mean": lambda a, axis: a.sum(axis) / (a.shape[axis] if axis is not None else a.shape[0] * a.shape[1]), "nan-count": lambda a, axis: (a != a).sum(axis)}
         for number, (source, kind) in enumerate((("A.h5", "csr"), ("A.h5", "csc"), ("A.npz", "csr"), ("A.mtx", "coo"))):
             matrix = self.matrix(kind, seed=number)
             if source == "A.mtx":  # twice, so that there are entries for the same element
@@ -196,7 +196,7 @@ class Compressed(Case):
                 self.store(source, matrix)
             for place, (op, oracle) in enumerate(reductions.items()):
                 for axis, along in (("all", None), ("rows", 1), ("columns", 0)):
-                    if (place + number + len(axis)) % 2:
+                    if (place + number + len(axis)) % 3:
                         continue
                     with self.subTest(source=source, kind=kind, op=op, axis=axis):
                         target = "R.h5" if axis == "all" else "R.npy" if axis == "rows" else "R.mtx"
@@ -210,8 +210,8 @@ class Compressed(Case):
                         if op in ("sum", "min", "max", "absmax"):
                             np.testing.assert_array_equal(np.ravel(found), np.ravel(expected))
 
-    def check_product(self, arguments, factors, expected):
-        record = self.run_in_parts("multiply", *arguments, "-o", "C.npz" if scipy.sparse.issparse(expected) else "C.h5")
+    def check_product(self, arguments, expected, limit=LIMIT):
+        record = self.run_in_parts("multiply", *arguments, "-o", "C.npz" if scipy.sparse.issparse(expected) else "C.h5", limit=limit)
         self.assertGreater(record["parts"], 1)
         self.assertEqual(record["verification"]["verdict"], "passed")
         if scipy.sparse.issparse(expected):
@@ -239,24 +239,24 @@ class Compressed(Case):
         d = rng.integers(-3, 4, (30000, 20)).astype(np.float64)
         write_h5(self.path("D.h5"), d)
         with self.subTest("sparse times dense"):
-            self.check_product(("A.h5", "B.h5"), (), a @ dense)
+            self.check_product(("A.h5", "B.h5"), a @ dense)
         with self.subTest("with alpha, beta and D"):
-            self.check_product(("A.h5", "B.h5", "--add", "D.h5", "--alpha", "2", "--beta", "-3"), (), 2 * (a @ dense) - 3 * d)
+            self.check_product(("A.h5", "B.h5", "--add", "D.h5", "--alpha", "2", "--beta", "-3"), 2 * (a @ dense) - 3 * d)
         with self.subTest("transposed, through the disk"):
-            self.check_product(("T.npz", "B.h5", "--transpose-a"), (), a @ dense)
+            self.check_product(("T.npz", "B.h5", "--transpose-a"), a @ dense)
         few = self.matrix("csr", seed=9, shape=(4000, 5000), entries=8_000)
         self.store("F.npz", few)
         sums = self.matrix("csr", seed=10, shape=(30000, 5000), entries=20_000)
         self.store("S.npz", sums)
         with self.subTest("sparse times sparse"):
-            self.check_product(("A.h5", "F.npz"), (), a @ few)
-            self.check_product(("A.h5", "F.npz", "--level", "hash", "--add", "S.npz", "--beta", "2"), (), a @ few + 2 * sums)
+            self.check_product(("A.h5", "F.npz"), a @ few, limit=12)
+            self.check_product(("A.h5", "F.npz", "--level", "hash", "--add", "S.npz", "--beta", "2"), a @ few + 2 * sums, limit=12)
         left = rng.integers(-3, 4, (3000, 400)).astype(np.float64)
         write_h5(self.path("L.h5"), left)
         right = self.matrix("csr", seed=11, shape=(400, 3000), entries=9_000)
         self.store("R.npz", right)
         with self.subTest("dense times sparse"):
-            self.check_product(("L.h5", "R.npz"), (), left @ right)
+            self.check_product(("L.h5", "R.npz"), left @ right)
 
     def test_what_must_be_in_memory_is_refused(self):
         """B as a whole does not fit."""
@@ -276,7 +276,7 @@ class Compressed(Case):
                         array = file["X"][part]
                         array[position if position >= 0 else len(array) - 1] = value
                     for verb in ("transpose", "convert"):
-                        said = self.run_tool(verb, "A.h5", "-o", "B.h5", "--memory-limit", f"{LIMIT}MiB", code=3).err
+                        said = self.run_tool(verb, "A.h5", "-o", "B.h5", "--force", "--memory-limit", f"{LIMIT}MiB", code=3).err
                         self.assertRegex(said, rf"/X/{part}\[\d+\] is {value}, expected")
                     self.assertEqual(sorted(os.listdir(self.path("."))), ["A.h5", "parts"])
                     self.assertEqual(os.listdir(self.folder_of_parts), [])

@@ -10,13 +10,13 @@ namespace gpumat::formats::hdf5 {
 namespace {
 
 /// A dataset of one dimension, as rows or as columns of one element.
-Block elements_of(const Source& part, std::int64_t first, std::int64_t count) {
+Block block_of_numbers(const Source& part, std::int64_t first, std::int64_t count) {
     return part.stored.cols == 1 ? Block{first, 0, count, 1} : Block{0, first, 1, count};
 }
 
 void read_elements(const Source& part, DenseReader& reader, std::int64_t first, std::int64_t count, Type type,
                    std::byte* to) {
-    const Block block = elements_of(part, first, count);
+    const Block block = block_of_numbers(part, first, count);
     reader.read(block, {type, block.shape(), block.cols, to});
 }
 

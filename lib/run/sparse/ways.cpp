@@ -43,6 +43,17 @@ std::uint64_t held_bytes(const Plan& plan, const PlannedInput& input, std::int64
                : dense_bytes(header.shape, header.type, to_string(header.source));
 }
 
+/// Rows of a dense result that the writer keeps until their chunks are whole.
+std::uint64_t bytes_of_partial_chunks(const Plan& plan) {
+    if (!plan.output || plan.result_is_sparse() || plan.result_is_kept) return 0;
+    const auto grain_of = plan.output->format().writing_grain;
+    if (grain_of == nullptr) return 0;
+    const std::int64_t rows = grain_of(plan.result, plan.result_type, plan.write).rows;
+    return rows <= 1 ? 0
+                     : dense_bytes({std::min(rows, plan.result.rows), plan.result.cols}, plan.result_type,
+                                   "the result");
+}
+
 /// What there is beside the parts.
 struct BesideParts {
     std::uint64_t held = 0;     ///< inputs, and the result
@@ -53,6 +64,7 @@ struct BesideParts {
 
 BesideParts beside_parts(const Plan& plan, const Ways& ways, std::uint64_t writing) {
     BesideParts beside;
+    beside.held = bytes_of_partial_chunks(plan);
     if (plan.result_is_kept) beside.held = dense_bytes(plan.result, plan.result_type, "the result");
     for (const PlannedInput& input : plan.inputs) {
         const Way way = ways.at(input.role);
