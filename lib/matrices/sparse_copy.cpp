@@ -13,6 +13,7 @@
 #include "core/sparse/coo.hpp"
 #include "core/stopwatch.hpp"
 #include "lib/output/sparse_output.hpp"
+#include "lib/stored/in_earnest.hpp"
 #include "lib/stored/plain_nan.hpp"
 #include "lib/stored/rows_on_disk.hpp"
 #include "lib/stored/sparse_ranges.hpp"
@@ -51,6 +52,8 @@ std::optional<std::uint64_t> room_for_parts(const formats::Reader& reader, const
     const std::uint64_t whole =
         saturating_add(formats::sparse_reading_bytes(header), bytes_beside(reader, format, how));
     if (whole <= limit || !takes_ranges_of_rows(format, how)) return {};
+    if (!how.memory_limit && !are_in_earnest(header.file_bytes, formats::sparse_reading_bytes(header)))
+        return {};
     const std::uint64_t beside =
         std::max(reader.entries_bytes(),
                  format.sparse_writing_bytes(header.shape, header.type, *header.most_entries, how));

@@ -7,6 +7,7 @@
 #include "core/sparse/coo.hpp"
 #include "kernels/check/check.hpp"
 #include "lib/output/sparse_output.hpp"
+#include "lib/stored/in_earnest.hpp"
 
 namespace gpumat::sparse {
 namespace {
@@ -41,6 +42,16 @@ std::uint64_t held_bytes(const Plan& plan, const PlannedInput& input, std::int64
     return is_sparse_input(plan, input.role)
                ? csr_bytes(header.shape, header.type, entries)
                : dense_bytes(header.shape, header.type, to_string(header.source));
+}
+
+bool entries_are_in_earnest(const Plan& plan) {
+    std::uint64_t stored = 0;
+    std::uint64_t matrices = 0;
+    for (const PlannedInput& input : plan.inputs) {
+        stored = saturating_add(stored, input.header().file_bytes);
+        matrices = saturating_add(matrices, held_bytes(plan, input, plan.problem.entries.at(input.role)));
+    }
+    return are_in_earnest(stored, matrices);
 }
 
 /// Rows of a dense result that the writer keeps until their chunks are whole.
@@ -158,7 +169,7 @@ bool plan_sparse_parts(const RunOptions& options, std::uint64_t writing, Plan& p
     plan.result_is_kept =
         !plan.result_is_sparse() && dense_bytes(plan.result, plan.result_type, "the result") <= all / 8;
     const auto ways = ways_of(plan);
-    if (!ways) return false;
+    if (!ways || !(options.memory_limit || entries_are_in_earnest(plan))) return false;
     const BesideParts beside = beside_parts(plan, *ways, writing);
     const std::uint64_t fixed = saturating_add(beside.held, beside.working);
     if (saturating_add(beside.reading, beside.working) > all || fixed > all) return false;
