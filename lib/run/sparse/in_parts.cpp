@@ -123,6 +123,9 @@ class SparseParts {
         ++counts_.parts;
         part.problem.result_entries = result->entries();
         result->add_to(operands);  // as it is now
+        const auto flops_of_entries = plan_.problem.operation->flops_of_entries;
+        counts_.flops +=
+            flops_of_entries == nullptr ? part.problem.flops() : flops_of_entries(part.problem, operands);
         timeline_.verify([&] { verify(part, operands); });
         streams_->release();
         if (found_.wrong() && !options_.keep_failed) return;
