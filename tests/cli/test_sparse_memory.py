@@ -3,6 +3,8 @@ is written from memory."""
 
 import json
 import os
+import resource
+import subprocess
 import unittest
 
 import h5py
@@ -265,6 +267,19 @@ class Compressed(Case):
         said = self.run_tool("multiply", "A.h5", "B.h5", "-o", "C.h5", "--memory-limit", f"{LIMIT}MiB", code=6).err
         self.assertIn("MiB", said)
         self.assertFalse(os.path.exists(self.path("C.h5")))
+
+    def test_a_full_disk(self):
+        """The temporary files take more than may be written: nothing is left, of the output either."""
+        self.store("A.npz", self.matrix("csc"))
+        self.store("B.h5", self.matrix("csr"))
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB))
+        for arguments in (("transpose", "B.h5", "-o", "C.npz"), ("convert", "A.npz", "-o", "C.h5"), ("reduce", "A.npz", "--axis", "rows", "-o", "C.npy")):
+            with self.subTest(arguments):
+                done = subprocess.run([self.tool, *arguments, "--memory-limit", f"{LIMIT}MiB"], cwd=self.folder, text=True, capture_output=True, preexec_fn=limit,
+                                      env={**os.environ, "GPUMAT_CACHE": "", "CUDA_VISIBLE_DEVICES": ""})
+                self.assertEqual(done.returncode, 4, done.stderr)
+                self.assertEqual(sorted(os.listdir(self.folder)), ["A.npz", "B.h5", "parts"])
+                self.assertEqual(os.listdir(self.folder_of_parts), [])
 
     def test_damaged_arrays_are_refused_as_ever(self):
         """The first fault in each array, whichever way it is read."""
