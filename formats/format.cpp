@@ -87,6 +87,16 @@ Csr Reader::read_as_text(ValueTexts& /*texts*/, std::int64_t& /*duplicates*/) {
                                       "', expected values as text");
 }
 
+std::vector<std::int64_t> Reader::count_entries(std::int64_t /*step*/) {
+    throw Error(ErrorCode::usage, to_string(header().source) + ": found storage '" + header().storage +
+                                      "', expected compressed rows or columns");
+}
+
+Csr Reader::read_lines(const Block& /*block*/, std::int64_t& /*duplicates*/) {
+    throw Error(ErrorCode::usage, to_string(header().source) + ": found storage '" + header().storage +
+                                      "', expected compressed rows or columns");
+}
+
 std::uint64_t sparse_reading_bytes(const Header& header) {
     return to_csr_bytes(header.shape, header.type, header.most_entries.value_or(0));
 }

@@ -114,6 +114,9 @@ enum class Layout {
     matlab       ///< reversed: the first dimension counts columns
 };
 
+/// What the lines of a compressed sparse matrix are: of CSR and of CSC.
+enum class Lines { rows, columns };
+
 /// How to read.
 struct ReadOptions {
     std::optional<Type> type{};  ///< the type to deliver instead of the stored one
@@ -174,11 +177,24 @@ class Reader {
     /// All of them.
     [[nodiscard]] std::vector<std::string> files() const;
 
-    /// Gives the entries of a coordinate file to `take`, some at a time and in the order of the file, without
+    /// Gives the entries of a sparse matrix to `take`, some at a time and in the order of the file, without
     /// making the matrix dense. Symmetry is resolved: an entry beside the diagonal is followed by the one
     /// across it. Entries for the same element come as they are; their sum is its value. What `take` is given
     /// lives until it returns. Throws Error{usage} where the storage has no entries.
     virtual void read_entries(const std::function<void(const Entries&)>& take);
+
+    /// Whether the entries of each row, or of each column, lie together, so that `count_entries` and
+    /// `read_lines` read no others.
+    [[nodiscard]] virtual std::optional<Lines> lines() const { return {}; }
+
+    /// How many entries each `step` lines have that follow each other; the last ones may be fewer.
+    virtual std::vector<std::int64_t> count_entries(std::int64_t step);
+
+    /// A block of whole lines as `read_sparse` gives the matrix. It takes `to_csr_bytes` of the block in all.
+    virtual Csr read_lines(const Block& block, std::int64_t& duplicates);
+
+    /// What these and `read_entries` take at least beside what they deliver.
+    [[nodiscard]] virtual std::uint64_t entries_bytes() const { return open_bytes() + working_bytes(); }
 
     /// The matrix as sorted rows, where the header says `most_entries`: symmetry is resolved, entries for the
     /// same element are added exactly, as `read` adds them, and zeros that are stored stay entries.
@@ -263,6 +279,14 @@ class Writer {
     virtual void finish() = 0;
 };
 
+/// The arrays of compressed rows that are looked at; the others are null.
+enum class CsrArray { pointers, columns, values, all };
+
+/// Gives all rows of a sparse matrix, some at a time and from the first one on, whenever it is called. What
+/// `take` is given lives until it returns.
+using GiveRows =
+    std::function<void(CsrArray wanted, const std::function<void(std::int64_t first_row, const CsrView&)>&)>;
+
 /// Writes one sparse matrix, rows by rows. Every function throws as a Writer's do.
 class SparseWriter {
   public:
@@ -273,6 +297,11 @@ class SparseWriter {
 
     /// Takes the rows from `first_row` on, those that follow the ones before; all columns of them.
     virtual void write(std::int64_t first_row, const CsrView& rows) = 0;
+
+    /// Takes all rows, in place of `write`, where the format stores array after array.
+    virtual void write_all(const GiveRows& give) {
+        give(CsrArray::all, [&](std::int64_t first_row, const CsrView& rows) { write(first_row, rows); });
+    }
 
     /// Completes the file. Throws where rows or entries are missing.
     virtual void finish() = 0;

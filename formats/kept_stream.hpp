@@ -64,6 +64,20 @@ class KeptReader final : public Reader {
         stream_->named([&] { matrix = reader_->read_sparse(duplicates); });
         return matrix;
     }
+    [[nodiscard]] std::optional<Lines> lines() const override { return reader_->lines(); }
+    std::vector<std::int64_t> count_entries(std::int64_t step) override {
+        std::vector<std::int64_t> counts;
+        stream_->named([&] { counts = reader_->count_entries(step); });
+        return counts;
+    }
+    Csr read_lines(const Block& block, std::int64_t& duplicates) override {
+        Csr matrix;
+        stream_->named([&] { matrix = reader_->read_lines(block, duplicates); });
+        return matrix;
+    }
+    [[nodiscard]] std::uint64_t entries_bytes() const override {
+        return reader_->entries_bytes() + (stream_->spool.in_memory ? stream_->spool.bytes : 0);
+    }
     [[nodiscard]] const Reader& origin() const override { return reader_->origin(); }
 
   private:

@@ -15,6 +15,7 @@
 #include "core/text/printable.hpp"
 #include "formats/kept_stream.hpp"
 #include "formats/npy/npy.hpp"
+#include "formats/sparse_arrays.hpp"
 #include "formats/sparse_block.hpp"
 
 namespace gpumat::formats::npz {
@@ -38,6 +39,32 @@ Buffer numbers_of(const Archive& archive, const Member& member, Type type, const
         reader->read(Block::whole(shape), {type, shape, shape.cols, numbers.data()});
         return numbers;
     });
+}
+
+/// The same some at a time: from a file without a name, into which the array is unpacked once.
+StoredNumbers numbers_on_disk(const std::shared_ptr<const Archive>& archive, const Member& member,
+                              const ReadOptions& options) {
+    struct OnDisk {
+        std::shared_ptr<const KeptStream> kept;
+        std::unique_ptr<Reader> reader;
+    };
+    const auto disk = std::make_shared<OnDisk>();
+    const auto read = [archive, &member, options, disk](std::int64_t first, std::int64_t count, Type type,
+                                                        std::byte* to) {
+        if (!disk->kept)
+            disk->kept =
+                std::make_shared<const KeptStream>(archive->name_of(member), archive->unpack(member, 0));
+        disk->kept->named([&] {
+            if (!disk->reader || disk->reader->header().type != type) {
+                ReadOptions how = options;
+                how.type = type;
+                how.as_column = true;
+                disk->reader = npy::open({disk->kept->path, ""}, how);
+            }
+            disk->reader->read({first, 0, count, 1}, {type, {count, 1}, 1, to});
+        });
+    };
+    return {archive->name_of(member), member.header.shape.front(), read};
 }
 
 template <class I>
@@ -163,6 +190,26 @@ class SparseNpzReader final : public Reader {
                               std::max({parts_.lines->bytes, parts_.indices->bytes, parts_.values->bytes}));
     }
 
+    [[nodiscard]] std::optional<Lines> lines() const override {
+        if (!parts_.compressed()) return {};
+        return parts_.by_columns() ? Lines::columns : Lines::rows;
+    }
+    void read_entries(const std::function<void(const Entries&)>& take) override {
+        give_entries(arrays(), take);
+    }
+    std::vector<std::int64_t> count_entries(std::int64_t step) override {
+        return parts_.compressed() ? count_in_lines(arrays(), step) : Reader::count_entries(step);
+    }
+    Csr read_lines(const Block& block, std::int64_t& duplicates) override {
+        return parts_.compressed() ? lines_in(arrays(), block, duplicates)
+                                   : Reader::read_lines(block, duplicates);
+    }
+    /// Numbers as they are stored, converted, and unpacked.
+    [[nodiscard]] std::uint64_t entries_bytes() const override {
+        constexpr std::uint64_t kUnpacking = std::uint64_t{1} << 20;
+        return kUnpacking + 2 * bytes_of_pieces({.type = header_.type, .together = kEntriesTogether});
+    }
+
     void read(const Block& block, const MutableMatrixView& out) override {
         if (block.rows == 0 || block.cols == 0) return;  // `out` may point nowhere
         std::int64_t duplicates = 0;
@@ -193,6 +240,22 @@ class SparseNpzReader final : public Reader {
     }
 
   private:
+    [[nodiscard]] const SparseArrays& arrays() {
+        if (!arrays_)
+            arrays_ = {.name = archive_->path(),
+                       .shape = header_.shape,
+                       .type = header_.type,
+                       .entries = parts_.entries,
+                       .compressed = parts_.compressed(),
+                       .by_columns = parts_.by_columns(),
+                       .lines = numbers_on_disk(archive_, *parts_.lines, options_),
+                       .indices = numbers_on_disk(archive_, *parts_.indices, options_),
+                       .values = numbers_on_disk(archive_, *parts_.values, options_),
+                       .together = kEntriesTogether,
+                       .threads = options_.threads};
+        return *arrays_;
+    }
+
     struct Arrays {
         Buffer lines;
         Buffer indices;
@@ -285,7 +348,8 @@ class SparseNpzReader final : public Reader {
     ReadOptions options_;
     Parts parts_;
     Header header_;
-    std::optional<Csr> rows_;  ///< for `read`
+    std::optional<Csr> rows_;             ///< for `read`
+    std::optional<SparseArrays> arrays_;  ///< for what is read some numbers at a time
 };
 
 }  // namespace

@@ -193,23 +193,32 @@ class SparseNpzWriter final : public SparseWriter {
     }
 
     void write(std::int64_t first_row, const CsrView& rows) override {
-        if (first_row != 0 || rows.shape != shape_ || rows.type != type_ || rows.entries != entries_)
+        if (first_row != 0 || rows.shape != shape_)
             file_.refuse("some rows came, expected all of them at once");
-        const auto count = static_cast<std::size_t>(entries_);
+        write_all([&](CsrArray, const auto& take) { take(0, rows); });
+    }
+
+    void write_all(const GiveRows& give) override {
         // SciPy takes both kinds of indices in one type only without a copy.
-        const bool is_short = has_short_indices(shape_) && entries_ <= kMostShortIndices;
-        const auto put_indices = [&](const std::string& name, const auto* first, std::size_t length) {
-            is_short ? put_as<std::int32_t>(name, Type::i32, first, length)
-                     : put_as<std::int64_t>(name, Type::i64, first, length);
-        };
-        visit_index(shape_,
-                    [&]<class I>(TypeTag<I>) { put_indices("indices.npy", rows.columns_as<I>(), count); });
-        put_indices("indptr.npy", rows.pointers, static_cast<std::size_t>(shape_.rows) + 1);
+        if (has_short_indices(shape_) && entries_ <= kMostShortIndices) {
+            put_indices<std::int32_t>(Type::i32, give);
+        } else {
+            put_indices<std::int64_t>(Type::i64, give);
+        }
         put("format.npy", npy::header_text_of("|S3", "()"), {reinterpret_cast<const std::byte*>("csr"), 3});
         const std::array<std::int64_t, 2> extents = {shape_.rows, shape_.cols};
-        put_as<std::int64_t>("shape.npy", Type::i64, extents.data(), extents.size());
-        put("data.npy", npy::header_text(entries_, type_, target_.shown),
-            {rows.values, count * size_of(type_)});
+        begin("shape.npy", Type::i64, std::ssize(extents));
+        write_as<std::int64_t>(extents.data(), extents.size());
+        file_.end();
+        begin("data.npy", type_, entries_);
+        give(CsrArray::values, [&](std::int64_t, const CsrView& rows) {
+            if (rows.type != type_)
+                file_.refuse("rows of " + std::string(name_of(rows.type)) + " came, expected " +
+                             std::string(name_of(type_)));
+            if (rows.entries > 0)
+                file_.write({rows.values, static_cast<std::size_t>(rows.entries) * size_of(type_)});
+        });
+        file_.end();
         complete_ = true;
     }
 
@@ -222,24 +231,45 @@ class SparseNpzWriter final : public SparseWriter {
     void put(const std::string& name, const std::string& header, std::span<const std::byte> bytes) {
         file_.begin(name, header.size() + bytes.size());
         file_.write(header);
-        if (!bytes.empty()) file_.write(bytes);
+        file_.write(bytes);
         file_.end();
+    }
+
+    void begin(const std::string& name, Type type, std::int64_t count) {
+        const std::string header = npy::header_text(count, type, target_.shown);
+        file_.begin(name, header.size() + static_cast<std::size_t>(count) * size_of(type));
+        file_.write(header);
     }
 
     /// Numbers as numbers of another type, which can hold them.
     template <class To, class From>
-    void put_as(const std::string& name, Type type, const From* first, std::size_t count) {
+    void write_as(const From* first, std::size_t count, To more = 0) {
         constexpr std::size_t kAtOnce = std::size_t{1} << 16;
-        const std::string header = npy::header_text(static_cast<std::int64_t>(count), type, target_.shown);
-        file_.begin(name, header.size() + count * sizeof(To));
-        file_.write(header);
         std::vector<To> some;
         for (std::size_t at = 0; at < count; at += some.size()) {
             const std::size_t end = std::min(count, at + kAtOnce);
             some.clear();
-            for (std::size_t i = at; i < end; ++i) some.push_back(static_cast<To>(first[i]));
+            for (std::size_t i = at; i < end; ++i) some.push_back(static_cast<To>(first[i]) + more);
             file_.write(std::as_bytes(std::span(some)));
         }
+    }
+
+    template <class To>
+    void put_indices(Type type, const GiveRows& give) {
+        begin("indices.npy", type, entries_);
+        give(CsrArray::columns, [&](std::int64_t, const CsrView& rows) {
+            visit_index(rows.shape, [&]<class I>(TypeTag<I>) {
+                write_as<To>(rows.columns_as<I>(), static_cast<std::size_t>(rows.entries));
+            });
+        });
+        file_.end();
+        begin("indptr.npy", type, shape_.rows + 1);
+        To before = 0;
+        write_as<To>(&before, 1);
+        give(CsrArray::pointers, [&](std::int64_t, const CsrView& rows) {
+            write_as<To>(rows.pointers + 1, static_cast<std::size_t>(rows.shape.rows), before);
+            before = static_cast<To>(before + rows.entries);
+        });
         file_.end();
     }
 

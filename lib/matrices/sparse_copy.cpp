@@ -13,9 +13,10 @@
 #include "core/sparse/coo.hpp"
 #include "core/stopwatch.hpp"
 #include "lib/output/sparse_output.hpp"
-#include "lib/stored/entries_on_disk.hpp"
+#include "lib/stored/in_earnest.hpp"
 #include "lib/stored/plain_nan.hpp"
 #include "lib/stored/rows_on_disk.hpp"
+#include "lib/stored/sparse_ranges.hpp"
 
 namespace gpumat {
 namespace {
@@ -53,14 +54,20 @@ bool text_fits(const formats::Reader& reader, const formats::Format& format,
            how.memory_limit.value_or(available_memory_bytes());
 }
 
-/// Where the matrix does not fit, and its reader and the writer take it in parts: the room for one part.
+/// Where the matrix does not fit, and the writer takes it in parts: the room for one part.
 std::optional<std::uint64_t> room_for_parts(const formats::Reader& reader, const formats::Format& format,
                                             const formats::WriteOptions& how) {
-    const std::uint64_t beside = bytes_beside(reader, format, how);
+    const formats::Header& header = reader.header();
     const std::uint64_t limit = how.memory_limit.value_or(available_memory_bytes() / 2);
-    if (saturating_add(formats::sparse_reading_bytes(reader.header()), beside) <= limit) return {};
-    if (reader.header().format != "matrix-market" || !takes_ranges_of_rows(format)) return {};
-    if (limit < beside || limit - beside < EntriesOnDisk::least_room()) return {};
+    const std::uint64_t whole =
+        saturating_add(formats::sparse_reading_bytes(header), bytes_beside(reader, format, how));
+    if (whole <= limit || !takes_ranges_of_rows(format, how)) return {};
+    if (!how.memory_limit && !are_in_earnest(header.file_bytes, formats::sparse_reading_bytes(header)))
+        return {};
+    const std::uint64_t beside =
+        std::max(reader.entries_bytes(),
+                 format.sparse_writing_bytes(header.shape, header.type, *header.most_entries, how));
+    if (limit < beside || limit - beside < SparseRanges::least_room(reader, formats::Lines::rows)) return {};
     return limit - beside;
 }
 
@@ -97,29 +104,45 @@ void write_and_commit(Destination& destination, const formats::WriteOptions& how
     destination.commit();
 }
 
-/// Through the disk, by ranges of rows of which each fits into `room`.
+void tell_duplicates(std::int64_t duplicates, const Tell& say) {
+    if (duplicates > 0)
+        tell(say, Severity::detail, fmt::format("{} entries were added to others", duplicates));
+}
+
+/// By ranges of rows of which each fits into `room`.
 StoredCopy copy_in_parts(formats::Reader& reader, Destination& destination, const formats::WriteOptions& how,
-                         std::uint64_t room, RecordedMatrix& input, const NamingListener& before_naming) {
+                         std::uint64_t room, RecordedMatrix& input, const Tell& say,
+                         const NamingListener& before_naming) {
     const formats::Header& header = reader.header();
     const bool keeps_nans = destination.format().keeps_nans;
     Stopwatch watch;
     SparseContentHash given(header.shape, header.type);
     SparseContentHash written(header.shape, header.type);
     RowsOnDisk rows(to_string(header.source));
+    std::int64_t all_duplicates = 0;
+    reader.set_spare(0);
     {
-        const EntriesOnDisk entries(reader, false, room);
-        reader.require_unchanged();
-        const auto bytes = [&](const EntriesOnDisk::Range& range) {
-            return to_csr_bytes(range.block.shape(), header.type, range.entries);
+        const SparseRanges source(reader, formats::Lines::rows, room);
+        const auto bytes = [&](const LineRange& range) {
+            return to_csr_bytes(source.block(range).shape(), header.type, source.entries_in(range));
         };
-        for (const EntriesOnDisk::Range& range : entries.ranges(bytes, room)) {
+        const auto words = [&](const LineRange& range) {
+            return words_of_range(to_string(header.source), source.block(range).shape(),
+                                  source.entries_in(range), bytes(range), room);
+        };
+        const auto ranges = cut_lines(header.shape.rows, source.step(), room, bytes, words);
+        for (const LineRange& range : ranges) {
             std::int64_t duplicates = 0;
-            Csr matrix = entries.read(range, how.threads, duplicates);
-            given.add(range.block.row, 0, std::as_const(matrix).view());
+            Csr matrix = source.read(range, how.threads, duplicates);
+            all_duplicates += duplicates;
+            given.add(range.first, 0, std::as_const(matrix).view());
             if (!keeps_nans) make_values_plain(matrix.view(), how.threads);
-            written.add(range.block.row, 0, std::as_const(matrix).view());
+            written.add(range.first, 0, std::as_const(matrix).view());
             rows.append(std::as_const(matrix).view());
         }
+        reader.require_unchanged();
+        tell(say, Severity::detail, fmt::format("in {} parts, through the disk", ranges.size()));
+        tell_duplicates(all_duplicates, say);
     }
     input = recorded_sparse(header, rows.entries());
     StoredCopy copy;
@@ -127,9 +150,8 @@ StoredCopy copy_in_parts(formats::Reader& reader, Destination& destination, cons
     copy.given_hash = given.text();
     copy.output = recorded_output(destination, header.shape, header.type, rows.entries());
     copy.output.hash = written.text();
-    write_and_commit(destination, how, before_naming, copy, [&](formats::SparseWriter& writer) {
-        rows.for_each([&](std::int64_t first, const CsrView& some) { writer.write(first, some); });
-    });
+    write_and_commit(destination, how, before_naming, copy,
+                     [&](formats::SparseWriter& writer) { rows.write_to(writer); });
     copy.write_ms = watch.elapsed_ms() - copy.fill_ms;
     return copy;
 }
@@ -162,7 +184,7 @@ StoredCopy write_sparse(Csr matrix, Destination& destination, const formats::Wri
 StoredCopy copy_sparse(formats::Reader& reader, Destination& destination, const formats::WriteOptions& how,
                        RecordedMatrix& input, const Tell& say, const NamingListener& before_naming) {
     if (const auto room = room_for_parts(reader, destination.format(), how))
-        return copy_in_parts(reader, destination, how, *room, input, before_naming);
+        return copy_in_parts(reader, destination, how, *room, input, say, before_naming);
     require_memory_to_copy(reader, destination.format(), how);
     const Stopwatch watch;
     std::int64_t duplicates = 0;
@@ -171,8 +193,7 @@ StoredCopy copy_sparse(formats::Reader& reader, Destination& destination, const 
         texts.emplace(reader.header().type, *reader.header().text_bytes);
     Csr matrix = texts ? reader.read_as_text(*texts, duplicates) : reader.read_sparse(duplicates);
     reader.require_unchanged();
-    if (duplicates > 0)
-        tell(say, Severity::detail, fmt::format("{} entries were added to others", duplicates));
+    tell_duplicates(duplicates, say);
     input = recorded_sparse(reader.header(), matrix.entries());
     const double fill_ms = watch.elapsed_ms();
     formats::WriteOptions as_text = how;

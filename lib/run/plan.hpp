@@ -35,9 +35,10 @@ struct Plan {
     std::optional<Parts> parts;    ///< set by make_plan unless sparse; one where all fits into memory
     std::uint64_t host_bytes = 0;  ///< inputs, result (one with the input in place on the CPU), verification
     std::uint64_t working_bytes = 0;  ///< of these: what reading and writing take beside blocks
-    /// Of one that is sparse and goes in parts through the disk: what a part may take of `host_bytes`.
+    /// Of one that is sparse and goes in parts: what a part may take of `host_bytes`.
     std::optional<std::uint64_t> sparse_room;
     bool as_text = false;               ///< a sparse result has its values as the input's text has them
+    bool result_is_kept = false;        ///< then: in memory until the end, as it is dense and small
     bool keeps_input = false;           ///< in place on the CPU: a copy, for a full verification
     std::optional<Destination> output;  ///< absent where nothing is written; not open
     formats::WriteOptions write;        ///< as asked for, and the layout of a sparse result

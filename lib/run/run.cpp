@@ -24,6 +24,7 @@
 #include "lib/run/ranks/plan.hpp"
 #include "lib/run/sparse/flow.hpp"
 #include "lib/run/sparse/in_parts.hpp"
+#include "lib/run/sparse/ways.hpp"
 
 namespace gpumat {
 namespace {
@@ -244,8 +245,7 @@ void explain_plan(const RunOptions& options, const Plan& plan, const Tell& say, 
          fmt::format("memory: {} on the host, {} on the device", format_bytes(plan.host_bytes),
                      format_bytes(plan.lane().device_bytes)));
     if (plan.as_text) tell(say, severity, "values: as text, where none has to be added to another");
-    if (plan.sparse_room)
-        tell(say, severity, "in parts, which go through a temporary file (in TMPDIR, or /tmp)");
+    if (plan.sparse_room) tell(say, severity, sparse::describe_parts(plan));
     if (plan.is_sparse()) return;
     if (const std::int64_t parts = plan.parts->count(); parts > 1) {
         const ProblemPart first = plan.parts->at(0);
@@ -285,7 +285,9 @@ FlowResult carry_out_sparse(const RunOptions& options, Plan& plan, const Outlet&
                                        : sparse_flow(plan, options, outlet, watch, progress, counts);
     record.parts = counts.parts;
     if (counts.parts > 1)
-        tell(say, Severity::detail, fmt::format("in {} parts, through the disk", counts.parts));
+        tell(say, Severity::detail,
+             fmt::format("in {} parts{}", counts.parts,
+                         sparse::goes_through_disk(plan) ? ", through the disk" : ""));
     plan.problem.entries = counts.entries;
     plan.problem.result_entries = counts.result_entries;
     record.kernel_bytes = plan.problem.bytes();

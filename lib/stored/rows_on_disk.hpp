@@ -7,6 +7,7 @@
 
 #include "core/sparse/csr.hpp"
 #include "core/spool.hpp"
+#include "formats/format.hpp"
 
 namespace gpumat {
 
@@ -21,8 +22,14 @@ class RowsOnDisk {
 
     [[nodiscard]] std::int64_t entries() const { return entries_; }
 
-    /// Gives each range, as it came; it lives until `take` returns.
-    void for_each(const std::function<void(std::int64_t first_row, const CsrView& rows)>& take) const;
+    /// Gives each range, as it came, with the arrays that are wanted.
+    void for_each(formats::CsrArray wanted,
+                  const std::function<void(std::int64_t first_row, const CsrView& rows)>& take) const;
+
+    /// Gives all to a writer.
+    void write_to(formats::SparseWriter& writer) const {
+        writer.write_all([this](formats::CsrArray wanted, const auto& take) { for_each(wanted, take); });
+    }
 
   private:
     struct Range {

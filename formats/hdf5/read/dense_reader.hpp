@@ -24,7 +24,9 @@ class DenseReader {
     /// See Reader.
     [[nodiscard]] std::uint64_t open_bytes() const { return storage_->open_bytes(); }
     [[nodiscard]] std::string open_words() const { return storage_->open_words(); }
-    [[nodiscard]] std::uint64_t working_bytes() const;
+    [[nodiscard]] std::uint64_t working_bytes() const { return working_bytes(source_.stored.elements()); }
+    /// The same where blocks have at most so many elements.
+    [[nodiscard]] std::uint64_t working_bytes(std::int64_t most_elements) const;
     [[nodiscard]] std::optional<StoredPlace> place() const {
         return only_copies() ? storage_->place() : std::nullopt;
     }

@@ -375,6 +375,27 @@ class Hdf5Reader final : public Reader, public AttributeSource {
         if (sparse_) sparse_->read(block, out);
     }
 
+    void read_entries(const std::function<void(const Entries&)>& take) override {
+        sparse_ ? give_entries(sparse_->arrays(), take) : Reader::read_entries(take);  // which refuses
+    }
+
+    [[nodiscard]] std::optional<Lines> lines() const override {
+        return sparse_ ? sparse_->lines() : std::nullopt;
+    }
+
+    std::vector<std::int64_t> count_entries(std::int64_t step) override {
+        return lines() ? count_in_lines(sparse_->arrays(), step) : Reader::count_entries(step);
+    }
+
+    Csr read_lines(const Block& block, std::int64_t& duplicates) override {
+        return lines() ? lines_in(sparse_->arrays(), block, duplicates)
+                       : Reader::read_lines(block, duplicates);
+    }
+
+    [[nodiscard]] std::uint64_t entries_bytes() const override {
+        return sparse_ ? sparse_->entries_bytes() : Reader::entries_bytes();
+    }
+
     Csr read_sparse(std::int64_t& duplicates) override {
         return sparse_ ? sparse_->read_sparse(duplicates) : Reader::read_sparse(duplicates);  // which refuses
     }

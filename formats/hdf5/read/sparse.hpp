@@ -9,6 +9,7 @@
 #include "core/sparse/coo.hpp"
 #include "formats/hdf5/read/dense_reader.hpp"
 #include "formats/hdf5/read/source.hpp"
+#include "formats/sparse_arrays.hpp"
 
 namespace gpumat::formats::hdf5 {
 
@@ -25,6 +26,11 @@ class SparseReader {
 
     /// See Reader. Throws Error{input} naming array and position for what is no sparse matrix.
     Csr read_sparse(std::int64_t& duplicates);
+
+    /// The same, of what is read some numbers at a time: see Reader.
+    [[nodiscard]] std::optional<Lines> lines() const;
+    [[nodiscard]] const SparseArrays& arrays();
+    [[nodiscard]] std::uint64_t entries_bytes() const;
 
     /// Fills `out`, of the matrix's type and of the shape of `rect`, which lies in the matrix.
     void read(const Block& rect, const MutableMatrixView& out);
@@ -62,6 +68,8 @@ class SparseReader {
     template <class I>
     std::int64_t mirror(Arrays& arrays, std::size_t value_bytes) const;
     void require_bytes(std::uint64_t bytes) const;
+    [[nodiscard]] std::int64_t numbers_together() const;
+    [[nodiscard]] StoredNumbers numbers_of(const std::shared_ptr<const Source>& part) const;
 
     const Source& source_;
     const Sparse& sparse_;
@@ -71,7 +79,8 @@ class SparseReader {
     std::unique_ptr<DenseReader> lines_;
     std::unique_ptr<DenseReader> indices_;
     std::unique_ptr<DenseReader> values_;
-    std::optional<Csr> rows_;  ///< for `read`
+    std::optional<Csr> rows_;             ///< for `read`
+    std::optional<SparseArrays> arrays_;  ///< for what is read some numbers at a time
 };
 
 }  // namespace gpumat::formats::hdf5

@@ -1,7 +1,7 @@
 #include "formats/hdf5/write/sparse.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -16,13 +16,29 @@
 namespace gpumat::formats::hdf5 {
 namespace {
 
-/// One array of a sparse matrix, in memory.
+/// Takes numbers of an array, those that follow each other.
+using PutNumbers = std::function<void(std::int64_t count, const void* numbers)>;
+
+/// One array of a sparse matrix; `give` gives its numbers, from the first to the last.
 struct SparseArray {
     const char* name;
     Type type;
     std::int64_t count;
-    const std::byte* data;
+    std::function<void(const PutNumbers& put)> give;
 };
+
+/// Gives numbers as numbers of another type, which can hold them.
+template <class To, class From>
+void put_as(const From* first, std::int64_t count, To more, const PutNumbers& put) {
+    constexpr std::int64_t kAtOnce = 1 << 16;
+    std::vector<To> some;
+    for (std::int64_t at = 0; at < count; at += std::ssize(some)) {
+        some.clear();
+        for (std::int64_t i = at; i < std::min(count, at + kAtOnce); ++i)
+            some.push_back(static_cast<To>(first[i]) + more);
+        put(std::ssize(some), some.data());
+    }
+}
 
 /// As the parts of a matrix are chunked: a column of as many numbers as the chunk has elements.
 WriteOptions options_of_parts(WriteOptions options) {
@@ -95,10 +111,17 @@ class Hdf5SparseWriter final : public SparseWriter {
     }
 
     void write(std::int64_t first_row, const CsrView& rows) override {
-        if (first_row != 0 || rows.shape != shape_ || rows.type != type_ || rows.entries != entries_)
-            refuse("some rows came, expected all of them at once");
-        put(rows);
-        complete_ = true;
+        if (first_row != 0 || rows.shape != shape_) refuse("some rows came, expected all of them at once");
+        if (layout_ != SparseLayout::matlab)
+            return write_all([&](CsrArray, const auto& take) { take(0, rows); });
+        const Csr columns = rows_of_columns(rows, options_.threads, name_in_messages(target_));
+        const CsrView lines = columns.view();
+        put_group([&](CsrArray, const auto& take) { take(0, lines); }, shape_.cols);
+    }
+
+    void write_all(const GiveRows& give) override {
+        if (layout_ == SparseLayout::matlab) refuse("some rows came, expected all of them at once");
+        put_group(give, shape_.rows);
     }
 
     void finish() override {
@@ -110,23 +133,24 @@ class Hdf5SparseWriter final : public SparseWriter {
         throw Error(ErrorCode::output, name_in_messages(target_) + ": " + why);
     }
 
-    void put(const CsrView& rows) {
+    /// The lines are columns in MATLAB's layout.
+    void put_group(const GiveRows& give, std::int64_t lines) {
         SparseGroup group{.is_new = true, .parts = parts_of(layout_), .texts = options_.attributes};
         if (holds_pointers_alone()) group.parts.resize(1);
         if (layout_ == SparseLayout::matlab) {
-            const Csr columns = rows_of_columns(rows, options_.threads, name_in_messages(target_));
             group.matlab = type_;
             group.numbers = {{"MATLAB_sparse", {shape_.rows}}};
-            return put_arrays(std::move(group), columns.view(), "jc", "ir", "data");
-        }
-        if (layout_ == SparseLayout::binsparse) {
+            put_arrays(std::move(group), give, lines, "jc", "ir", "data");
+        } else if (layout_ == SparseLayout::binsparse) {
             group.texts.emplace_back("binsparse", described());
-            return put_arrays(std::move(group), rows, "pointers_to_1", "indices_1", "values");
+            put_arrays(std::move(group), give, lines, "pointers_to_1", "indices_1", "values");
+        } else {
+            group.texts.emplace_back("encoding-type", "csr_matrix");
+            group.texts.emplace_back("encoding-version", "0.1.0");
+            group.numbers = {{"shape", {shape_.rows, shape_.cols}}};
+            put_arrays(std::move(group), give, lines, "indptr", "indices", "data");
         }
-        group.texts.emplace_back("encoding-type", "csr_matrix");
-        group.texts.emplace_back("encoding-version", "0.1.0");
-        group.numbers = {{"shape", {shape_.rows, shape_.cols}}};
-        put_arrays(std::move(group), rows, "indptr", "indices", "data");
+        complete_ = true;
     }
 
     [[nodiscard]] std::string described() const {
@@ -148,28 +172,52 @@ class Hdf5SparseWriter final : public SparseWriter {
     }
 
     /// The first one makes the group. MATLAB's have no sign.
-    void put_arrays(SparseGroup group, const CsrView& lines, const char* starts, const char* indices,
-                    const char* values) {
+    void put_arrays(SparseGroup group, const GiveRows& give, std::int64_t lines, const char* starts,
+                    const char* indices, const char* values) {
         const bool matlab = layout_ == SparseLayout::matlab;
         const bool pairs = layout_ == SparseLayout::binsparse && is_complex(type_);
         const Type part = type_ == Type::c64 ? Type::f32 : Type::f64;
         const Type index = has_short_indices(shape_) ? Type::i32 : Type::i64;
-        put_array({starts, matlab ? Type::u64 : Type::i64, lines.shape.rows + 1,
-                   reinterpret_cast<const std::byte*>(lines.pointers)},
+        put_array({starts, matlab ? Type::u64 : Type::i64, lines + 1,
+                   [&](const PutNumbers& put) { put_starts(give, put); }},
                   group);
         group.is_new = false;
         if (holds_pointers_alone()) return;
-        std::vector<std::uint64_t> wide;
-        if (matlab) {
-            wide.resize(static_cast<std::size_t>(entries_));
-            visit_index(shape_, [&]<class I>(TypeTag<I>) {
-                std::copy_n(lines.columns_as<I>(), entries_, wide.begin());
-            });
-        }
         put_array({indices, matlab ? Type::u64 : index, entries_,
-                   matlab ? reinterpret_cast<const std::byte*>(wide.data()) : lines.columns},
+                   [&](const PutNumbers& put) { put_indices(give, matlab ? Type::u64 : index, put); }},
                   group);
-        put_array({values, pairs ? part : type_, pairs ? 2 * entries_ : entries_, lines.values}, group);
+        put_array({values, pairs ? part : type_, pairs ? 2 * entries_ : entries_,
+                   [&](const PutNumbers& put) { put_values(give, pairs, put); }},
+                  group);
+    }
+
+    static void put_starts(const GiveRows& give, const PutNumbers& put) {
+        std::int64_t before = 0;
+        put(1, &before);
+        give(CsrArray::pointers, [&](std::int64_t, const CsrView& rows) {
+            put_as<std::int64_t>(rows.pointers + 1, rows.shape.rows, before, put);
+            before += rows.entries;
+        });
+    }
+
+    /// The rows may have others than the matrix, which is larger.
+    static void put_indices(const GiveRows& give, Type type, const PutNumbers& put) {
+        give(CsrArray::columns, [&](std::int64_t, const CsrView& rows) {
+            visit_index(rows.shape, [&]<class I>(TypeTag<I>) {
+                const I* const columns = rows.columns_as<I>();
+                if (size_of(type) == sizeof(I)) return put(rows.entries, columns);
+                put_as<std::int64_t>(columns, rows.entries, 0, put);
+            });
+        });
+    }
+
+    void put_values(const GiveRows& give, bool pairs, const PutNumbers& put) const {
+        give(CsrArray::values, [&](std::int64_t, const CsrView& rows) {
+            if (rows.type != type_)
+                refuse("rows of " + std::string(name_of(rows.type)) + " came, expected " +
+                       std::string(name_of(type_)));
+            put(pairs ? 2 * rows.entries : rows.entries, rows.values);
+        });
     }
 
     void put_array(const SparseArray& array, const SparseGroup& group) const {
@@ -179,7 +227,16 @@ class Hdf5SparseWriter final : public SparseWriter {
         target.append = target_.append || !group.is_new;
         target.is_input = target_.is_input && group.is_new;
         const auto writer = create_part(target, array.count, array.type, options_of_parts(options_), group);
-        writer->write({0, 0, array.count, 1}, {array.type, {array.count, 1}, 1, array.data});
+        std::int64_t done = 0;
+        array.give([&](std::int64_t count, const void* numbers) {
+            if (count > array.count - done)
+                refuse("more came for '" + std::string(array.name) + "' than " + std::to_string(array.count) +
+                       " numbers");
+            if (count > 0)
+                writer->write({done, 0, count, 1},
+                              {array.type, {count, 1}, 1, static_cast<const std::byte*>(numbers)});
+            done += count;
+        });
         writer->finish();
     }
 
@@ -214,7 +271,8 @@ std::uint64_t sparse_writing_bytes(const Shape& shape, Type type, std::int64_t e
                                       ? 0
                                       : saturating_add(to_csr_bytes(shape.transposed(), type, entries),
                                                        csr_bytes({shape.rows, 0}, type, 0));
-    return saturating_add(writing_bytes({most, 1}, widest, plain), columns);
+    constexpr std::uint64_t kPieces = std::uint64_t{1} << 20;  // numbers of another type, some at a time
+    return saturating_add(writing_bytes({most, 1}, widest, plain), saturating_add(columns, kPieces));
 }
 
 }  // namespace gpumat::formats::hdf5

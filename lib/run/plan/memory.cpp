@@ -9,6 +9,7 @@
 #include "kernels/check/check.hpp"
 #include "kernels/device/nvml.hpp"
 #include "lib/run/plan.hpp"
+#include "lib/stored/in_earnest.hpp"
 
 namespace gpumat {
 namespace {
@@ -59,14 +60,10 @@ std::uint64_t device_room(const RunOptions& options, const Plan& plan, std::uint
                                        " may be taken");
 }
 
-/// Whether the files are as large as matrices that are stored in earnest, compressed or sparse as they may
-/// be. A small file that claims to hold a huge matrix is not worked on for days unless a memory limit asks
-/// for it.
 bool holds_what_it_says(const Plan& plan, std::uint64_t matrix_bytes) {
-    constexpr std::uint64_t kMostInflation = 64;
     std::uint64_t stored = 0;
     for (const PlannedInput& input : plan.inputs) stored = saturating_add(stored, input.header().file_bytes);
-    return stored >= matrix_bytes / kMostInflation;
+    return are_in_earnest(stored, matrix_bytes);
 }
 
 /// Less than the tool itself takes: it is there, and the system, whose answer takes time, is not asked.

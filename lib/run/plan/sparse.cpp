@@ -18,7 +18,7 @@
 #include "lib/run/plan.hpp"
 #include "lib/run/plan/level.hpp"
 #include "lib/run/plan/memory.hpp"
-#include "lib/run/sparse/in_parts.hpp"
+#include "lib/run/sparse/ways.hpp"
 #include "lib/stored/dense_as_sparse.hpp"
 
 namespace gpumat {
@@ -148,21 +148,6 @@ std::uint64_t bytes_of_writing(const Plan& plan) {
                                            : format.writing_bytes(plan.result, plan.result_type, plan.write);
 }
 
-/// Where it does not fit as a whole: whether it can go in parts, each of which has what the limit leaves
-/// beside reading and writing.
-bool goes_in_parts(const RunOptions& options, Plan& plan, std::uint64_t beside) {
-    const std::uint64_t all = options.memory_limit.value_or(available_memory_bytes() / 2);
-    if (plan.host_bytes <= options.memory_limit.value_or(available_memory_bytes())) return false;
-    if (!can_go_in_parts(plan)) return false;
-    const EntriesOnDisk::Range least = {{0, 0, plan.inputs.front().header().shape.rows, 1}};
-    const std::uint64_t room = all - std::min(all, beside);
-    if (room < std::max(EntriesOnDisk::least_room(), bytes_of_sparse_part(options, plan, least)))
-        return false;
-    plan.sparse_room = room;
-    plan.host_bytes = all;
-    return true;
-}
-
 /// Whether the result has the values of its one input, and both are text.
 bool can_keep_text(const Plan& plan) {
     return plan.problem.operation->keeps_attributes && plan.inputs.size() == 1 && plan.result_is_sparse() &&
@@ -207,7 +192,8 @@ void plan_sparse_memory(const RunOptions& options, Plan& plan) {
         plan.as_text = bytes <= options.memory_limit.value_or(available_memory_bytes());
         if (plan.as_text) plan.host_bytes = bytes;
     }
-    if (goes_in_parts(options, plan, saturating_add(plan.working_bytes, open))) return;
+    const bool fits = plan.host_bytes <= options.memory_limit.value_or(available_memory_bytes());
+    if (!fits && sparse::plan_sparse_parts(options, bytes_of_writing(plan), plan)) return;
     require_memory(plan.host_bytes, options.memory_limit, describe_sparse_work(plan));
     if (!plan.lane().gpu) return;
     plan.lane().device_bytes = saturating_add(bytes_of_inputs(plan), bytes_of_result(plan));

@@ -6,6 +6,7 @@
 
 #include "core/hash/sparse_hash.hpp"
 #include "core/helpers.hpp"
+#include "lib/run/plan/sparse.hpp"
 #include "lib/run/sparse/inputs.hpp"
 #include "lib/run/sparse/on_device.hpp"
 #include "lib/run/sparse/result.hpp"
@@ -58,7 +59,10 @@ class SparseFlow {
     }
 
     void compute() {
-        timeline_.kernel([&] { result_.emplace(plan_, problem_, options_); });
+        const auto require_room = [this](std::int64_t entries) {
+            require_memory_for_counted(options_, plan_, entries);
+        };
+        timeline_.kernel([&] { result_.emplace(problem_, options_.threads, require_room); });
         if (plan_.lane().gpu) {
             compute_on(*plan_.lane().gpu);
         } else {

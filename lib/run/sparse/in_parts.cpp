@@ -1,92 +1,138 @@
 #include "lib/run/sparse/in_parts.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
+#include "core/error.hpp"
 #include "core/hash/sparse_hash.hpp"
 #include "core/numbers/whole.hpp"
-#include "core/sparse/coo.hpp"
 #include "kernels/check/check.hpp"
-#include "lib/output/sparse_output.hpp"
-#include "lib/run/sparse/inputs.hpp"
 #include "lib/run/sparse/result.hpp"
-#include "lib/stored/conjugate.hpp"
+#include "lib/run/sparse/streams.hpp"
+#include "lib/run/stages/combining.hpp"
+#include "lib/stored/plain_nan.hpp"
 #include "lib/stored/rows_on_disk.hpp"
 
 namespace gpumat {
 namespace {
 
-/// The part of a run that makes the rows of the result from the columns of the input that a range has.
-Problem problem_of_range(const Plan& plan, const EntriesOnDisk::Range& range, std::int64_t entries) {
-    const Block rows{range.block.col, 0, range.block.cols, plan.result.cols};
-    Problem part = plan.problem.operation->part(plan.problem, rows).problem;
-    part.entries.front() = entries;
-    return part;
-}
+/// A part's result has more entries than there is room for.
+struct TooManyEntries {
+    std::int64_t entries;
+    std::uint64_t bytes;  ///< that the part takes with them
+};
 
 class SparseParts {
   public:
     SparseParts(const Plan& plan, const RunOptions& options, const Outlet& outlet, Progress& progress,
                 SparseCounts& counts)
-        : plan_(plan), options_(options), outlet_(outlet), timeline_(progress.timeline), counts_(counts) {}
+        : plan_(plan),
+          options_(options),
+          outlet_(outlet),
+          timeline_(progress.timeline),
+          counts_(counts),
+          ways_(*sparse::ways_of(plan)),
+          room_(*plan.sparse_room) {}
 
     FlowResult run() {
-        formats::Reader& reader = *plan_.inputs.front().reader;
-        std::optional<EntriesOnDisk> entries;
-        timeline_.read([&] {
-            entries.emplace(reader, true, *plan_.sparse_room);
-            reader.require_unchanged();
-        });
-        const auto ranges = entries->ranges(
-            [&](const EntriesOnDisk::Range& range) { return bytes_of_sparse_part(options_, plan_, range); },
-            *plan_.sparse_room);
-        counts_.parts = std::ssize(ranges);
-        for (const EntriesOnDisk::Range& range : ranges) compute(*entries, range);
-        entries.reset();
-        found_.input_hashes = {input_hash_.text()};
-        counts_.result_entries = rows_.entries();
+        if (writes()) timeline_.write([&] { open(); });
+        timeline_.read([&] { streams_.emplace(plan_, options_, ways_, counts_); });
+        if (plan_.result_is_kept) whole_.emplace(plan_.result, plan_.result_type, "the result");
+        counts_.parts = 0;
+        for (const LineRange& rows : ranges()) compute(rows);
+        for (const PlannedInput& input : plan_.inputs) input.reader->require_unchanged();
+        found_.input_hashes = streams_->hashes();
+        streams_.reset();
+        counts_.result_entries = entries_;
         if (found_.wrong() && !options_.keep_failed) return std::move(found_);
-        if (outlet_.open == nullptr) return std::move(found_);
-        found_.output_hash = output_hash_.text();
-        timeline_.write([&] { write(); });
+        answer();
+        if (!writes()) return std::move(found_);
+        if (whole_) take_dense({0, 0, plan_.result.rows, plan_.result.cols}, whole_->view());
+        found_.output_hash = plan_.result_is_sparse() ? sparse_hash_.text() : dense_hash_.text();
+        timeline_.write([&] { complete(); });
         found_.written = true;
         return std::move(found_);
     }
 
   private:
-    void compute(const EntriesOnDisk& entries, const EntriesOnDisk::Range& range) {
-        sparse::Inputs inputs;
-        timeline_.read([&] { inputs.front() = read(entries, range); });
-        const Problem problem = problem_of_range(plan_, range, std::get<Csr>(inputs.front()).entries());
-        std::optional<sparse::Result> result;
-        Operands operands = sparse::operands_of(inputs);
-        timeline_.kernel([&] {
-            result.emplace(plan_, problem, options_);
-            result->add_to(operands);
-            time_level(problem, operands);
-        });
-        Problem counted = problem;
-        counted.result_entries = result->entries();
-        timeline_.verify([&] {
-            merge_part(found_.verification, executor_.verify(*plan_.level, counted, operands),
-                       range.block.col, 0);
-        });
-        timeline_.hash([&] {
-            if (plan_.output && !plan_.output->format().keeps_nans) result->make_nans_plain();
-            if (plan_.output) output_hash_.add(range.block.col, 0, result->sparse()->view());
-        });
-        if (outlet_.open != nullptr) timeline_.write([&] { rows_.append(result->sparse()->view()); });
+    [[nodiscard]] bool writes() const { return outlet_.open != nullptr; }
+
+    void open() {
+        if (plan_.result_is_sparse())
+            rows_.emplace("the result");
+        else
+            writer_ = outlet_.open();
     }
 
-    Csr read(const EntriesOnDisk& entries, const EntriesOnDisk::Range& range) {
-        std::int64_t duplicates = 0;
-        Csr matrix = entries.read(range, options_.threads, duplicates);
-        counts_.duplicates += duplicates;
-        counts_.entries.front() += matrix.entries();
-        counts_.zeros += explicit_zeros(matrix.view(), options_.threads);
-        input_hash_.add(0, range.block.col, std::as_const(matrix).view());
-        if (is_conjugated(plan_.problem, 0)) conjugate(sparse::values_of(matrix.view()), options_.threads);
-        return matrix;
+    /// Where the result is counted, half of the room is left for it.
+    [[nodiscard]] std::vector<LineRange> ranges() const {
+        const bool counted = plan_.result_is_sparse() && plan_.problem.operation->result_entries == nullptr;
+        const auto bytes = [&](const LineRange& rows) {
+            const std::uint64_t all = sparse::bytes_of_part(options_, plan_, ways_, streams_->part(rows));
+            return counted && rows.count > streams_->step() ? saturating_add(all, all) : all;
+        };
+        const auto words = [&](const LineRange& rows) {
+            const ProblemPart part = streams_->part(rows);
+            std::int64_t entries = 0;
+            for (const PlannedInput& input : plan_.inputs)
+                if (sparse::is_streamed(ways_.at(input.role))) entries += part.problem.entries.at(input.role);
+            const PlannedInput& first = plan_.inputs.front();
+            return words_of_range(to_string(first.header().source),
+                                  part.inputs.at(first.role).value_or(Block{}).shape(), entries, bytes(rows),
+                                  room_);
+        };
+        return cut_lines(sparse::lines_of(plan_), streams_->step(), room_, bytes, words);
+    }
+
+    /// Two halves where the result of all does not fit.
+    void compute(const LineRange& rows) {
+        try {
+            compute_at_once(rows);
+        } catch (const TooManyEntries& found) {
+            const std::int64_t step = streams_->step();
+            if (rows.count <= step)
+                throw Error(
+                    ErrorCode::memory,
+                    words_of_range("rows " + std::to_string(rows.first + 1) + " to " +
+                                       std::to_string(rows.first + rows.count) + " of the result",
+                                   {rows.count, plan_.result.cols}, found.entries, found.bytes, room_));
+            const std::int64_t half = ceil_div(ceil_div(rows.count, step), std::int64_t{2}) * step;
+            compute({rows.first, half});
+            compute({rows.first + half, rows.count - half});
+        }
+    }
+
+    void compute_at_once(const LineRange& rows) {
+        ProblemPart part = streams_->part(rows);
+        const std::uint64_t taken = sparse::bytes_of_part(options_, plan_, ways_, part);
+        Operands operands;
+        timeline_.read([&] { operands = streams_->read(rows, part); });
+        const auto require_room = [&](std::int64_t entries) {
+            const std::uint64_t bytes =
+                saturating_add(taken, entry_bytes(part.result.shape(), plan_.result_type, entries));
+            if (bytes > room_) throw TooManyEntries{entries, bytes};
+        };
+        std::optional<sparse::Result> result;
+        timeline_.kernel([&] {
+            result.emplace(part.problem, options_.threads, require_room);
+            result->add_to(operands);
+            time_level(part.problem, operands);
+        });
+        streams_->count();
+        ++counts_.parts;
+        part.problem.result_entries = result->entries();
+        result->add_to(operands);  // as it is now
+        const auto flops_of_entries = plan_.problem.operation->flops_of_entries;
+        counts_.flops +=
+            flops_of_entries == nullptr ? part.problem.flops() : flops_of_entries(part.problem, operands);
+        timeline_.verify([&] { verify(part, operands); });
+        streams_->release();
+        if (found_.wrong() && !options_.keep_failed) return;
+        if (result->sparse() != nullptr) return take_sparse(part.result, *result);
+        if (part.shares_result()) return combine(part, *result->dense());
+        if (whole_) return keep_rows(part.result, *result->dense());
+        if (writes()) take_dense(part.result, result->dense()->view());
     }
 
     void time_level(const Problem& problem, const Operands& operands) {
@@ -99,10 +145,78 @@ class SparseParts {
         found_.details = launch.details;
     }
 
-    void write() {
-        const auto writer = outlet_.open_sparse(found_, rows_.entries());
-        rows_.for_each([&](std::int64_t first, const CsrView& rows) { writer->write(first, rows); });
+    /// What is combined is verified when all of it is there.
+    void verify(const ProblemPart& part, const Operands& operands) {
+        if (options_.verify == VerifyMode::none) return;
+        if (!part.shares_result()) {
+            merge_part(found_.verification, executor_.verify(*plan_.level, part.problem, operands),
+                       part.result.row, part.result.col);
+            return;
+        }
+        if (part.is_first) check_ = begin_check(*plan_.level, part.problem, operands, how());
+        check_->add_part(part.problem, operands);
+    }
+
+    void combine(const ProblemPart& part, const Matrix& results) {
+        if (!combining_.take(part, results.data(), results.bytes())) return;
+        const Buffer finished = combining_.finish(part);
+        std::memcpy(whole_->data(), finished.data(), finished.size());
+        if (check_ == nullptr) return;
+        timeline_.verify([&] {
+            check_->take(0, operand_of(std::as_const(*whole_).view()));
+            merge_part(found_.verification, check_->finish(), part.result.row, part.result.col);
+        });
+    }
+
+    void keep_rows(const Block& block, const Matrix& rows) {
+        const std::size_t row_bytes =
+            static_cast<std::size_t>(plan_.result.cols) * size_of(plan_.result_type);
+        if (rows.bytes() == 0) return;
+        std::memcpy(whole_->data() + static_cast<std::size_t>(block.row) * row_bytes, rows.data(),
+                    rows.bytes());
+    }
+
+    void take_sparse(const Block& block, sparse::Result& result) {
+        entries_ += result.entries();
+        if (!writes()) return;
+        timeline_.hash([&] {
+            if (!plan_.output->format().keeps_nans) result.make_nans_plain();
+            sparse_hash_.add(block.row, 0, result.sparse()->view());
+        });
+        timeline_.write([&] { rows_->append(result.sparse()->view()); });
+    }
+
+    void take_dense(const Block& block, const MutableMatrixView& rows) {
+        timeline_.hash([&] {
+            if (!plan_.output->format().keeps_nans) make_nans_plain(rows, options_.threads);
+            dense_hash_.add(block, rows);
+        });
+        timeline_.write([&] { writer_->write(block, rows); });
+    }
+
+    /// Keeps a result of few elements, where the operation answers.
+    void answer() {
+        if (!options_.operation->answers || !whole_ || plan_.result.elements() > kMostAnswered) return;
+        found_.few_elements = Matrix(plan_.result, plan_.result_type);
+        std::memcpy(found_.few_elements.data(), whole_->data(), whole_->bytes());
+    }
+
+    void complete() {
+        if (writer_) {
+            outlet_.complete(*writer_, found_);
+            writer_.reset();
+            return;
+        }
+        const auto writer = outlet_.open_sparse(found_, entries_);
+        rows_->write_to(*writer);
         writer->finish();
+    }
+
+    [[nodiscard]] VerifyOptions how() const {
+        return {.mode = options_.verify,
+                .tolerance = options_.tolerance,
+                .threads = options_.threads,
+                .seed = options_.seed};
     }
 
     const Plan& plan_;
@@ -110,40 +224,22 @@ class SparseParts {
     const Outlet& outlet_;
     Timeline& timeline_;
     SparseCounts& counts_;
-    Executor executor_{plan_.lane().device,
-                       {.mode = options_.verify,
-                        .tolerance = options_.tolerance,
-                        .threads = options_.threads,
-                        .seed = options_.seed}};
-    SparseContentHash input_hash_{plan_.inputs.front().header().shape, plan_.problem.type};
-    SparseContentHash output_hash_{plan_.result, plan_.result_type};
-    RowsOnDisk rows_{"the result"};
+    sparse::Ways ways_;
+    std::uint64_t room_;
+    Executor executor_{plan_.lane().device, how()};
+    std::optional<sparse::Streams> streams_;
+    stages::Combining combining_{plan_};
+    std::unique_ptr<ResultCheck> check_;  ///< of what is combined
+    std::optional<Matrix> whole_;         ///< a dense result that is kept
+    std::unique_ptr<formats::Writer> writer_;
+    SparseContentHash sparse_hash_{plan_.result, plan_.result_type};
+    ContentHash dense_hash_{plan_.result, plan_.result_type, options_.threads};
+    std::optional<RowsOnDisk> rows_;  ///< of a sparse result
+    std::int64_t entries_ = 0;        ///< of it
     FlowResult found_;
 };
 
 }  // namespace
-
-bool can_go_in_parts(const Plan& plan) {
-    const Operation& operation = *plan.problem.operation;
-    if (plan.inputs.size() != 1 || !plan.result_is_sparse() || plan.lane().gpu) return false;
-    if (operation.part == nullptr || operation.result_entries == nullptr) return false;
-    if (plan.inputs.front().header().format != "matrix-market") return false;
-    return !plan.output || takes_ranges_of_rows(plan.output->format());
-}
-
-std::uint64_t bytes_of_sparse_part(const RunOptions& options, const Plan& plan,
-                                   const EntriesOnDisk::Range& range) {
-    const Problem part = problem_of_range(plan, range, range.entries);
-    const Shape shape = range.block.shape();
-    const std::uint64_t workspace =
-        plan.level->workspace == nullptr ? 0 : plan.level->workspace(part, options.threads);
-    const std::uint64_t computing =
-        saturating_add(saturating_add(csr_bytes(shape, part.type, range.entries),
-                                      csr_bytes(plan.problem.operation->result(part), plan.result_type,
-                                                plan.problem.operation->result_entries(part))),
-                       std::max(workspace, verification_bytes(part, options.verify)));
-    return std::max(to_csr_bytes(shape, part.type, range.entries), computing);
-}
 
 FlowResult sparse_flow_in_parts(const Plan& plan, const RunOptions& options, const Outlet& outlet,
                                 Progress& progress, SparseCounts& counts) {

@@ -60,14 +60,18 @@ MutableMatrixView values_of(const MutableCsrView& matrix) {
     return {matrix.type, {1, matrix.entries}, matrix.entries, matrix.values};
 }
 
+Held read_input(const PlannedInput& input, const Problem& problem, int threads, std::string& hash,
+                SparseCounts& counts, ValueTexts* texts) {
+    return InputReader(problem, threads, counts, texts).read(input, hash);
+}
+
 Inputs read_inputs(const std::vector<PlannedInput>& planned, const Problem& problem, int threads,
                    std::vector<std::string>& hashes, SparseCounts& counts, ValueTexts* texts) {
     Inputs inputs;
-    InputReader reader(problem, threads, counts, texts);
     for (const PlannedInput& input : planned) {
         hashes.emplace_back();
         if (problem.operation->input(problem, input.role))
-            inputs.at(input.role) = reader.read(input, hashes.back());
+            inputs.at(input.role) = read_input(input, problem, threads, hashes.back(), counts, texts);
     }
     return inputs;
 }

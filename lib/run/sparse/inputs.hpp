@@ -17,9 +17,13 @@ using Inputs = std::array<Held, kMostInputs>;
 /// The values of compressed rows, as a dense row of them.
 MutableMatrixView values_of(const MutableCsrView& matrix);
 
-/// Reads all inputs whole, as the problem says, and what is to be said of them: their hashes in the order of
-/// `planned` (empty of one that is not read), and the counts. Where there are `texts`, the values of the one
-/// input are places in them, unless they are dropped.
+/// Reads an input whole, as the problem says, and what is to be said of it. Where there are `texts`, its
+/// values are places in them, unless they are dropped.
+Held read_input(const PlannedInput& input, const Problem& problem, int threads, std::string& hash,
+                SparseCounts& counts, ValueTexts* texts = nullptr);
+
+/// Reads all inputs so: their hashes in the order of `planned` (empty of one that is not read), and the
+/// counts.
 Inputs read_inputs(const std::vector<PlannedInput>& planned, const Problem& problem, int threads,
                    std::vector<std::string>& hashes, SparseCounts& counts, ValueTexts* texts = nullptr);
 

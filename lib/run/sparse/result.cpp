@@ -6,7 +6,6 @@
 #include "core/hash/hash.hpp"
 #include "core/hash/sparse_hash.hpp"
 #include "core/parallel.hpp"
-#include "lib/run/plan/sparse.hpp"
 #include "lib/stored/plain_nan.hpp"
 
 namespace gpumat::sparse {
@@ -30,23 +29,23 @@ void fill_entries(const MutableCsrView& matrix, int threads) {
 
 }  // namespace
 
-Result::Result(const Plan& plan, const Problem& problem, const RunOptions& options)
-    : plan_(plan),
-      options_(options),
-      is_counted_(plan.result_is_sparse() && problem.operation->result_entries == nullptr) {
+Result::Result(const Problem& problem, int threads, RequireRoom require_room)
+    : threads_(threads),
+      require_room_(std::move(require_room)),
+      is_counted_(problem.structure.result == Storage::csr && problem.operation->result_entries == nullptr) {
     const Shape shape = problem.operation->result(problem);
     const Type type = result_type(problem);
-    if (!plan.result_is_sparse()) {
+    if (problem.structure.result == Storage::dense) {
         Matrix matrix(shape, type, "the result");
-        fill_unwritten(matrix.data(), matrix.bytes(), options.threads);
+        fill_unwritten(matrix.data(), matrix.bytes(), threads);
         held_ = std::move(matrix);
         return;
     }
     auto* const known = problem.operation->result_entries;
     Csr matrix(shape, type, known == nullptr ? 0 : known(problem), "the result");
     const std::size_t pointers = static_cast<std::size_t>(shape.rows) + 1;
-    fill_unwritten(matrix.view().pointers, pointers * sizeof(std::int64_t), options.threads);
-    fill_entries(matrix.view(), options.threads);
+    fill_unwritten(matrix.view().pointers, pointers * sizeof(std::int64_t), threads);
+    fill_entries(matrix.view(), threads);
     held_ = std::move(matrix);
 }
 
@@ -61,10 +60,10 @@ void Result::add_to(Operands& operands) {
 }
 
 MutableOperand Result::take(std::int64_t entries) {
-    require_memory_for_counted(options_, plan_, entries);
+    require_room_(entries);
     auto& matrix = std::get<Csr>(held_);
     matrix.hold(entries, "the result");
-    fill_entries(matrix.view(), options_.threads);
+    fill_entries(matrix.view(), threads_);
     return operand();
 }
 
@@ -74,14 +73,14 @@ std::int64_t Result::entries() const {
 
 void Result::make_nans_plain() {
     if (auto* const matrix = std::get_if<Matrix>(&held_))
-        gpumat::make_nans_plain(matrix->view(), options_.threads);
+        gpumat::make_nans_plain(matrix->view(), threads_);
     else
-        gpumat::make_nans_plain(values_of(std::get<Csr>(held_).view()), options_.threads);
+        gpumat::make_nans_plain(values_of(std::get<Csr>(held_).view()), threads_);
 }
 
 std::string Result::hash() const {
-    if (dense() != nullptr) return content_hash(dense()->view(), options_.threads);
-    return content_hash(sparse()->view(), options_.threads);
+    if (dense() != nullptr) return content_hash(dense()->view(), threads_);
+    return content_hash(sparse()->view(), threads_);
 }
 
 }  // namespace gpumat::sparse

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "lib/run/sparse/inputs.hpp"
 
 namespace gpumat::sparse {
@@ -9,8 +11,11 @@ namespace gpumat::sparse {
 /// no number, so that what a level leaves unwritten is found.
 class Result final : public EntryRoom {
   public:
+    /// Asked before memory for so many entries is taken; throws where that is too much.
+    using RequireRoom = std::function<void(std::int64_t entries)>;
+
     /// The problem has the entries of its inputs.
-    Result(const Plan& plan, const Problem& problem, const RunOptions& options);
+    Result(const Problem& problem, int threads, RequireRoom require_room);
 
     /// Puts it into the operands, as the level gets it.
     void add_to(Operands& operands);
@@ -19,6 +24,7 @@ class Result final : public EntryRoom {
     /// Entries of one that is sparse, else 0.
     [[nodiscard]] std::int64_t entries() const;
     [[nodiscard]] const Matrix* dense() const { return std::get_if<Matrix>(&held_); }
+    [[nodiscard]] Matrix* dense() { return std::get_if<Matrix>(&held_); }
     [[nodiscard]] const Csr* sparse() const { return std::get_if<Csr>(&held_); }
 
     void make_nans_plain();
@@ -27,8 +33,8 @@ class Result final : public EntryRoom {
   private:
     [[nodiscard]] MutableOperand operand();
 
-    const Plan& plan_;
-    const RunOptions& options_;
+    int threads_;
+    RequireRoom require_room_;
     bool is_counted_;  ///< by the level
     Held held_;
 };

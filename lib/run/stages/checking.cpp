@@ -41,7 +41,7 @@ void Checking::take(const InputsComplete& news) {
 void Checking::take(const ResultWhole& whole) {
     PartInWork& part = *whole.part;
     if (!part.check) begin(part);
-    if (part.part.shares_result() && !combining_.take(part)) return;
+    if (part.part.shares_result() && !combine(part)) return;
     const Type type = context_.plan.result_type;
     const Block& block = part.part.result;
     const std::size_t row_bytes = static_cast<std::size_t>(block.cols) * size_of(type);
@@ -55,6 +55,14 @@ void Checking::take(const ResultWhole& whole) {
                                   part.result->data() + static_cast<std::size_t>(row) * row_bytes},
                          .memory = part.result});
     }
+}
+
+/// Whether the part has the result of all that it shares it with.
+bool Checking::combine(PartInWork& part) {
+    part.inputs.clear();  // for the next parts
+    if (!combining_.take(part.part, part.result->data(), bytes_of_result(part.part))) return false;
+    part.result = std::make_shared<Buffer>(combining_.finish(part.part));
+    return true;
 }
 
 void Checking::take(const ResultPanel& panel) {

@@ -19,7 +19,7 @@ class Checking {
           hashing_(hashing),
           reading_(reading),
           result_(result),
-          combining_(context) {}
+          combining_(context.plan) {}
 
     void run();
 
@@ -34,6 +34,7 @@ class Checking {
     void keep_answer(const Block& block, const MatrixView& elements);
     /// Nothing more is written of a wrong result, unless it is asked for.
     [[nodiscard]] bool writes() const;
+    bool combine(PartInWork& part);
 
     const FlowContext& context_;
     Queues& queues_;

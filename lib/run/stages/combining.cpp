@@ -4,21 +4,21 @@
 
 namespace gpumat::stages {
 
-bool Combining::take(PartInWork& part) {
-    const Plan& plan = context_.plan;
-    const Combination& combination = *plan.problem.operation->combination;
-    part.inputs.clear();  // for the next parts
-    if (part.part.is_first) {
-        unfinished_.emplace(bytes_of_result(part.part));
-        std::memcpy(unfinished_->data(), part.result->data(), unfinished_->size());
+bool Combining::take(const ProblemPart& part, const void* results, std::size_t bytes) {
+    if (part.is_first) {
+        unfinished_.emplace(bytes);
+        std::memcpy(unfinished_->data(), results, bytes);
     } else {
-        combination.take(part.part.problem, unfinished_->data(), part.result->data());
+        plan_.problem.operation->combination->take(part.problem, unfinished_->data(), results);
     }
-    if (!part.part.is_last) return false;
-    const std::int64_t count = part.part.result.rows * part.part.result.cols;
-    part.result = std::make_shared<Buffer>(static_cast<std::size_t>(count) * size_of(plan.result_type));
-    combination.finish(plan.problem, unfinished_->data(), count, part.result->data());
-    return true;
+    return part.is_last;
+}
+
+Buffer Combining::finish(const ProblemPart& last) const {
+    const std::int64_t count = last.result.rows * last.result.cols;
+    Buffer finished(static_cast<std::size_t>(count) * size_of(plan_.result_type));
+    plan_.problem.operation->combination->finish(plan_.problem, unfinished_->data(), count, finished.data());
+    return finished;
 }
 
 }  // namespace gpumat::stages
