@@ -38,10 +38,10 @@ MultiplyPiece piece_for(VectorWidth width, Type type) {
 }
 
 bool streams(const Problem& p, const MutableOperand& c) {
-    constexpr std::size_t kLine = 64;
+    constexpr std::size_t kLineBytes = 64;
     const std::size_t size = size_of(result_type(p));
-    const bool aligned = reinterpret_cast<std::uintptr_t>(c.data) % kLine == 0 &&
-                         static_cast<std::size_t>(c.pitch) * size % kLine == 0;
+    const bool aligned = reinterpret_cast<std::uintptr_t>(c.data) % kLineBytes == 0 &&
+                         static_cast<std::size_t>(c.pitch) * size % kLineBytes == 0;
     return aligned &&
            static_cast<double>(c.rows) * static_cast<double>(c.pitch * static_cast<std::int64_t>(size)) >
                kStreamedBytes;
