@@ -83,7 +83,9 @@ SparsePattern::SparsePattern(Kind kind, const GeneratedMatrix& wanted)
     const std::string why = "its fullest row would have " + std::to_string(before(1)) + " or more of " +
                             std::to_string(shape.cols) + " columns";
     if (given != wanted.parameters.end())
-        generated::refuse_parameter(given->first, given->second, "less of this pattern: " + why);
+        generated::refuse_parameter(
+            given->first, given->second,
+            (given->first == "entries" ? "fewer" : "less") + std::string(" of this pattern: ") + why);
     throw Error(ErrorCode::usage, "--entries or --density must be given with this pattern: of " +
                                       std::to_string(wanted_) + " entries " + why);
 }

@@ -96,6 +96,9 @@ class SparseBench(Case):
                 (["transpose", "--size", "30x10", "--sparse", "B"], 2, "--sparse is 'B'; the inputs of a transpose are A"),
                 (["multiply", "--size", "30", "--sparse", "A,D"], 2, "--sparse is 'D'; the inputs of a multiply are A, B"),
                 (["transpose", "--size", "30", "--pattern", "round"], 2, "uniform, banded or power-law"),
+                (["transpose", "--size", "1000", "--entries", "10000", "--pattern", "power-law"], 2, "--entries is '10000'; expected fewer of this pattern"),
+                (["transpose", "--size", "1000", "--density", "0.01", "--pattern", "power-law"], 2, "--density is '0.01'; expected less of this pattern"),
+                (["transpose", "--size", "1000", "--pattern", "power-law"], 2, "--entries or --density must be given with this pattern"),
                 (["transpose", "--size", "30", "--entries", "9", "--levels", "blockd"], 2, "did you mean 'blocked'?"),
                 (["transpose", "--size", "30", "--entries", "9", "--in-place"], 5, "no level could run")]:
             with self.subTest(words=words):

@@ -1,5 +1,7 @@
 #include "formats/hdf5/read/sparse.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -34,6 +36,13 @@ I* numbers_in(Buffer& memory) {
 template <class I>
 std::span<const I> numbers_in(const Buffer& memory, std::int64_t count) {
     return {reinterpret_cast<const I*>(memory.data()), static_cast<std::size_t>(count)};
+}
+
+/// What is gone through in its order needs no huge pages, and where a machine gives free ones back to its
+/// host they are dear. A hint, which may be refused.
+void use_small_pages(Buffer& memory) {
+    constexpr std::size_t kHugePage = std::size_t{2} << 20;
+    if (memory.size() >= 2 * kHugePage) madvise(memory.data(), memory.size(), MADV_NOHUGEPAGE);
 }
 
 /// "FILE:/X/indices[7]"
@@ -98,6 +107,7 @@ void SparseReader::require_bytes(std::uint64_t bytes) const {
 
 Buffer SparseReader::read_part(const Source& part, DenseReader& reader, Type type, std::int64_t room) {
     Buffer numbers(static_cast<std::size_t>(room) * size_of(type));
+    use_small_pages(numbers);
     reader.read(Block::whole(part.stored), {type, part.stored, part.stored.cols, numbers.data()});
     return numbers;
 }
