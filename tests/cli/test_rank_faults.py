@@ -63,9 +63,11 @@ class RankFaults(Ranks):
 
     def full_disk(self, _rank):
         """A small tmpfs, where rank 0 takes the space first."""
-        if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0:
-            return self.limit_of_file_size(1)
         os.mkdir(self.path("small"))
+        if subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", self.path("small")], capture_output=True, check=False).returncode != 0:
+            os.rmdir(self.path("small"))
+            self.limit_of_file_size(1)
+            return
         script = 'mount -t tmpfs -o size=300k none small && "$@"; code=$?; test -z "$(ls -A small)" && exit $code'
         self.ended([], 4, run=[*RUN[:-2], "small/C.h5"], before=["unshare", "-m", "sh", "-c", script, "sh"])
         os.rmdir(self.path("small"))
