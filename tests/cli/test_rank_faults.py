@@ -132,8 +132,11 @@ class RankFaults(Ranks):
         """The ranks below mpirun, in order, without what is before them."""
         found = []
         for child in children(number):
-            tracee = children(child)
-            found.append(tracee[0] if tracee else child)
+            try:
+                with open(f"/proc/{child}/comm", encoding="ascii") as file:
+                    found += children(child)[:1] if file.read() == "strace\n" else [child]
+            except (FileNotFoundError, ProcessLookupError):
+                pass
         return sorted((child for child in found if self.rank_of(child) >= 0), key=self.rank_of)
 
     def computing(self, number):
