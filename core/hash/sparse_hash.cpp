@@ -77,30 +77,24 @@ std::uint32_t remainder_of(const std::byte* data, std::size_t bytes) {
     return crc32_of(data, bytes, 0) ^ crc32_of(kZero.data(), bytes, 0);
 }
 
-/// Where a block lies in a matrix of so many columns.
-struct PlaceOfBlock {
-    std::int64_t row;
-    std::int64_t col;
-    std::int64_t cols;
-};
-
-/// The remainder of some rows of a block, up to the end of the last one: entry by entry.
+/// The remainder of rows [begin, end) of a block, whose first column is column `col` of rows of `cols`, from
+/// the start of the first row to the end of the last one: entry by entry.
 template <class I>
-std::uint32_t remainder_of(const CsrView& matrix, const PlaceOfBlock& in, const MovePastAny& move,
+std::uint32_t remainder_of(const CsrView& block, std::int64_t col, std::int64_t cols, const MovePastAny& move,
                            std::int64_t begin, std::int64_t end) {
-    const std::size_t element = size_of(matrix.type);
-    const I* const columns = matrix.columns_as<I>();
+    const std::size_t element = size_of(block.type);
+    const I* const columns = block.columns_as<I>();
     std::uint32_t remainder = 0;
-    const auto place = [&](std::int64_t row, std::int64_t col) {
-        return static_cast<unsigned __int128>(in.row + row - begin) * static_cast<std::uint64_t>(in.cols) +
-               static_cast<std::uint64_t>(col);
+    const auto place = [&](std::int64_t row, std::int64_t at_col) {
+        return static_cast<unsigned __int128>(row - begin) * static_cast<std::uint64_t>(cols) +
+               static_cast<std::uint64_t>(at_col);
     };
     unsigned __int128 at = 0;
     for (std::int64_t row = begin; row < end; ++row) {
-        for (std::int64_t n = matrix.pointers[row]; n < matrix.pointers[row + 1]; ++n) {
-            const unsigned __int128 behind = place(row, in.col + columns[n]) + 1;
+        for (std::int64_t n = block.pointers[row]; n < block.pointers[row + 1]; ++n) {
+            const unsigned __int128 behind = place(row, col + columns[n]) + 1;
             remainder = move(remainder, turned((behind - at) * element));
-            remainder ^= remainder_of(matrix.values + static_cast<std::size_t>(n) * element, element);
+            remainder ^= remainder_of(block.values + static_cast<std::size_t>(n) * element, element);
             at = behind;
         }
     }
@@ -116,7 +110,7 @@ class RowRemainders {
         const auto shift =
             static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(matrix.shape.cols)) + 1) / 2;
         const bool pays = shift <= 14 && matrix.entries >= std::int64_t{2} << shift;
-        if (!pays || !has_carryless_products()) return {};
+        if (!pays || !has_short_indices(matrix.shape) || !has_carryless_products()) return {};
         return RowRemainders(matrix, move, shift);
     }
 
@@ -178,54 +172,52 @@ class RowRemainders {
     RowPowers powers_;
 };
 
-}  // namespace
-
-std::string content_hash(const CsrView& matrix, int threads) {
-    const auto row_bytes = static_cast<unsigned __int128>(matrix.shape.cols) * size_of(matrix.type);
-    const unsigned __int128 all = row_bytes * static_cast<std::uint64_t>(matrix.shape.rows);
-    const MovePastAny move(static_cast<std::uint64_t>(std::min<unsigned __int128>(all, kOrder)));
-    const std::int64_t pieces = std::clamp<std::int64_t>(matrix.entries >> 14, 1, 256);
-    const std::int64_t grain = std::max<std::int64_t>(1, ceil_div(matrix.shape.rows, pieces));
-    std::vector<std::uint32_t> remainders(static_cast<std::size_t>(ceil_div(matrix.shape.rows, grain)), 0);
-    const auto rows = RowRemainders::of(matrix, move);
-    visit_index(matrix.shape, [&]<class I>(TypeTag<I>) {
-        parallel_for(matrix.shape.rows, grain, threads, [&](std::int64_t begin, std::int64_t end) {
-            remainders[static_cast<std::size_t>(begin / grain)] =
-                rows ? (*rows)(begin, end)
-                     : remainder_of<I>(matrix, {0, 0, matrix.shape.cols}, move, begin, end);
-        });
-    });
-    std::uint32_t crc = 0xffffffff;  // as if those were 4 bytes before the first one
-    for (std::size_t piece = 0; piece < remainders.size(); ++piece) {
-        const std::int64_t begin = static_cast<std::int64_t>(piece) * grain;
-        const auto count = static_cast<std::uint64_t>(std::min(grain, matrix.shape.rows - begin));
-        crc = move(crc, turned(row_bytes * count)) ^ remainders[piece];
-    }
-    return hash_text(crc ^ 0xffffffff);
-}
-
-namespace {
-
 unsigned __int128 bytes_of_rows(const Shape& shape, Type type, std::int64_t rows) {
     return static_cast<unsigned __int128>(shape.cols) * size_of(type) * static_cast<std::uint64_t>(rows);
 }
 
+/// For all moves within a matrix.
+MovePastAny moves_within(const Shape& shape, Type type) {
+    return MovePastAny(static_cast<std::uint64_t>(
+        std::min<unsigned __int128>(bytes_of_rows(shape, type, shape.rows), kOrder)));
+}
+
 }  // namespace
 
-void SparseContentHash::add(std::int64_t row, std::int64_t col, const CsrView& block) {
+void SparseContentHash::add(std::int64_t row, std::int64_t col, const CsrView& block, int threads) {
     if (block.shape.rows == 0 || block.shape.cols == 0) return;
-    const MovePastAny move(kOrder);
-    const std::uint32_t remainder = visit_index(block.shape, [&]<class I>(TypeTag<I>) {
-        return remainder_of<I>(block, {row, col, whole_.cols}, move, 0, block.shape.rows);
+    const MovePastAny move = moves_within(whole_, type_);
+    const std::int64_t pieces = std::clamp<std::int64_t>(block.entries >> 14, 1, 256);
+    const std::int64_t grain = ceil_div(block.shape.rows, pieces);
+    std::vector<std::uint32_t> remainders(static_cast<std::size_t>(ceil_div(block.shape.rows, grain)), 0);
+    const auto rows = block.shape.cols == whole_.cols ? RowRemainders::of(block, move) : std::nullopt;
+    visit_index(block.shape, [&]<class I>(TypeTag<I>) {
+        parallel_for(block.shape.rows, grain, threads, [&](std::int64_t begin, std::int64_t end) {
+            remainders[static_cast<std::size_t>(begin / grain)] =
+                rows ? (*rows)(begin, end) : remainder_of<I>(block, col, whole_.cols, move, begin, end);
+        });
     });
+    std::uint32_t remainder = 0;
+    for (std::size_t piece = 0; piece < remainders.size(); ++piece) {
+        const std::int64_t begin = static_cast<std::int64_t>(piece) * grain;
+        const std::int64_t count = std::min(grain, block.shape.rows - begin);
+        remainder = move(remainder, turned(bytes_of_rows(whole_, type_, count))) ^ remainders[piece];
+    }
     const std::int64_t below = whole_.rows - row - block.shape.rows;
     remainder_ ^= move(remainder, turned(bytes_of_rows(whole_, type_, below)));
 }
 
 std::string SparseContentHash::text() const {
-    const MovePastAny move(kOrder);
-    const std::uint32_t start = move(0xffffffff, turned(bytes_of_rows(whole_, type_, whole_.rows)));
+    // As if bytes of ones were before the first byte.
+    const std::uint32_t start =
+        moves_within(whole_, type_)(0xffffffff, turned(bytes_of_rows(whole_, type_, whole_.rows)));
     return hash_text(start ^ remainder_ ^ 0xffffffff);
+}
+
+std::string content_hash(const CsrView& matrix, int threads) {
+    SparseContentHash hash(matrix.shape, matrix.type);
+    hash.add(0, 0, matrix, threads);
+    return hash.text();
 }
 
 }  // namespace gpumat

@@ -135,9 +135,9 @@ StoredCopy copy_in_parts(formats::Reader& reader, Destination& destination, cons
             std::int64_t duplicates = 0;
             Csr matrix = source.read(range, how.threads, duplicates);
             all_duplicates += duplicates;
-            given.add(range.first, 0, std::as_const(matrix).view());
+            given.add(range.first, 0, std::as_const(matrix).view(), how.threads);
             if (!keeps_nans) make_values_plain(matrix.view(), how.threads);
-            written.add(range.first, 0, std::as_const(matrix).view());
+            written.add(range.first, 0, std::as_const(matrix).view(), how.threads);
             rows.append(std::as_const(matrix).view());
         }
         reader.require_unchanged();

@@ -181,7 +181,7 @@ class SparseParts {
         if (!writes()) return;
         timeline_.hash([&] {
             if (!plan_.output->format().keeps_nans) result.make_nans_plain();
-            sparse_hash_.add(block.row, 0, result.sparse()->view());
+            sparse_hash_.add(block.row, 0, result.sparse()->view(), options_.threads);
         });
         timeline_.write([&] { rows_->append(result.sparse()->view()); });
     }

@@ -62,7 +62,7 @@ void Streams::read(Stream& stream, const LineRange& rows, ProblemPart& part) {
     Csr matrix = stream.ranges->read(rows, options_.threads, duplicates);
     part.problem.entries.at(role) = matrix.entries();
     SparseContentHash hash = stream.sparse_hash;
-    hash.add(block.row, block.col, std::as_const(matrix).view());
+    hash.add(block.row, block.col, std::as_const(matrix).view(), options_.threads);
     const std::int64_t zeros = explicit_zeros(matrix.view(), options_.threads);
     count_ = [this, &stream, before = std::move(count_), hash, zeros, duplicates, role,
               entries = matrix.entries()] {
