@@ -44,14 +44,16 @@ void require_memory_to_copy(const formats::Reader& reader, const formats::Format
                                format_traffic(dense)));
 }
 
-/// Whether the matrix can be held with the text of its values.
-bool text_fits(const formats::Reader& reader, const formats::Format& format,
-               const formats::WriteOptions& how) {
+/// The room for the text of values beside the matrix; none where it is too little.
+std::optional<std::uint64_t> room_for_text(const formats::Reader& reader, const formats::Format& format,
+                                           const formats::WriteOptions& how) {
     const formats::Header& header = reader.header();
-    const std::uint64_t bytes =
-        saturating_add(to_csr_bytes(header.shape, kPlaceType, *header.most_entries), *header.text_bytes);
-    return saturating_add(bytes, bytes_beside(reader, format, how)) <=
-           how.memory_limit.value_or(available_memory_bytes());
+    if (!keeps_text(header, format)) return {};
+    const std::uint64_t beside = saturating_add(to_csr_bytes(header.shape, kPlaceType, *header.most_entries),
+                                                bytes_beside(reader, format, how));
+    const std::uint64_t all = how.memory_limit.value_or(available_memory_bytes());
+    if (saturating_add(beside, *header.text_bytes) > all) return {};
+    return all - beside;
 }
 
 /// Where the matrix does not fit, and the writer takes it in parts: the room for one part.
@@ -189,8 +191,8 @@ StoredCopy copy_sparse(formats::Reader& reader, Destination& destination, const 
     const Stopwatch watch;
     std::int64_t duplicates = 0;
     std::optional<ValueTexts> texts;
-    if (keeps_text(reader.header(), destination.format()) && text_fits(reader, destination.format(), how))
-        texts.emplace(reader.header().type, *reader.header().text_bytes);
+    if (const auto room = room_for_text(reader, destination.format(), how))
+        texts.emplace(reader.header().type, *room);
     Csr matrix = texts ? reader.read_as_text(*texts, duplicates) : reader.read_sparse(duplicates);
     reader.require_unchanged();
     tell_duplicates(duplicates, say);
@@ -198,7 +200,11 @@ StoredCopy copy_sparse(formats::Reader& reader, Destination& destination, const 
     const double fill_ms = watch.elapsed_ms();
     formats::WriteOptions as_text = how;
     if (texts && !texts->dropped()) as_text.texts = &*texts;
-    if (as_text.texts != nullptr) tell(say, Severity::detail, "values: the text of the input, as it is");
+    if (texts)
+        tell(say, Severity::detail,
+             as_text.texts != nullptr
+                 ? "values: the text of the input, as it is"
+                 : "values: in the fewest digits, as entries were added or there was no room for texts");
     StoredCopy copy = write_sparse(std::move(matrix), destination, as_text, before_naming);
     copy.fill_ms = fill_ms;
     return copy;

@@ -302,7 +302,11 @@ FlowResult carry_out_sparse(const RunOptions& options, Plan& plan, const Outlet&
              counts.duplicates > 0 ? fmt::format(", after {} were added to others", counts.duplicates) : "",
              counts.zeros > 0 ? fmt::format(", {} of them zero", counts.zeros) : "",
              plan.result_is_sparse() ? fmt::format("; the result has {}", counts.result_entries) : ""));
-    if (done.texts) tell(say, Severity::detail, "values: the text of the input, as it is");
+    if (plan.as_text)
+        tell(say, Severity::detail,
+             done.texts
+                 ? "values: the text of the input, as it is"
+                 : "values: in the fewest digits, as entries were added or there was no room for texts");
     return done;
 }
 

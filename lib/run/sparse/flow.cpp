@@ -1,11 +1,13 @@
 #include "lib/run/sparse/flow.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
 
 #include "core/hash/sparse_hash.hpp"
 #include "core/helpers.hpp"
+#include "core/memory.hpp"
 #include "lib/run/plan/sparse.hpp"
 #include "lib/run/sparse/inputs.hpp"
 #include "lib/run/sparse/on_device.hpp"
@@ -49,7 +51,12 @@ class SparseFlow {
 
     void read() {
         const formats::Header& header = plan_.inputs.front().header();
-        if (plan_.as_text) found_.texts = std::make_shared<ValueTexts>(header.type, *header.text_bytes);
+        if (plan_.as_text) {
+            // How long the texts of a stream are is not known beforehand.
+            const std::uint64_t all = options_.memory_limit.value_or(available_memory_bytes());
+            found_.texts = std::make_shared<ValueTexts>(
+                header.type, *header.text_bytes + all - std::min(all, plan_.host_bytes));
+        }
         inputs_ = sparse::read_inputs(plan_.inputs, plan_.problem, options_.threads, found_.input_hashes,
                                       counts_, found_.texts.get());
         if (found_.texts && found_.texts->dropped()) found_.texts.reset();
