@@ -93,6 +93,9 @@ class Transposes(Ranks):
         kind, b = read_h5(self.path("B.h5"))
         self.assertEqual(kind, name)
         self.assertTrue(same_bits(b, a.T))
+        if a.size == 0:  # through rank 0, which has nothing to be given
+            self.on_ranks(ranks, "transpose", "A.h5", "-o", "B.npy", "--engine", "scalapack")
+            self.assertEqual(np.load(self.path("B.npy")).shape, a.T.shape)
 
 
 REDUCTIONS = {"sum": np.sum, "mean": np.mean, "max": np.max, "absmax": lambda a, axis: np.max(np.abs(a), axis),

@@ -253,6 +253,15 @@ class Compressed(Case):
         with self.subTest("sparse times sparse"):
             self.check_product(("A.h5", "F.npz"), a @ few, limit=12)
             self.check_product(("A.h5", "F.npz", "--level", "hash", "--add", "S.npz", "--beta", "2"), a @ few + 2 * sums, limit=12)
+        with self.subTest("much for whatever rows there are"):  # most of the room is the level's and the check's
+            tall = self.matrix("csc", seed=12, shape=(3000, 50000), entries=70_000)
+            thin = self.matrix("csr", seed=13, shape=(2000, 3000), entries=3_000)
+            self.store("U.h5", tall)
+            self.store("V.npz", thin)
+            record = self.run_tool("multiply", "U.h5", "V.npz", "--transpose-a", "--transpose-b", "--threads", "2", "-o", "C.npz",
+                                   "--force", "--json", "--memory-limit", "6200000").json()
+            self.assertIn(record["parts"], range(2, 100))
+            self.assertEqual(abs(self.load("C.npz") - tall.T @ thin.T).max(), 0)
         left = rng.integers(-3, 4, (3000, 400)).astype(np.float64)
         write_h5(self.path("L.h5"), left)
         right = self.matrix("csr", seed=11, shape=(400, 3000), entries=9_000)

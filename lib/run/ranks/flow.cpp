@@ -240,7 +240,7 @@ class FlowOnRanks {
                 std::memcpy(
                     whole.data() + first * shape.cols * static_cast<std::int64_t>(size_of(panel.type)),
                     panel.data, static_cast<std::size_t>(panel.shape.elements()) * size_of(panel.type));
-            else
+            else if (shape.elements() > 0)
                 writer_->write({first, 0, panel.shape.rows, panel.shape.cols}, panel);
         };
         const std::uint32_t hash = team_.store(take, rows, plain_nans);

@@ -65,12 +65,15 @@ class SparseParts {
             writer_ = outlet_.open();
     }
 
-    /// Where the result is counted, half of the room is left for it.
+    /// Where the result is counted, half of the room beside what a part of one step takes is left for it.
     [[nodiscard]] std::vector<LineRange> ranges() const {
         const bool counted = plan_.result_is_sparse() && plan_.problem.operation->result_entries == nullptr;
         const auto bytes = [&](const LineRange& rows) {
             const std::uint64_t all = sparse::bytes_of_part(options_, plan_, ways_, streams_->part(rows));
-            return counted && rows.count > streams_->step() ? saturating_add(all, all) : all;
+            const LineRange least{rows.first, std::min(rows.count, streams_->step())};
+            if (!counted) return all;
+            return saturating_add(all, all - std::min(all, sparse::bytes_of_part(options_, plan_, ways_,
+                                                                                 streams_->part(least))));
         };
         const auto words = [&](const LineRange& rows) {
             const ProblemPart part = streams_->part(rows);
