@@ -64,7 +64,7 @@ Destination::Destination(DestinationRequest request)
     if (names_dataset_ && !format_->has_datasets) {
         throw Error(ErrorCode::usage,
                     to_string(request_.output) + ": files of " + std::string(format_->name) +
-                        " are written with one matrix, and without datasets; name the file alone");
+                        " are written with one matrix and no datasets; name the file alone");
     }
     require_whole_dataset(request_.output);
     if (!names_dataset_ && format_->has_datasets) request_.output.dataset = request_.default_dataset;

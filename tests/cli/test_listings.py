@@ -67,7 +67,7 @@ class Top(Case):
         facts = dict(line.split(None, 1) for line in lines)
         self.assertRegex(facts["commit"], r"^([0-9a-f]{7,40}(-dirty)?|unknown)$")
         self.assertRegex(facts["build"], r"^\w+, \S+ \d+\.\d+")
-        self.assertRegex(facts["CUDA"], r"^(none|\d+\.\d+.* for .*\d+[a-z]?)$")
+        self.assertRegex(facts["CUDA"], r"^(none|\d+\.\d+.* for .*\d+[a-z]?(-real)?)$")
         self.assertRegex(facts["HDF5"], r"^\d+\.\d+\.\d+")
         self.assertIn("OpenBLAS, loaded", facts["multiply"])
         self.assertEqual(self.run_tool("-V").out, self.run_tool("--version").out)
