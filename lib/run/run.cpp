@@ -20,6 +20,7 @@
 #include "lib/run/conditions.hpp"
 #include "lib/run/flow.hpp"
 #include "lib/run/plan.hpp"
+#include "lib/run/plan/sparse.hpp"
 #include "lib/run/ranks/flow.hpp"
 #include "lib/run/ranks/plan.hpp"
 #include "lib/run/sparse/flow.hpp"
@@ -277,12 +278,26 @@ void foretell(const RunOptions& options, Plan& plan, const Tell& say, RunRecord&
     tell(say, Severity::info, fmt::format("bound: {}; {}", to_string(bound), ceilings.basis));
 }
 
+/// As a whole, or in parts where that was planned or where a result is counted that does not fit.
+FlowResult run_sparse(const RunOptions& options, Plan& plan, const Outlet& outlet, ConditionsWatch* watch,
+                      Progress& progress, SparseCounts& counts, const Tell& say) {
+    if (!plan.sparse_room) {
+        try {
+            return sparse_flow(plan, options, outlet, watch, progress, counts);
+        } catch (const Error& error) {
+            if (error.code() != ErrorCode::memory || !plan_counted_in_parts(options, plan)) throw;
+            tell(say, Severity::detail, fmt::format("{}; {}", error.what(), sparse::describe_parts(plan)));
+        }
+        counts = {};
+    }
+    return sparse_flow_in_parts(plan, options, outlet, progress, counts);
+}
+
 /// The same for sparse matrices, whose entries are known once they are read.
 FlowResult carry_out_sparse(const RunOptions& options, Plan& plan, const Outlet& outlet,
                             ConditionsWatch* watch, Progress& progress, RunRecord& record, const Tell& say) {
     SparseCounts counts;
-    FlowResult done = plan.sparse_room ? sparse_flow_in_parts(plan, options, outlet, progress, counts)
-                                       : sparse_flow(plan, options, outlet, watch, progress, counts);
+    FlowResult done = run_sparse(options, plan, outlet, watch, progress, counts, say);
     record.parts = counts.parts;
     if (counts.parts > 1)
         tell(say, Severity::detail,

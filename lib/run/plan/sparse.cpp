@@ -242,4 +242,11 @@ void require_memory_for_counted(const RunOptions& options, const Plan& plan, std
                    fmt::format("{} has a result of {} entries and", describe_sparse_work(plan), entries));
 }
 
+bool plan_counted_in_parts(const RunOptions& options, Plan& plan) {
+    const bool counted = plan.result_is_sparse() && plan.problem.operation->result_entries == nullptr;
+    const bool again =
+        std::ranges::none_of(plan.inputs, [](const PlannedInput& input) { return input.header().in_order; });
+    return counted && again && sparse::plan_sparse_parts(options, bytes_of_writing(plan), plan);
+}
+
 }  // namespace gpumat

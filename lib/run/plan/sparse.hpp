@@ -21,4 +21,8 @@ void plan_sparse(const RunOptions& options, const Registry& registry, Plan& plan
 /// Throws Error{memory} where a result that turns out to have so many entries does not fit.
 void require_memory_for_counted(const RunOptions& options, const Plan& plan, std::int64_t entries);
 
+/// Plans a run in parts of one whose result is counted and turned out not to fit. False where it cannot go
+/// so, or its inputs cannot be read again.
+bool plan_counted_in_parts(const RunOptions& options, Plan& plan);
+
 }  // namespace gpumat
