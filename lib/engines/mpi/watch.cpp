@@ -45,22 +45,25 @@ void Watch::beat() {
     char heard = 0;
     MPI_Request sending = MPI_REQUEST_NULL;
     MPI_Request listening = MPI_REQUEST_NULL;
-    MPI_Irecv(&heard, 1, MPI_CHAR, before_, 1, ring_, &listening);
+    MPI_Send_init(&sent, 1, MPI_CHAR, next_, 1, ring_, &sending);
+    MPI_Recv_init(&heard, 1, MPI_CHAR, before_, 1, ring_, &listening);
+    MPI_Start(&listening);
     for (int silent_for = 0; wait_a_second();) {
         int done = 0;
         MPI_Test(&sending, &done, MPI_STATUS_IGNORE);
-        if (done != 0) MPI_Isend(&sent, 1, MPI_CHAR, next_, 1, ring_, &sending);
+        if (done != 0) MPI_Start(&sending);
         ++silent_for;
         for (MPI_Test(&listening, &done, MPI_STATUS_IGNORE); done != 0;
              MPI_Test(&listening, &done, MPI_STATUS_IGNORE)) {
             silent_for = 0;
-            MPI_Irecv(&heard, 1, MPI_CHAR, before_, 1, ring_, &listening);
+            MPI_Start(&listening);
         }
         if (silent_for > kSilentSeconds) silent_(before_, host_before_.c_str());
     }
     MPI_Cancel(&listening);
-    MPI_Wait(&listening, MPI_STATUS_IGNORE);
-    if (sending != MPI_REQUEST_NULL) MPI_Request_free(&sending);
+    for (int done = 0; done == 0;) MPI_Test(&listening, &done, MPI_STATUS_IGNORE);
+    MPI_Request_free(&listening);
+    MPI_Request_free(&sending);
 }
 
 }  // namespace gpumat::engines
