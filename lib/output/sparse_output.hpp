@@ -29,8 +29,8 @@ inline formats::WriteOptions with_layout_kept(formats::WriteOptions how, const f
 /// Whether its writers of sparse matrices take rows some at a time. MATLAB's has columns.
 inline bool takes_ranges_of_rows(const formats::Format& format, const formats::WriteOptions& how) {
     return !format.has_datasets ||
-           (!how.matlab && how.sparse_layout.value_or(formats::SparseLayout::anndata) !=
-                               formats::SparseLayout::matlab);
+           (!how.matlab &&
+            how.sparse_layout.value_or(formats::SparseLayout::anndata) != formats::SparseLayout::matlab);
 }
 
 /// Whether sparse matrices of that header are written to that format as they stand in the text that they are

@@ -48,9 +48,8 @@ std::uint64_t DenseReader::working_bytes(std::int64_t most_elements) const {
     if (only_copies() || source_.stored.rows == 0 || source_.stored.cols == 0)
         return storage_->working_bytes();
     const Shape tile = tile_for(source_.stored);
-    const auto elements = static_cast<std::uint64_t>(
-        std::min(most_elements,
-                 std::min(tile.rows, source_.stored.rows) * std::min(tile.cols, source_.stored.cols)));
+    const auto elements = static_cast<std::uint64_t>(std::min(
+        most_elements, std::min(tile.rows, source_.stored.rows) * std::min(tile.cols, source_.stored.cols)));
     const bool twice = source_.reversed && converts() && !source_.element.wide;
     const std::uint64_t unpacked = source_.packing ? sizeof(double) : 0;
     const std::uint64_t transposed = !twice            ? 0
