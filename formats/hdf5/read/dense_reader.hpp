@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -24,7 +25,9 @@ class DenseReader {
     /// See Reader.
     [[nodiscard]] std::uint64_t open_bytes() const { return storage_->open_bytes(); }
     [[nodiscard]] std::string open_words() const { return storage_->open_words(); }
-    [[nodiscard]] std::uint64_t working_bytes() const { return working_bytes(source_.stored.elements()); }
+    [[nodiscard]] std::uint64_t working_bytes() const {
+        return working_bytes(std::numeric_limits<std::int64_t>::max());
+    }
     /// The same where blocks have at most so many elements.
     [[nodiscard]] std::uint64_t working_bytes(std::int64_t most_elements) const;
     [[nodiscard]] std::optional<StoredPlace> place() const {
