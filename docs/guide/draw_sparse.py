@@ -60,6 +60,11 @@ def transpose_gpu():
                "a counter in shared memory", "for each column of a block"),
         turned("result", block, "two steps, whatever the width"),
     )
+    yield "onesweep", picture(
+        strips("tiles", [("tile 1", [("all before", "own", 6)]), ("tile 2", [("its own", "own", 6)]), ("tile 3", [("looks back", "now", 6)])],
+               "counts of the tiles before are added up", "until one knows all before itself"),
+        turned("result", lambda i: "own", "each step reads and writes", "an entry once"),
+    )
 
 b = {(row, col): "next" for row in range(N) for col in range(4)}
 

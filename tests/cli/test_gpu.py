@@ -48,10 +48,10 @@ class SparseTranspose(Case):
         matrix = scipy.sparse.random(700, 900, 0.02, "coo", random_state=random)
         scipy.io.mmwrite(self.path("a.mtx"), matrix, precision=17)
         expected = self.record("transpose", "a.mtx", "-o", "cpu.mtx", "-d", "cpu")
-        for level in ["auto", "atomic", "sorted", "blocked", "vendor"]:
+        for level in ["auto", "atomic", "sorted", "blocked", "onesweep", "vendor"]:
             record = self.record("transpose", "a.mtx", "-o", f"{level}.mtx", "-d", "gpu", "-l", level, gpu=True)
             self.assertEqual(record["device"]["kind"], "gpu")
-            self.assertEqual(record["level"], "blocked" if level == "auto" else level)
+            self.assertEqual(record["level"], "onesweep" if level == "auto" else level)
             self.assertEqual(record["output"]["hash"], expected["output"]["hash"])
             self.assertGreater(record["peak_device_bytes"], 0)
             with open(self.path(f"{level}.mtx")) as file, open(self.path("cpu.mtx")) as cpu:

@@ -40,14 +40,24 @@ inline unsigned blocks_of(std::int64_t work, std::int64_t each) {
     return static_cast<unsigned>(std::clamp<std::int64_t>((work + each - 1) / each, 1, kMostBlocks));
 }
 
-/// A sum of another lane of the warp; complex ones in two parts.
+/// A sum of another lane of the warp, of which `members` take part; complex ones in two parts.
 template <class S>
-__device__ __forceinline__ S from_lane(S value, int lane) {
-    return __shfl_sync(~0U, value, lane);
+__device__ __forceinline__ S from_lane(S value, int lane, unsigned members = ~0U) {
+    return __shfl_sync(members, value, lane);
 }
 template <class R>
-__device__ __forceinline__ Complex<R> from_lane(Complex<R> value, int lane) {
-    return {__shfl_sync(~0U, value.re, lane), __shfl_sync(~0U, value.im, lane)};
+__device__ __forceinline__ Complex<R> from_lane(Complex<R> value, int lane, unsigned members = ~0U) {
+    return {__shfl_sync(members, value.re, lane), __shfl_sync(members, value.im, lane)};
+}
+
+/// The value that another of the `members` has, the lanes exchanged by pairs `distance` apart.
+template <class S>
+__device__ __forceinline__ S exchanged(S value, int distance, unsigned members) {
+    return __shfl_xor_sync(members, value, distance);
+}
+template <class R>
+__device__ __forceinline__ Complex<R> exchanged(Complex<R> value, int distance, unsigned members) {
+    return {__shfl_xor_sync(members, value.re, distance), __shfl_xor_sync(members, value.im, distance)};
 }
 
 }  // namespace gpumat::multiply::gpu::sparse

@@ -87,7 +87,7 @@ Launch prepare_merge(const Problem& problem, const Operands& operands, const Dev
         const Arguments<T> arguments(problem, operands);
         const Rows<T, I> rows(operands.a);
         return launch_shares<T>(
-            "merge", problem, operands, device, panels_of(problem.n),
+            "merge", problem, operands, device, panels_of(problem.n), kWarp,
             [=](unsigned blocks, cudaStream_t stream, const Shares& shares, const Partial<T>& partial) {
                 merge_kernel<<<blocks, kShareThreads, 0, stream>>>(arguments, rows, shares, partial);
             });

@@ -5,9 +5,9 @@
 #include "kernels/device/gpu.hpp"
 #include "kernels/multiply/gpu/sparse/entries.cuh"
 
-// The rows and entries of A, in shares of as many of both together, a warp each. A row that lies in several
-// shares is summed up by each of them, and their sums are added in the order of the shares: the same bits in
-// every run.
+// The rows and entries of A, in shares of as many of both together, a warp or a part of one each. A row that
+// lies in several shares is summed up by each of them, and their sums are added in the order of the shares:
+// the same bits in every run.
 
 namespace gpumat::multiply::gpu::sparse {
 
@@ -45,12 +45,13 @@ struct Shares {
     }
 };
 
-inline Shares shares_of(const Problem& problem, int multiprocessors) {
-    constexpr std::int64_t kWarpsOfMultiprocessor = 128;
-    constexpr std::int64_t kLeast = 64;
+/// Shares for teams of so many lanes.
+inline Shares shares_of(const Problem& problem, int multiprocessors, int team) {
+    constexpr std::int64_t kLanesOfMultiprocessor = 128 * kWarp;
+    const std::int64_t least = 2 * team;
     const std::int64_t all = problem.m + problem.entries.front();
-    const std::int64_t warps = multiprocessors * kWarpsOfMultiprocessor;
-    const std::int64_t length = std::max(kLeast, (all + warps - 1) / warps);
+    const std::int64_t teams = multiprocessors * kLanesOfMultiprocessor / team;
+    const std::int64_t length = std::max(least, (all + teams - 1) / teams);
     return {(all + length - 1) / length, length, all, nullptr};
 }
 
@@ -74,31 +75,44 @@ struct Partial {
     [[nodiscard]] __device__ Sum<T>* tail(std::int64_t share) const { return head(share) + n; }
 };
 
-/// A block takes a share in which a row begins that goes on in others, and adds what they have of it.
-template <class T>
+/// So many lanes of a warp, or one alone, take a column of a share in which a row begins that goes on in
+/// others, and add what they have of it.
+template <class T, bool kAlone>
 __global__ void __launch_bounds__(kShareThreads)
-    add_parts_kernel(Arguments<T> p, const std::int64_t* pointers, Shares shares, Partial<T> partial) {
-    for (std::int64_t share = blockIdx.x; share < shares.count; share += gridDim.x) {
+    add_parts_kernel(Arguments<T> p, const std::int64_t* pointers, Shares shares, Partial<T> partial,
+                     int lanes) {
+    const std::int64_t thread = std::int64_t{blockIdx.x} * kShareThreads + threadIdx.x;
+    const std::int64_t takers = std::int64_t{gridDim.x} * kShareThreads / lanes;
+    const int lane = static_cast<int>(threadIdx.x) % lanes;
+    const unsigned members = (~0U >> (kWarp - lanes)) << (threadIdx.x % kWarp - lane);
+    for (std::int64_t at = thread / lanes; at < shares.count * p.n; at += takers) {
+        const std::int64_t share = at / p.n;
+        const std::int64_t j = at % p.n;
         const Cut begin = shares.cuts[share];
         const Cut end = shares.cuts[share + 1];
         if (end.row >= p.m || end.entry == pointers[end.row]) continue;
         if (begin.row == end.row && begin.entry > pointers[begin.row]) continue;  // it began before
-        std::int64_t last = share + 1;
-        while (shares.cuts[last + 1].row == end.row) ++last;
-        for (std::int64_t j = threadIdx.x; j < p.n; j += kShareThreads) {
-            Sum<T> sum = partial.tail(share)[j];
+        const std::int64_t last = (pointers[end.row + 1] + end.row) / shares.length;
+        Sum<T> sum = lane == 0 ? partial.tail(share)[j] : Sum<T>{};
+        if constexpr (kAlone) {
             for (std::int64_t other = share + 1; other <= last; ++other) sum = sum + partial.head(other)[j];
-            p.finish(end.row, j, sum);
+        } else {
+#pragma unroll 8
+            for (std::int64_t other = share + 1 + lane; other <= last; other += lanes)
+                sum = sum + partial.head(other)[j];
+            for (int distance = lanes / 2; distance > 0; distance /= 2)
+                sum = sum + exchanged(sum, distance, members);
         }
+        if (lane == 0) p.finish(end.row, j, sum);
     }
 }
 
 /// The launch of a level that works in shares: `launch(blocks, stream, shares, partial)` starts the kernel
-/// whose warps take the panels of the shares.
+/// whose teams of lanes take the panels of the shares.
 template <class T, class LaunchKernel>
 Launch launch_shares(std::string_view level, const Problem& problem, const Operands& operands,
-                     const Device& device, std::int64_t panels, LaunchKernel launch) {
-    Shares shares = shares_of(problem, device.gpu->info().multiprocessors);
+                     const Device& device, std::int64_t panels, int team, LaunchKernel launch) {
+    Shares shares = shares_of(problem, device.gpu->info().multiprocessors, team);
     if (shares.count == 0 || problem.n == 0) return {.level = level, .run = [](Stream) {}};
     const std::size_t cut_bytes = static_cast<std::size_t>(shares.count + 1) * sizeof(Cut);
     const std::size_t bytes =
@@ -109,6 +123,8 @@ Launch launch_shares(std::string_view level, const Problem& problem, const Opera
                              problem.n};
     const Arguments<T> arguments(problem, operands);
     const std::int64_t* const pointers = operands.a.pointers;
+    int lanes = kWarp;  // where there are few columns, a long row would be one thread's
+    while (lanes > 1 && lanes > kWarp / problem.n) lanes /= 2;
     return {.level = level,
             .run =
                 [=](Stream to) {
@@ -116,10 +132,12 @@ Launch launch_shares(std::string_view level, const Problem& problem, const Opera
                     cut_kernel<<<blocks_of(shares.count + 1, kShareThreads), kShareThreads, 0, stream>>>(
                         pointers, arguments.m, shares);
                     GPUMAT_CUDA(cudaGetLastError());
-                    launch(blocks_of(shares.count * panels, kShareThreads / kWarp), stream, shares, partial);
+                    launch(blocks_of(shares.count * panels, kShareThreads / team), stream, shares, partial);
                     GPUMAT_CUDA(cudaGetLastError());
-                    add_parts_kernel<<<blocks_of(shares.count, 1), kShareThreads, 0, stream>>>(
-                        arguments, pointers, shares, partial);
+                    const auto add_parts =
+                        lanes == 1 ? add_parts_kernel<T, true> : add_parts_kernel<T, false>;
+                    add_parts<<<blocks_of(shares.count * arguments.n * lanes, kShareThreads), kShareThreads,
+                                0, stream>>>(arguments, pointers, shares, partial, lanes);
                     GPUMAT_CUDA(cudaGetLastError());
                     (void)memory;
                 },

@@ -1,10 +1,10 @@
 // sparse × dense, GPU level `tiled`: a lane has a word of 16 bytes of a row of B and the sums for it in
 // registers, and where B has few columns several entries of A are in work at once.
 //
-// Since `merge`: a load of B brings 4 elements of f32 instead of one, and lanes that have no column of their
-// own take the next entry. Few registers a thread, though some are spilled, let twice as many warps wait for
-// rows of B. Words of C are written whole. What limits it: the rows of B that are gathered, from L2 or device
-// memory.
+// Since `merge`: a load of B brings 4 elements of f32 instead of one. Lanes that have no column of their own
+// take the next entry, and where rows are short a warp takes several shares. Few registers a thread, though
+// some are spilled, let twice as many warps wait for rows of B. Words of C are written whole. What limits it:
+// the rows of B that are gathered, from L2 or device memory.
 //
 // Where the rows of B are no whole words of 16 bytes, a lane has one element.
 //
@@ -18,32 +18,34 @@ namespace {
 /// Blocks that a multiprocessor has room for: warps that wait for words are worth more than registers.
 constexpr int kBlocks = 8;
 
+/// A team that is a warp, which the compiler knows: registers for its size are missing elsewhere.
+struct WholeWarp {
+    __host__ __device__ constexpr operator int() const { return kWarp; }
+};
+
 template <class T, int COLUMNS>
 struct alignas(COLUMNS * sizeof(T)) Word {
     T elements[COLUMNS];
 };
 
-/// The value that another lane has, the lanes exchanged by pairs `distance` apart.
-template <class S>
-__device__ __forceinline__ S exchanged(S value, int distance) {
-    return __shfl_xor_sync(~0U, value, distance);
-}
-template <class R>
-__device__ __forceinline__ Complex<R> exchanged(Complex<R> value, int distance) {
-    return {__shfl_xor_sync(~0U, value.re, distance), __shfl_xor_sync(~0U, value.im, distance)};
-}
-
-/// `lanes` of a warp (a power of two) have the columns of a panel; the others have them too, for other
-/// entries.
-template <class T, int COLUMNS>
+/// `lanes` of a team have the columns of a panel; the others of it have them too, for other entries. A team
+/// is a warp or a part of one; both counts are powers of two.
+template <class T, int COLUMNS, class Team>
 struct WordWalker {
     static constexpr int kColumns = COLUMNS;
     int lanes;
+    Team team;
 
     [[nodiscard]] __host__ __device__ std::int64_t panels(std::int64_t n) const {
         return (n + lanes * kColumns - 1) / (lanes * kColumns);
     }
-    [[nodiscard]] __device__ int lane() const { return static_cast<int>(threadIdx.x) % kWarp; }
+    /// Of the team.
+    [[nodiscard]] __device__ int lane() const { return static_cast<int>(threadIdx.x) & (team - 1); }
+    /// The lanes of the warp that are the team.
+    [[nodiscard]] __device__ unsigned members() const { return (~0U >> (kWarp - team)) << first_member(); }
+    [[nodiscard]] __device__ int first_member() const {
+        return static_cast<int>(threadIdx.x) % kWarp / team * team;
+    }
     [[nodiscard]] __device__ bool owns() const { return lane() < lanes; }
     [[nodiscard]] __device__ std::int64_t column(std::int64_t panel, int c) const {
         return (panel * lanes + lane() % lanes) * kColumns + c;
@@ -54,16 +56,16 @@ struct WordWalker {
                         std::int64_t panel, Sum<T>* sums) const {
         const std::int64_t j = column(panel, 0);
         const int group = lane() / lanes;
-        const int groups = kWarp / lanes;
-        for (std::int64_t first = begin; first < end; first += kWarp) {
-            const int count = static_cast<int>(end - first < kWarp ? end - first : kWarp);
+        const int groups = team / lanes;
+        for (std::int64_t first = begin; first < end; first += team) {
+            const int count = static_cast<int>(end - first < team ? end - first : team);
             const std::int64_t mine = first + (lane() < count ? lane() : 0);
             const I row = a.columns[mine];
             const Sum<T> value = to_sum(a.values[mine]);
 #pragma unroll 2
             for (int e = 0; e < count; e += groups) {
-                const I row_of_b = __shfl_sync(~0U, row, e + group);
-                const Sum<T> factor = from_lane(value, e + group);
+                const I row_of_b = __shfl_sync(members(), row, first_member() + e + group);
+                const Sum<T> factor = from_lane(value, first_member() + e + group, members());
                 if (e + group >= count || j >= p.n) continue;
                 const auto word = *reinterpret_cast<const Word<T, kColumns>*>(p.b.at(row_of_b, j));
 #pragma unroll
@@ -87,21 +89,21 @@ struct WordWalker {
     /// The sums of all groups, in all of them.
     template <class S>
     __device__ void complete(S* sums) const {
-        for (int distance = lanes; distance < kWarp; distance *= 2) {
+        for (int distance = lanes; distance < team; distance *= 2) {
 #pragma unroll
-            for (int c = 0; c < kColumns; ++c) sums[c] = sums[c] + exchanged(sums[c], distance);
+            for (int c = 0; c < kColumns; ++c) sums[c] = sums[c] + exchanged(sums[c], distance, members());
         }
     }
 };
 
-/// A warp takes a panel of columns of a share, row by row.
+/// A team takes a panel of columns of a share, row by row.
 template <class Walker, class T, class I>
 __global__ void __launch_bounds__(kShareThreads, kBlocks)
     tiled_kernel(Arguments<T> p, Rows<T, I> a, Walker walker, Shares shares, Partial<T> partial) {
     const std::int64_t panels = walker.panels(p.n);
-    const std::int64_t warps = std::int64_t{gridDim.x} * (kShareThreads / kWarp);
-    for (std::int64_t at = (std::int64_t{blockIdx.x} * kShareThreads + threadIdx.x) / kWarp;
-         at < shares.count * panels; at += warps) {
+    const std::int64_t teams = std::int64_t{gridDim.x} * (kShareThreads / walker.team);
+    for (std::int64_t at = (std::int64_t{blockIdx.x} * kShareThreads + threadIdx.x) / walker.team;
+         at < shares.count * panels; at += teams) {
         const std::int64_t share = at / panels;
         const std::int64_t panel = at % panels;
         const Cut begin = shares.cuts[share];
@@ -138,6 +140,15 @@ int lanes_for(std::int64_t words) {
     return lanes;
 }
 
+/// As many lanes as give each some entries of a row of mean length.
+int team_for(const Problem& problem, int lanes) {
+    constexpr std::int64_t kEntries = 2;
+    const std::int64_t mean = problem.entries.front() / std::max<std::int64_t>(1, problem.m);
+    int team = lanes;
+    while (team < kWarp && 2 * team * kEntries <= lanes * mean) team *= 2;
+    return team;
+}
+
 bool has_words(const Problem& problem, const Operands& operands) {
     constexpr std::size_t kWordBytes = 16;
     const auto in_words = [&](std::int64_t elements) {
@@ -151,14 +162,19 @@ bool has_words(const Problem& problem, const Operands& operands) {
 
 template <class T, class I, int COLUMNS>
 Launch launch_tiled(const Problem& problem, const Operands& operands, const Device& device) {
-    const WordWalker<T, COLUMNS> walker{lanes_for(problem.n / COLUMNS)};
+    const int lanes = lanes_for(problem.n / COLUMNS);
+    const int team = team_for(problem, lanes);
     const Arguments<T> arguments(problem, operands);
     const Rows<T, I> rows(operands.a);
-    return launch_shares<T>(
-        "tiled", problem, operands, device, walker.panels(problem.n),
-        [=](unsigned blocks, cudaStream_t stream, const Shares& shares, const Partial<T>& partial) {
-            tiled_kernel<<<blocks, kShareThreads, 0, stream>>>(arguments, rows, walker, shares, partial);
-        });
+    const auto launch = [&](const auto& walker) {
+        return launch_shares<T>(
+            "tiled", problem, operands, device, walker.panels(problem.n), team,
+            [=](unsigned blocks, cudaStream_t stream, const Shares& shares, const Partial<T>& partial) {
+                tiled_kernel<<<blocks, kShareThreads, 0, stream>>>(arguments, rows, walker, shares, partial);
+            });
+    };
+    if (team < kWarp) return launch(WordWalker<T, COLUMNS, int>{lanes, team});
+    return launch(WordWalker<T, COLUMNS, WholeWarp>{lanes, {}});
 }
 
 }  // namespace

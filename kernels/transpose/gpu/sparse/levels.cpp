@@ -44,6 +44,15 @@ std::span<const Level> levels() {
               .prepare = GPUMAT_GPU_LEVEL(prepare_blocked)},
         Level{.operation = op,
               .device = device,
+              .number = 4,
+              .name = "onesweep",
+              .summary = "a radix sort whose steps read the entries once and look back for counts",
+              .removes = "passes that count, writes in short runs, and the wait of a full multiprocessor",
+              .needs = sparse,
+              .unsupported = in_place_unsupported,
+              .prepare = GPUMAT_GPU_LEVEL(prepare_onesweep)},
+        Level{.operation = op,
+              .device = device,
               .role = Role::vendor,
               .name = "vendor",
               .summary = "cuSPARSE's conversion to compressed columns, loaded at run time",
@@ -56,8 +65,7 @@ std::span<const Level> levels() {
 }
 
 std::vector<Preference> preference(const Problem&, const Device&) {
-    return {{"blocked", "it moves the entries the fewest times"},
-            {"sorted", "it takes any number of columns"},
+    return {{"onesweep", "its steps read and write every entry once, in whole sectors"},
             {"atomic", "it needs no shared memory"}};
 }
 

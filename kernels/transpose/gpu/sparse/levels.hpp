@@ -20,6 +20,7 @@ Reasons vendor_unsupported(const Problem& problem, const Operands& operands, con
 Launch prepare_atomic(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_sorted(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_blocked(const Problem& problem, const Operands& operands, const Device& device);
+Launch prepare_onesweep(const Problem& problem, const Operands& operands, const Device& device);
 Launch prepare_vendor(const Problem& problem, const Operands& operands, const Device& device);
 
 }  // namespace gpumat::transpose::gpu::sparse
