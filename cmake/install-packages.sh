@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the distribution's packages that are missing, and nothing where all are there.
-# Usage: cmake/install-packages.sh build|test|fuzz|lint …   (Debian and Ubuntu; root or sudo only where something is missing)
+# Usage: cmake/install-packages.sh build|test|clang|lint …   (Debian and Ubuntu; root or sudo only where something is missing)
 set -euo pipefail
 
 missing=()
@@ -44,7 +44,7 @@ for purpose in "$@"; do
         need openmpi-bin command_there mpirun  # starts ranks
         need libscalapack-openmpi-dev shared_library_there libscalapack-openmpi.so
         ;;
-    fuzz)
+    clang)
         need clang command_there clang++
         need libclang-rt-dev any_file_there /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-"$(uname -m)".a
         ;;
@@ -52,7 +52,7 @@ for purpose in "$@"; do
         need clang-format command_there clang-format
         need clang-tidy command_there clang-tidy
         ;;
-    *) echo "usage: $0 build|test|fuzz|lint …" >&2; exit 2 ;;
+    *) echo "usage: $0 build|test|clang|lint …" >&2; exit 2 ;;
     esac
 done
 

@@ -11,14 +11,14 @@ function(gpumat_target target)
       $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Werror>)
   endif()
   if(GPUMAT_SANITIZE)
-    # Of 60 MB of places in the code that the sanitizers add, none has to be relocated at a fixed address, which a run would
-    # wait for. A null pointer is found by the address sanitizer where it is used. What the sanitizers insert makes g++ warn of
-    # uninitialized members of std::regex. g++ guards those places as it guards globals, which
-    # made four fifths of the data of the tool, and half of the time in which it starts and is searched for leaks;
-    # -fsanitize=bounds sees what runs past an array of known size.
+    # Places in the code that the sanitizers add are not relocated, for which a run would wait. A null pointer is found by
+    # the address sanitizer where it is used. Globals are not guarded, which a run waits for when it starts and is searched
+    # for leaks; -fsanitize=bounds sees what runs past an array of known size. What the sanitizers insert makes g++ warn of
+    # uninitialized members of std::regex.
     target_compile_options(${target} PRIVATE
       $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${GPUMAT_SANITIZE} -fno-sanitize=null -fno-sanitize-recover=undefined -fno-omit-frame-pointer -fno-pie>
-      $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized --param=asan-globals=0>)
+      $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized --param=asan-globals=0>
+      $<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-mllvm -asan-globals=0>)
     target_link_options(${target} PUBLIC -fsanitize=${GPUMAT_SANITIZE} -no-pie)
   endif()
   if(GPUMAT_FUZZ)

@@ -117,11 +117,12 @@ class Structure(unittest.TestCase):
         for folder, others in FOLDERS.items():
             self.assertIn(f"| `{folder}` | {', '.join(f'`{other}`' for other in others) or 'none'} |", text)
 
-    def test_quoted_includes_start_at_the_root(self):
+    def test_quoted_includes_are_headers_and_start_at_the_root(self):
         for path in sources():
             for mark, name in includes(path):
                 if mark == '"':
-                    self.assertTrue(os.path.exists(os.path.join(ROOT, name)), f"{path} includes {name}")
+                    there = name.endswith((".hpp", ".cuh")) and os.path.exists(os.path.join(ROOT, name))
+                    self.assertTrue(there, f"{path} includes {name}")
 
     def test_no_cuda_header_outside_kernels(self):
         for path in sources():

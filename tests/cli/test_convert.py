@@ -8,7 +8,7 @@ import numpy as np
 import scipy.io
 import scipy.sparse
 
-from harness import (DTYPES, SANITIZED, Case, cases, encode, random_bits, random_values, read_h5, read_mtx, snapshot,
+from harness import (SANITIZED, TYPES, Case, cases, encode, random_bits, random_values, read_h5, read_mtx, snapshot,
                      write_h5, write_mtx)
 
 SHAPES = [(0, 0), (0, 5), (5, 0), (1, 1), (1, 300), (300, 1), (67, 129)]
@@ -18,7 +18,7 @@ def crc(array):
     return f"crc32:{zlib.crc32(np.ascontiguousarray(array).tobytes()):08x}"
 
 
-@cases([(name, name) for name in DTYPES])
+@cases([(name, name) for name in TYPES])
 class Hdf5(Case):
     def check(self, name):
         for number, shape in enumerate(SHAPES):
@@ -32,7 +32,7 @@ class Hdf5(Case):
             self.assert_same_bits(result, matrix)
 
 
-@cases([(name, name) for name in DTYPES])
+@cases([(name, name) for name in TYPES])
 class ToTextAndBack(Case):
     def check(self, name):
         for number, shape in enumerate(SHAPES):
@@ -44,14 +44,14 @@ class ToTextAndBack(Case):
             self.assert_same_bits(read_h5(self.path(f"{number}.h5"))[1], matrix)
 
 
-@cases([(name, name) for name in DTYPES])
+@cases([(name, name) for name in TYPES])
 class Types(Case):
     """To every type that holds the values, which are small integers; NumPy converts too."""
 
     def check(self, name):
         matrix = random_values("i8" if name[0] != "u" else "u8", (23, 31))
         write_h5(self.path("in.h5"), encode(name, matrix), name)
-        for other in DTYPES:
+        for other in TYPES:
             if name[0] != "u" and other[0] == "u":
                 self.run_tool("convert", "in.h5", "-t", other, "-o", f"{other}.h5", code=3)
                 continue

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from harness import DTYPES, SANITIZED, Case, cases, encode, is_integer, read_h5, read_mtx, values_of
+from harness import DTYPES, SANITIZED, TYPES, Case, cases, encode, is_integer, read_h5, read_mtx, values_of
 
 REAL = ["f16", "bf16", "f32", "f64"]
 INTEGER = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"]
@@ -97,7 +97,7 @@ class NormalTails(GenerateCase):
             self.assertLess(abs(np.mean(np.abs(matrix) > bound) - share), error, bound)
 
 
-@cases([(name, name) for name in DTYPES])
+@cases([(name, name) for name in TYPES])
 class Integers(GenerateCase):
     def check(self, name):
         shape = (37, 53)
@@ -114,7 +114,7 @@ class Integers(GenerateCase):
         self.assert_same_bits(whole, expected)
 
 
-@cases([(name, name) for name in DTYPES])
+@cases([(name, name) for name in TYPES])
 class Formulas(GenerateCase):
     def check(self, name):
         for number, shape in enumerate([(7, 7), (5, 9), (9, 5)]):
@@ -130,7 +130,7 @@ class Formulas(GenerateCase):
                 self.assert_same_bits(hilbert, encode(name, whole))
 
 
-@cases([(name, name) for name in DTYPES])
+@cases([(name, name) for name in TYPES])
 class RandomToeplitz(GenerateCase):
     def check(self, name):
         shape = (11, 17)
@@ -142,7 +142,7 @@ class RandomToeplitz(GenerateCase):
         self.assert_same_bits(self.generate("toeplitz", "--seed", "2", name=name, shape=shape), expected)
 
 
-@cases([(name, name) for name in DTYPES])
+@cases([(name, name) for name in TYPES])
 class Sparse(GenerateCase):
     def check(self, name):
         shape = (41, 67)

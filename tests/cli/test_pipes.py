@@ -9,7 +9,7 @@ import unittest
 import h5py
 import numpy as np
 
-from harness import DTYPES, Case, cases, random_bits, random_values, read_h5, snapshot, wait_for, write_any, write_h5
+from harness import TYPES, Case, cases, random_bits, random_values, read_h5, snapshot, wait_for, write_any, write_h5
 
 
 def whole_numbers(shape):
@@ -27,7 +27,7 @@ class PipeCase(Case):
         return self.run_tool(*arguments, stdin=data, **options).out_bytes
 
 
-@cases([(name, name) for name in DTYPES])
+@cases([(name, name) for name in TYPES])
 class Types(PipeCase):
     def check(self, name):
         """As HDF5 and as text, through several commands."""

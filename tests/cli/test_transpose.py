@@ -10,8 +10,8 @@ import numpy as np
 import scipy.io
 import scipy.sparse
 
-from harness import (DTYPES, FIELD_TYPE, FREE_AT_ONCE, Case, cases, digest, encode, levels, random_bits, random_values,
-                     read_any, read_h5, read_mtx, same_bits, values_of, write_any, write_h5, write_mtx)
+from harness import (DTYPES, FIELD_TYPE, FREE_AT_ONCE, TYPES, Case, cases, digest, encode, levels, random_bits,
+                     random_values, read_any, read_h5, read_mtx, same_bits, values_of, write_any, write_h5, write_mtx)
 
 # Shapes beside the ordinary: empty ones, single rows and columns, and just past the tiles.
 SHAPES = [(0, 0), (0, 5), (5, 0), (1, 1), (1, 7), (7, 1), (33, 65), (64, 64), (129, 31)]
@@ -26,7 +26,7 @@ EXTREMES = {
 }
 
 
-@cases([(name, name) for name in DTYPES])
+@cases([(name, name) for name in TYPES])
 class Hdf5ToHdf5(Case):
     def check(self, name):
         matrix = random_bits(name, (37, 53))
@@ -38,7 +38,7 @@ class Hdf5ToHdf5(Case):
         self.assertEqual((record["type"], record["verification"]["verdict"]), (name, "passed"))
 
 
-@cases([(name, name) for name in DTYPES])
+@cases([(name, name) for name in TYPES])
 class Hdf5ToMatrixMarket(Case):
     def check(self, name):
         matrix = random_values(name, (19, 23), span=100)
@@ -72,7 +72,7 @@ class Extremes(Case):
         np.testing.assert_array_equal(values_of(name, np.ascontiguousarray(by_scipy)), expected)
 
 
-@cases([(f"{order}_{name}", name, order) for name in DTYPES for order in ("big", "little")
+@cases([(f"{order}_{name}", name, order) for name in TYPES for order in ("big", "little")
         if name != "bf16" and np.dtype(DTYPES[name]).itemsize > 1])
 class ByteOrder(Case):
     def check(self, name, order):
