@@ -180,14 +180,15 @@ bool holds_in_child(const std::function<bool()>& test) {
 TEST_CASE("a forked child has no large buffers, and what is allocated in their place") {
     constexpr std::size_t kLarge = std::size_t{8} << 20;
     constexpr std::size_t kSmall = std::size_t{1} << 16;
-    const auto is_mapped = [](const std::byte* place) {
+    const auto is_mapped = [](std::byte* place) {
         unsigned char resident = 0;
         const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-        void* const start = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(place) / page * page);
-        return mincore(start, 1, &resident) == 0;
+        return mincore(place - reinterpret_cast<std::uintptr_t>(place) % page, 1, &resident) == 0;
     };
-    Buffer{3 *
-           kLarge};  // from then on the allocator has smaller ones beside its others, and keeps their pages
+    {
+        // From then on the allocator has smaller ones beside its others, and keeps their pages.
+        const Buffer larger(3 * kLarge);
+    }
     for (int round = 0; round < 2; ++round) {
         Buffer large(kLarge);
         std::memset(large.data(), 1, kLarge);
