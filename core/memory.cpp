@@ -21,6 +21,17 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
+/// Whether a buffer has pages of its own, aligned to huge ones.
+bool is_large(std::size_t bytes) {
+    return bytes >= 2 * kHugePage;
+}
+
+/// What is allocated for a buffer.
+std::size_t allocated_bytes(std::size_t bytes) {
+    const std::size_t alignment = is_large(bytes) ? kHugePage : kAlignment;
+    return (bytes + alignment - 1) / alignment * alignment;
+}
+
 std::atomic<std::uint64_t> memory_share{std::numeric_limits<std::uint64_t>::max()};
 
 /// The number that `file` starts with, or nothing ("max" means no limit).
@@ -117,14 +128,15 @@ std::string format_traffic(double bytes) {
 
 Buffer::Buffer(std::size_t bytes) : size_(bytes) {
     if (bytes == 0) return;
-    const bool large = bytes >= 2 * kHugePage;
-    const std::size_t alignment = large ? kHugePage : kAlignment;
-    const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    const std::size_t alignment = is_large(bytes) ? kHugePage : kAlignment;
+    const std::size_t rounded = allocated_bytes(bytes);
     data_ = rounded < bytes ? nullptr : static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
     if (data_ == nullptr) {
         throw Error(ErrorCode::memory, "the system refused " + format_bytes(bytes) + " of memory");
     }
-    if (large) madvise(data_, rounded, MADV_HUGEPAGE);  // a hint: fewer page faults, no effect on results
+    if (!is_large(bytes)) return;
+    madvise(data_, rounded, MADV_HUGEPAGE);  // a hint: fewer page faults, no effect on results
+    madvise(data_, rounded, MADV_DONTFORK);  // a fork would copy its page tables, and later each page written
 }
 
 Buffer::Buffer(Buffer&& other) noexcept
@@ -137,6 +149,8 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
 }
 
 Buffer::~Buffer() {
+    // The allocator may give the pages to others, which children do have.
+    if (is_large(size_)) madvise(data_, allocated_bytes(size_), MADV_DOFORK);
     std::free(data_);
 }
 

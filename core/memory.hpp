@@ -32,8 +32,8 @@ std::string format_need(std::uint64_t bytes);
 /// The same of a computed amount, which may be beyond 64 bits: "1.2e+38 bytes".
 std::string format_traffic(double bytes);
 
-/// Uninitialised host memory, aligned to 64 bytes; large buffers ask for huge pages. Movable, not
-/// copyable. Throws Error{memory} where the system refuses.
+/// Uninitialised host memory, aligned to 64 bytes. Large buffers ask for huge pages, and no forked child has
+/// them. Movable, not copyable. Throws Error{memory} where the system refuses.
 class Buffer {
   public:
     Buffer() = default;

@@ -91,10 +91,13 @@ Spool spool_from(int from, std::optional<std::uint64_t> memory_limit, const std:
 }
 
 int copy_spool(int spool, int to) {
-    if (lseek(spool, 0, SEEK_SET) != 0) return errno;
+    return lseek(spool, 0, SEEK_SET) != 0 ? errno : copy_to_end(spool, to);
+}
+
+int copy_to_end(int from, int to) {
     std::vector<char> piece(kCopiedBytes);
     for (;;) {
-        const ssize_t got = read(spool, piece.data(), piece.size());
+        const ssize_t got = read(from, piece.data(), piece.size());
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return got == 0 ? 0 : errno;
         const int failed = write_all(to, {piece.data(), static_cast<std::size_t>(got)});

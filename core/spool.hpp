@@ -28,6 +28,9 @@ Spool spool_from(int from, std::optional<std::uint64_t> memory_limit, const std:
 /// Copies a spool from its start to `to`. Returns errno, or 0.
 int copy_spool(int spool, int to);
 
+/// Copies `from`, any file, from where it is to its end. Returns errno, or 0.
+int copy_to_end(int from, int to);
+
 /// A path by which this process and its children open the same file again.
 std::string path_of_descriptor(int descriptor);
 

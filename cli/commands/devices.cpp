@@ -6,6 +6,7 @@
 #include "cli/terminal/table.hpp"
 #include "core/host.hpp"
 #include "core/memory.hpp"
+#include "lib/record/json_values.hpp"
 
 namespace gpumat::cli {
 namespace {
@@ -40,12 +41,10 @@ void print_json(const HostInfo& host, const GpuList& list) {
                        {"threads", host.threads},
                        {"memory_bytes", host.memory_bytes},
                        {"vector_instructions", host.vector_instructions}});
-    const nlohmann::ordered_json why =
-        list.why_none.empty() ? nullptr : nlohmann::ordered_json(list.why_none);
-    std::puts(
-        nlohmann::ordered_json{{"schema", "gpumat.devices/1"}, {"devices", devices}, {"why_no_gpu", why}}
-            .dump(2)
-            .c_str());
+    std::puts(nlohmann::ordered_json{
+        {"schema", "gpumat.devices/1"}, {"devices", devices}, {"why_no_gpu", or_null(list.why_none)}}
+                  .dump(2)
+                  .c_str());
 }
 
 void print_table(const HostInfo& host, const GpuList& list) {

@@ -5,6 +5,7 @@
 
 #include "core/error.hpp"
 #include "lib/engines/ranks.hpp"
+#include "lib/record/json_values.hpp"
 #include "lib/record/record.hpp"
 
 namespace gpumat::cli {
@@ -58,9 +59,6 @@ void list_engine(const std::string& name, bool json) {
     const engines::Engine& engine = engines::find_engine(name);
     const EngineHere here = engine_here(engine);
     if (!json) return print_engine(engine, here);
-    const auto or_null = [](const std::string& text) {
-        return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
-    };
     const nlohmann::ordered_json about = {{"name", engine.name},
                                           {"summary", engine.summary},
                                           {"operations", served_json(engine)},

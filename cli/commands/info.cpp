@@ -19,6 +19,7 @@
 #include "core/text/printable.hpp"
 #include "formats/registry.hpp"
 #include "lib/matrices/stored_statistics.hpp"
+#include "lib/record/json_values.hpp"
 #include "lib/record/record.hpp"
 #include "lib/record/run_log.hpp"
 
@@ -74,31 +75,28 @@ std::optional<double> density(const Header& header) {
 }
 
 nlohmann::ordered_json to_json(const Header& header) {
-    const auto share = density(header);
-    const auto bytes = addressable_bytes(header.shape, header.type);
-    return {
-        {"path", header.source.path},
-        {"dataset", header.source.dataset.empty() ? nullptr : nlohmann::ordered_json(header.source.dataset)},
-        {"format", header.format},
-        {"rows", header.shape.rows},
-        {"cols", header.shape.cols},
-        {"type", name_of(header.type)},
-        {"storage", header.storage},
-        {"stored_entries", header.stored_entries},
-        {"structure", header.most_entries ? "sparse" : "dense"},
-        {"entries", header.most_entries ? nlohmann::ordered_json(*header.most_entries) : nullptr},
-        {"density", share ? nlohmann::ordered_json(*share) : nullptr},
-        {"file_bytes", header.file_bytes},
-        {"unread", header.unread.empty() ? nullptr : nlohmann::ordered_json(header.unread)},
-        {"packing", header.packing.empty() ? nullptr : nlohmann::ordered_json(header.packing)},
-        {"unpacked", header.unpacked},
-        {"dense_bytes", bytes ? nlohmann::ordered_json(*bytes) : nlohmann::ordered_json()}};
+    return {{"path", header.source.path},
+            {"dataset", or_null(header.source.dataset)},
+            {"format", header.format},
+            {"rows", header.shape.rows},
+            {"cols", header.shape.cols},
+            {"type", name_of(header.type)},
+            {"storage", header.storage},
+            {"stored_entries", header.stored_entries},
+            {"structure", header.most_entries ? "sparse" : "dense"},
+            {"entries", or_null(header.most_entries)},
+            {"density", or_null(density(header))},
+            {"file_bytes", header.file_bytes},
+            {"unread", or_null(header.unread)},
+            {"packing", or_null(header.packing)},
+            {"unpacked", header.unpacked},
+            {"dense_bytes", or_null(addressable_bytes(header.shape, header.type))}};
 }
 
 nlohmann::ordered_json to_json(const Entry& entry, bool statistics) {
     nlohmann::ordered_json object = to_json(entry.header);
     if (!statistics) return object;
-    object["hash"] = entry.hash.empty() ? nullptr : nlohmann::ordered_json(entry.hash);
+    object["hash"] = or_null(entry.hash);
     object["statistics"] = entry.statistics ? to_json(*entry.statistics) : nullptr;
     return object;
 }

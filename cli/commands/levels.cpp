@@ -22,6 +22,7 @@
 #include "lib/choose/explain.hpp"
 #include "lib/choose/roofline.hpp"
 #include "lib/measure/bench_sizes.hpp"
+#include "lib/record/json_values.hpp"
 #include "lib/run/plan/level.hpp"
 
 namespace gpumat::cli {
@@ -333,7 +334,7 @@ void print_explained_json(const Registry& registry, const LevelsRequest& request
         {"flops", problem.flops()},
         {"device", recorded_device(subject.choice.device).name},
         {"ceilings", subject.ceilings.basis},
-        {"auto", subject.taken.empty() ? nullptr : nlohmann::ordered_json(subject.taken)},
+        {"auto", or_null(subject.taken)},
         {"auto_reason", subject.reason}};
     std::puts(
         nlohmann::ordered_json{{"schema", "gpumat.levels/1"}, {"problem", asked}, {"levels", std::move(list)}}

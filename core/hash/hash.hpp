@@ -39,9 +39,8 @@ class ContentHash {
     /// others, each time may cost a turn of the scheduler.
     static void add_together(std::span<const Part> parts, int threads);
 
-    /// What the blocks gave until now, for another process that takes some others; and what such a one found.
+    /// What the blocks gave until now, for another process that takes some others.
     [[nodiscard]] std::uint32_t share() const { return crc_; }
-    void add_share(std::uint32_t share) { crc_ ^= share; }
 
     /// After all blocks.
     [[nodiscard]] std::string text() const;

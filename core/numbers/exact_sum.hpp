@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/numbers/two_sum.hpp"
 #include "core/numbers/type.hpp"
 
 namespace gpumat {
@@ -37,8 +38,7 @@ class ExactSum {
         std::size_t kept = 0;
         for (const long double partial : partials_) {
             const long double sum = carried + partial;
-            const long double other = sum - carried;
-            const long double lost = (carried - (sum - other)) + (partial - other);
+            const long double lost = rounded_off(carried, partial, sum);
             if (lost != 0) partials_[kept++] = lost;
             carried = sum;
         }

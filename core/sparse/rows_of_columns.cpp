@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
 
 namespace gpumat {
@@ -68,7 +69,7 @@ class ColumnSharing {
         T* const to_values = to_.values_as<T>();
         const std::int64_t blocks = std::clamp<std::int64_t>(
             from_.entries / std::max(kBlockEntries, kEntriesOfRow * from_.shape.rows), 1, to_.shape.rows);
-        const std::int64_t width = (to_.shape.rows + blocks - 1) / blocks;
+        const std::int64_t width = ceil_div(to_.shape.rows, blocks);
         for (std::int64_t begin = first; begin < end; begin += width) {
             const std::int64_t stop = std::min(end, begin + width);
             for (std::int64_t row = 0; row < from_.shape.rows; ++row) {

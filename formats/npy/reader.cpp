@@ -42,23 +42,20 @@ struct ArrayFile {
         bytes = static_cast<std::uint64_t>(status.st_size);
         versions.add(file.number(), name, status);
         std::string start(static_cast<std::size_t>(std::min<std::uint64_t>(bytes, kMostHeaderBytes)), '\0');
-        read_at(reinterpret_cast<std::byte*>(start.data()), static_cast<std::int64_t>(start.size()), 0);
+        read_bytes(reinterpret_cast<std::byte*>(start.data()), static_cast<std::int64_t>(start.size()), 0);
         header = parse_header(start, name);
     }
 
-    void read_at(std::byte* to, std::int64_t count, std::int64_t place) const {
-        while (count > 0) {
-            const auto wanted = static_cast<std::size_t>(std::min(count, kPieceBytes));
-            const ssize_t got = pread(file.number(), to, wanted, static_cast<off_t>(place));
-            if (got < 0 && errno == EINTR) continue;
-            if (got < 0) throw Error(ErrorCode::input, name + ": cannot be read: " + std::strerror(errno));
-            if (got == 0)
-                throw Error(ErrorCode::input, name + ": the file ends at byte " + std::to_string(place) +
-                                                  ", before the end of the array");
-            to += got;
-            count -= got;
-            place += got;
-        }
+    void read_bytes(std::byte* to, std::int64_t count, std::int64_t place) const {
+        const auto wanted = static_cast<std::size_t>(count);
+        const auto first = static_cast<std::uint64_t>(place);
+        const ReadSoFar got = read_at(file.number(), to, wanted, first, kPieceBytes);
+        if (got.error != 0)
+            throw Error(ErrorCode::input, name + ": cannot be read: " + std::strerror(got.error));
+        if (got.bytes < wanted)
+            throw Error(ErrorCode::input, name + ": the file ends at byte " +
+                                              std::to_string(first + got.bytes) +
+                                              ", before the end of the array");
     }
 };
 
@@ -170,7 +167,7 @@ class NpyReader final : public Reader {
                              const auto place =
                                  static_cast<std::int64_t>(file_.header.offset) + element * size_;
                              std::byte* const row = to + i * row_bytes;
-                             file_.read_at(row, run * bytes, place);
+                             file_.read_bytes(row, run * bytes, place);
                              if (file_.header.swapped)
                                  swap_bytes(row, static_cast<std::size_t>(run * bytes), number_bytes());
                          }

@@ -35,10 +35,10 @@ VectorWidth vector_width(const Problem& problem) {
     return asked == "plain" ? VectorWidth::plain : widest_vectors();
 }
 
-Reasons vector_reasons(const Problem& problem) {
+Reasons vector_reasons(const Problem& problem, Reasons others) {
     const VectorWidth asked = vector_width(problem);
-    if (asked <= widest_vectors()) return {};
-    return {"this processor has no " + std::string(name_of(asked))};
+    if (asked > widest_vectors()) others.push_back("this processor has no " + std::string(name_of(asked)));
+    return others;
 }
 
 std::string_view name_of(VectorWidth width) {

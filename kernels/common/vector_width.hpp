@@ -20,8 +20,8 @@ std::span<const Parameter> vector_parameters();
 /// The width that the problem asks for by name, else the widest.
 VectorWidth vector_width(const Problem& problem);
 
-/// The reason where the processor lacks the width asked for.
-Reasons vector_reasons(const Problem& problem);
+/// `others`, and the reason where the processor lacks the width asked for.
+Reasons vector_reasons(const Problem& problem, Reasons others = {});
 
 /// "AVX-512", "AVX2", "plain".
 std::string_view name_of(VectorWidth width);

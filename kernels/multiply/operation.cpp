@@ -12,6 +12,7 @@
 #include "kernels/multiply/cpu/sparse/levels.hpp"
 #include "kernels/multiply/gpu/levels.hpp"
 #include "kernels/multiply/gpu/sparse/levels.hpp"
+#include "kernels/tables.hpp"
 
 namespace gpumat {
 namespace multiply {
@@ -215,16 +216,11 @@ ProblemPart part(const Problem& p, const Block& result) {
 }
 
 std::vector<Level> levels() {
-    std::vector<Level> all;
-    for (const auto table : {gpu::levels(), cpu::levels()}) all.insert(all.end(), table.begin(), table.end());
-    return all;
+    return all_levels({gpu::levels(), cpu::levels()});
 }
 
 std::vector<Level> sparse_levels() {
-    std::vector<Level> all;
-    for (const auto table : {gpu::sparse::levels(), cpu::sparse::levels()})
-        all.insert(all.end(), table.begin(), table.end());
-    return all;
+    return all_levels({gpu::sparse::levels(), cpu::sparse::levels()});
 }
 
 /// The product of two sparse matrices is sparse, unless a dense one is added to it: B is dense then. A sparse

@@ -38,7 +38,6 @@ template <class T>
 struct Accumulator<Carried::sum, T> {
     using Element = T;
     using Part = typename PartOf<T>::Type;
-    static constexpr bool kComplex = PartOf<T>::kComplex;
     static constexpr bool kWhole = std::is_integral_v<T>;
     using Number = std::conditional_t<
         !kWhole, double,
@@ -49,8 +48,9 @@ struct Accumulator<Carried::sum, T> {
         kWhole, std::conditional_t<sizeof(Part) == 8, RunWide<F, std::is_signed_v<Part>>, RunSum<F>>,
         std::conditional_t<std::is_same_v<Part, double>, RunTwofold<F>, RunSum<F>>>;
     template <class F, class Count>
-    using Run = std::conditional_t<kComplex, RunParts<PartRun<F>>, PartRun<F>>;
-    using Total = std::conditional_t<kWhole, Int128, std::conditional_t<kComplex, TwofoldParts, Twofold>>;
+    using Run = std::conditional_t<kIsComplex<T>, RunParts<PartRun<F>>, PartRun<F>>;
+    using Total =
+        std::conditional_t<kWhole, Int128, std::conditional_t<kIsComplex<T>, TwofoldParts, Twofold>>;
 };
 
 template <class T>
@@ -61,7 +61,7 @@ struct Accumulator<Carried::squares, T> {
     template <class F>
     using PartRun = std::conditional_t<kScaled, RunScaled<F>, RunSquares<F>>;
     template <class F, class Count>
-    using Run = std::conditional_t<PartOf<T>::kComplex, RunBoth<PartRun<F>>, PartRun<F>>;
+    using Run = std::conditional_t<kIsComplex<T>, RunBoth<PartRun<F>>, PartRun<F>>;
     using Total = std::conditional_t<kScaled, ScaledSquares, Twofold>;
 };
 
@@ -112,9 +112,8 @@ using ScalarRun = typename A::template Run<typename A::Number, CountLane<typenam
 template <class A>
 GPUMAT_BOTH auto element_of(const typename A::Element* from) {
     using Number = typename A::Number;
-    using Parts = PartOf<typename A::Element>;
-    const auto* parts = reinterpret_cast<const typename Parts::Type*>(from);
-    if constexpr (Parts::kComplex) {
+    const auto* parts = reinterpret_cast<const typename PartOf<typename A::Element>::Type*>(from);
+    if constexpr (kIsComplex<typename A::Element>) {
         return Pair<Number>{number_of<Number>(parts[0]), number_of<Number>(parts[1])};
     } else {
         return number_of<Number>(parts[0]);
@@ -162,7 +161,7 @@ decltype(auto) visit_accumulator(const Problem& problem, Function&& function) {
             using Read = std::conditional_t<kWhole, std::int8_t, T>;
             return function(Accumulator<Carried::nans, Read>{});
         }
-        if constexpr (PartOf<T>::kComplex) {  // reduction_reasons refuses what has no order
+        if constexpr (kIsComplex<T>) {  // reduction_reasons refuses what has no order
             return function(Accumulator<Carried::largest, T>{});
         } else if constexpr (!kWhole) {
             return function(Accumulator<Carried::least, T>{});

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/numbers/half.hpp"
+#include "core/numbers/type.hpp"
 
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
@@ -23,12 +23,10 @@ namespace gpumat::reduce {
 template <class T>
 struct PartOf {
     using Type = T;
-    static constexpr bool kComplex = false;
 };
 template <class P>
 struct PartOf<std::complex<P>> {
     using Type = P;
-    static constexpr bool kComplex = true;
 };
 
 /// A complex element.

@@ -8,6 +8,7 @@
 #include "kernels/reduce/cpu/levels.hpp"
 #include "kernels/reduce/cpu/sparse/levels.hpp"
 #include "kernels/reduce/gpu/levels.hpp"
+#include "kernels/tables.hpp"
 
 namespace gpumat {
 namespace reduce {
@@ -159,14 +160,11 @@ ProblemPart part(const Problem& problem, const Block& block) {
 }
 
 std::vector<Level> levels() {
-    std::vector<Level> all;
-    for (const auto table : {gpu::levels(), cpu::levels()}) all.insert(all.end(), table.begin(), table.end());
-    return all;
+    return all_levels({gpu::levels(), cpu::levels()});
 }
 
 std::vector<Level> sparse_levels() {
-    const auto ladder = cpu::sparse::levels();
-    return {ladder.begin(), ladder.end()};
+    return all_levels({cpu::sparse::levels()});
 }
 
 /// What is sparse is reduced so, to a dense result.

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "core/numbers/two_sum.hpp"
 #include "kernels/reduce/numbers.hpp"
 
 namespace gpumat::reduce {
@@ -20,7 +21,7 @@ struct RunSum {
     GPUMAT_BOTH void add(const F& x) { sum += x; }
 };
 
-/// Σx and what the additions rounded off (Knuth's two-sum).
+/// Σx and what the additions rounded off.
 template <class F>
 struct RunTwofold {
     F sum{};
@@ -28,8 +29,7 @@ struct RunTwofold {
 
     GPUMAT_BOTH void add(const F& x) {
         const F next = sum + x;
-        const F part = next - sum;
-        rest += (sum - (next - part)) + (x - part);
+        rest += rounded_off(sum, x, next);
         sum = next;
     }
 };

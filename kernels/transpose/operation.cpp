@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/error.hpp"
+#include "kernels/tables.hpp"
 #include "kernels/transpose/check/verify_transpose.hpp"
 #include "kernels/transpose/cpu/baselines.hpp"
 #include "kernels/transpose/cpu/levels.hpp"
@@ -62,17 +63,11 @@ ProblemPart part(const Problem& problem, const Block& result) {
 }
 
 std::vector<Level> levels() {
-    std::vector<Level> all;
-    for (const auto table : {gpu::levels(), cpu::levels(), gpu::baselines(), cpu::baselines()})
-        all.insert(all.end(), table.begin(), table.end());
-    return all;
+    return all_levels({gpu::levels(), cpu::levels(), gpu::baselines(), cpu::baselines()});
 }
 
 std::vector<Level> sparse_levels() {
-    std::vector<Level> all;
-    for (const auto table : {gpu::sparse::levels(), cpu::sparse::levels()})
-        all.insert(all.end(), table.begin(), table.end());
-    return all;
+    return all_levels({gpu::sparse::levels(), cpu::sparse::levels()});
 }
 
 Structure structure(const Problem&, const std::array<Storage, kMostInputs>& stored) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/numbers/whole.hpp"
 #include "core/text/printable.hpp"
 #include "lib/charts/gnuplot.hpp"
 
@@ -37,7 +38,7 @@ std::string script_begin(const std::string& title, const Canvas& canvas, std::si
 /// The names of places on an axis: of as many as there is room for.
 std::string tics(const std::vector<std::string>& names) {
     constexpr std::size_t kMost = 40;
-    const std::size_t step = (names.size() + kMost - 1) / kMost;
+    const std::size_t step = ceil_div(names.size(), kMost);
     std::string list;
     for (std::size_t i = 0; i < names.size(); i += step)
         list += (i > 0 ? ", " : "") + gnuplot_label(short_name(names[i])) + fmt::format(" {}", i);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "core/numbers/two_sum.hpp"
 #include "kernels/check/elements.hpp"
 #include "lib/matrices/compare_elements.hpp"
 #include "lib/matrices/steps.hpp"
@@ -30,8 +31,7 @@ int sign_of_sum(const std::array<Wide, N>& terms) {
         std::size_t kept = 0;
         for (std::size_t k = 0; k < count; ++k) {
             const Wide sum = term + partials[k];
-            const Wide part = sum - term;
-            const Wide error = (term - (sum - part)) + (partials[k] - part);
+            const Wide error = rounded_off(term, partials[k], sum);
             if (error != 0) partials[kept++] = error;
             term = sum;
         }

@@ -148,8 +148,7 @@ BenchMemory::Layout BenchMemory::layout_of(const Problem& problem) const {
     layout.flush = counted && !hot_;  // there is one such result
     if (hot_ || counted) return layout;
     const std::uint64_t touched = touched_bytes(device_, cache_bytes_);
-    const std::uint64_t wanted =
-        (touched + layout.set_bytes() - 1) / layout.set_bytes() + (device_.gpu != nullptr ? 1 : 0);
+    const std::uint64_t wanted = ceil_div(touched, layout.set_bytes()) + (device_.gpu != nullptr ? 1 : 0);
     const std::uint64_t room = std::max<std::uint64_t>(1, most_set_bytes_ / layout.set_bytes());
     layout.sets = std::clamp<std::uint64_t>(wanted, 1, std::min(kMostSets, room));
     layout.flush = layout.sets < wanted;

@@ -15,6 +15,7 @@
 
 #include "core/error.hpp"
 #include "core/same_file.hpp"
+#include "core/spool.hpp"
 #include "lib/output/file_attributes.hpp"
 #include "lib/output/paths.hpp"
 #include "lib/output/special_output.hpp"
@@ -96,18 +97,6 @@ bool locking_wanted() {
 
 // ---- Copying --------------------------------------------------------------------------------------------
 
-/// From where `from` is to its end. Returns errno, or 0.
-int copy_through_memory(int from, int to) {
-    std::vector<char> piece(std::size_t{1} << 20);
-    for (;;) {
-        const ssize_t got = read(from, piece.data(), piece.size());
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return got == 0 ? 0 : errno;
-        const int failed = write_all(to, {piece.data(), static_cast<std::size_t>(got)});
-        if (failed != 0) return failed;
-    }
-}
-
 /// From where `from` is to its end; where the file system can, without moving the bytes. Returns errno, or 0.
 int copy_file(int from, int to) {
     constexpr std::size_t kPieceBytes = std::size_t{1} << 30;
@@ -117,7 +106,7 @@ int copy_file(int from, int to) {
         // Some file systems say that there is nothing to copy where there is: what is left is read.
         const bool unable =
             copied == 0 || errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP || errno == ENOSYS;
-        return unable ? copy_through_memory(from, to) : errno;
+        return unable ? copy_to_end(from, to) : errno;
     }
 }
 

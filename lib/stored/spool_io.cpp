@@ -1,8 +1,5 @@
 #include "lib/stored/spool_io.hpp"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <system_error>
 #include <utility>
 
@@ -22,28 +19,16 @@ namespace {
 }  // namespace
 
 std::uint64_t append_to(Spool& spool, const void* data, std::size_t bytes, const std::string& what) {
-    const auto* from = static_cast<const std::byte*>(data);
     const std::uint64_t begin = std::exchange(spool.bytes, spool.bytes + bytes);
-    for (std::size_t done = 0; done < bytes;) {
-        const ssize_t wrote =
-            pwrite(spool.file.number(), from + done, bytes - done, static_cast<off_t>(begin + done));
-        if (wrote < 0 && errno == EINTR) continue;
-        if (wrote < 0) refuse_spool(what, "written", errno);
-        done += static_cast<std::size_t>(wrote);
-    }
+    if (const int error = write_at(spool.file.number(), data, bytes, begin); error != 0)
+        refuse_spool(what, "written", error);
     return begin;
 }
 
 void read_from(const Spool& spool, std::uint64_t offset, void* data, std::size_t bytes,
                const std::string& what) {
-    auto* const to = static_cast<std::byte*>(data);
-    for (std::size_t done = 0; done < bytes;) {
-        const ssize_t got =
-            pread(spool.file.number(), to + done, bytes - done, static_cast<off_t>(offset + done));
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) refuse_spool(what, "read", got < 0 ? errno : 0);
-        done += static_cast<std::size_t>(got);
-    }
+    const ReadSoFar got = read_at(spool.file.number(), data, bytes, offset);
+    if (got.bytes < bytes) refuse_spool(what, "read", got.error);
 }
 
 }  // namespace gpumat

@@ -1,3 +1,4 @@
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -7,12 +8,14 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <thread>
 
 #include "core/error.hpp"
 #include "core/helpers.hpp"
+#include "core/memory.hpp"
 #include "core/numbers/convert.hpp"
 #include "core/parallel.hpp"
 #include "tests/catch.hpp"
@@ -159,4 +162,46 @@ TEST_CASE("a forked child has no kept threads to wait for") {
     int status = -1;
     REQUIRE(waitpid(child, &status, 0) == child);
     CHECK(status == 0);
+}
+
+namespace {
+
+/// Whether `test` holds in a forked child.
+bool holds_in_child(const std::function<bool()>& test) {
+    const pid_t child = fork();
+    if (child == 0) _exit(test() ? 0 : 1);
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("a forked child has no large buffers, and what is allocated in their place") {
+    constexpr std::size_t kLarge = std::size_t{8} << 20;
+    constexpr std::size_t kSmall = std::size_t{1} << 16;
+    const auto is_mapped = [](std::byte* place) {
+        unsigned char resident = 0;
+        const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+        return mincore(place - reinterpret_cast<std::uintptr_t>(place) % page, 1, &resident) == 0;
+    };
+    {
+        // From then on the allocator has smaller ones beside its others, and keeps their pages.
+        const Buffer larger(3 * kLarge);
+    }
+    for (int round = 0; round < 2; ++round) {
+        Buffer large(kLarge);
+        std::memset(large.data(), 1, kLarge);
+        CHECK(holds_in_child([&] { return !is_mapped(large.data()); }));
+        CHECK(holds_in_child([&] { return !is_mapped(large.data() + kLarge - 1); }));
+        large = Buffer(kSmall);
+        std::vector<std::vector<char>> in_its_place(kLarge / kSmall);
+        for (auto& piece : in_its_place) piece.assign(kSmall - 64, 'x');
+        CHECK(holds_in_child([&] {
+            return std::ranges::all_of(in_its_place, [](const std::vector<char>& piece) {
+                return std::ranges::count(piece, 'x') == std::ssize(piece);
+            });
+        }));
+        CHECK(holds_in_child([&] { return is_mapped(large.data()); }));
+    }
 }

@@ -11,6 +11,8 @@
 #include <limits>
 #include <memory>
 
+#include "core/descriptor.hpp"
+
 namespace gpumat::formats::hdf5 {
 namespace {
 
@@ -107,26 +109,12 @@ void hide(const std::vector<Extent>& extents, haddr_t offset, std::size_t bytes,
 }
 
 /// Zeros stand for what is beyond the end of the file.
-herr_t read_bytes(int descriptor, haddr_t offset, std::size_t bytes, char* to) {
-    while (bytes > 0) {
-        const ssize_t got = pread(descriptor, to, bytes, static_cast<off_t>(offset));
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return failed(H5E_READERROR);
-        if (got == 0) {
-            std::memset(to, 0, bytes);
-            return 0;
-        }
-        to += got;
-        offset += static_cast<haddr_t>(got);
-        bytes -= static_cast<std::size_t>(got);
-    }
-    return 0;
-}
-
-herr_t read_at(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, haddr_t offset, std::size_t bytes,
-               void* buffer) {
+herr_t read_bytes(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, haddr_t offset, std::size_t bytes,
+                  void* buffer) {
     auto* const to = static_cast<char*>(buffer);
-    if (read_bytes(of(file).descriptor, offset, bytes, to) < 0) return -1;
+    const ReadSoFar got = read_at(of(file).descriptor, to, bytes, offset);
+    if (got.error != 0) return failed(H5E_READERROR);
+    if (got.bytes < bytes) std::memset(to + got.bytes, 0, bytes - got.bytes);
     const std::vector<Extent>* const hidden = of(file).guards.hidden;
     if (hidden != nullptr && type != H5FD_MEM_DRAW) hide(*hidden, offset, bytes, to);
     return 0;
@@ -141,24 +129,16 @@ bool may_write(Parts* elements, H5FD_mem_t type, const Extent& where) {
     return true;
 }
 
-herr_t write_at(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, haddr_t offset, std::size_t bytes,
-                const void* buffer) {
+herr_t write_bytes(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, haddr_t offset, std::size_t bytes,
+                   const void* buffer) {
     if (!may_write(of(file).guards.elements, type, {offset, bytes})) {
         H5Epush2(H5E_DEFAULT, __FILE__, __func__, __LINE__, H5E_ERR_CLS, H5E_IO, H5E_WRITEERROR,
                  "the file has something else where elements lie, at byte %llu; it is damaged",
                  static_cast<unsigned long long>(offset));
         return -1;
     }
-    const auto* from = static_cast<const char*>(buffer);
-    while (bytes > 0) {
-        const ssize_t written = pwrite(of(file).descriptor, from, bytes, static_cast<off_t>(offset));
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return failed(H5E_WRITEERROR);
-        from += written;
-        offset += static_cast<haddr_t>(written);
-        bytes -= static_cast<std::size_t>(written);
-    }
-    of(file).end_of_file = std::max(of(file).end_of_file, offset);
+    if (write_at(of(file).descriptor, buffer, bytes, offset) != 0) return failed(H5E_WRITEERROR);
+    of(file).end_of_file = std::max(of(file).end_of_file, offset + bytes);
     return 0;
 }
 
@@ -186,8 +166,8 @@ hid_t register_driver() {
     driver.set_eoa = set_end_of_space;
     driver.get_eof = end_of_file;
     driver.get_handle = handle;
-    driver.read = read_at;
-    driver.write = write_at;
+    driver.read = read_bytes;
+    driver.write = write_bytes;
     driver.truncate = truncate;
     constexpr std::array<H5FD_mem_t, H5FD_MEM_NTYPES> kFreeLists = H5FD_FLMAP_DICHOTOMY;
     std::copy(kFreeLists.begin(), kFreeLists.end(), std::begin(driver.fl_map));

@@ -94,7 +94,7 @@ bool narrow_element(const Element& element, const std::byte* data, T& to) {
     const FloatFields& fields = *element.wide;
     const Decoded real = decode(fields, data);
     const Decoded imaginary = is_complex(element.type) ? decode(fields, data + fields.bytes) : Decoded{};
-    if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
+    if constexpr (kIsComplex<T>) {
         typename T::value_type parts[2] = {};
         const bool holds = narrow_real(real, parts[0]) && narrow_real(imaginary, parts[1]);
         to = T(parts[0], parts[1]);

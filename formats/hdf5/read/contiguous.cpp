@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/descriptor.hpp"
 #include "core/parallel.hpp"
 #include "formats/byte_order.hpp"
 #include "formats/hdf5/read/raw.hpp"
@@ -33,7 +34,7 @@ class ContiguousStorage final : public Storage {
                          for (std::int64_t i = begin; i < end; i += run) {
                              const std::int64_t place =
                                  offset_ + ((rect.row + i) * row_step_ + rect.col) * element;
-                             read_at(to + i * row_bytes, run * bytes, place);
+                             read_bytes(to + i * row_bytes, run * bytes, place);
                              swap_bytes(to + i * row_bytes, static_cast<std::size_t>(run * bytes),
                                         source_.element.swap_bytes);
                          }
@@ -48,20 +49,16 @@ class ContiguousStorage final : public Storage {
     }
 
   private:
-    void read_at(std::byte* to, std::int64_t bytes, std::int64_t place) const {
-        while (bytes > 0) {
-            const auto wanted = static_cast<std::size_t>(std::min(bytes, kPieceBytes));
-            const ssize_t count = pread(descriptor_, to, wanted, static_cast<off_t>(place));
-            if (count < 0 && errno == EINTR) continue;
-            if (count < 0)
-                throw Error(ErrorCode::input, source_.name + ": cannot be read: " + std::strerror(errno));
-            if (count == 0)
-                throw Error(ErrorCode::input, source_.name + ": the file ends at byte " +
-                                                  std::to_string(place) + ", before the end of the dataset");
-            to += count;
-            bytes -= count;
-            place += count;
-        }
+    void read_bytes(std::byte* to, std::int64_t bytes, std::int64_t place) const {
+        const auto wanted = static_cast<std::size_t>(bytes);
+        const auto first = static_cast<std::uint64_t>(place);
+        const ReadSoFar got = read_at(descriptor_, to, wanted, first, kPieceBytes);
+        if (got.error != 0)
+            throw Error(ErrorCode::input, source_.name + ": cannot be read: " + std::strerror(got.error));
+        if (got.bytes < wanted)
+            throw Error(ErrorCode::input, source_.name + ": the file ends at byte " +
+                                              std::to_string(first + got.bytes) +
+                                              ", before the end of the dataset");
     }
 
     const Source& source_;

@@ -4,6 +4,7 @@
 
 #include "core/numbers/convert.hpp"
 #include "core/numbers/transpose.hpp"
+#include "core/numbers/whole.hpp"
 
 namespace gpumat::formats::hdf5 {
 namespace {
@@ -66,12 +67,9 @@ Shape DenseReader::tile_for(const Shape& rect) const {
     const Shape grain = chunked ? dense->chunk : Shape{1, 1};
     const auto element =
         static_cast<std::int64_t>(source_.packing ? sizeof(double) : source_.element.memory_bytes);
-    const auto multiple = [](std::int64_t wanted, std::int64_t step) {
-        return std::max<std::int64_t>(1, wanted / step) * step;
-    };
     const std::int64_t most = kPanelBytes / element;
-    const std::int64_t cols = multiple(std::min(rect.cols, most / std::min(grain.rows, most)), grain.cols);
-    const std::int64_t rows = multiple(std::max<std::int64_t>(1, most / std::min(cols, most)), grain.rows);
+    const std::int64_t cols = round_down(std::min(rect.cols, most / std::min(grain.rows, most)), grain.cols);
+    const std::int64_t rows = round_down(std::max<std::int64_t>(1, most / std::min(cols, most)), grain.rows);
     return {rows, cols};
 }
 

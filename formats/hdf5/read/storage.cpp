@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/memory.hpp"
+#include "core/numbers/whole.hpp"
 #include "formats/hdf5/read/external.hpp"
 #include "formats/hdf5/read/raw.hpp"
 #include "formats/hdf5/sandbox/probe.hpp"
@@ -142,11 +143,8 @@ class ChildStorage final : public Storage {
     [[nodiscard]] Shape tile_of(std::int64_t cols) const {
         const auto most = std::max<std::int64_t>(
             1, static_cast<std::int64_t>(std::min(spare_ / 2, kTileBytes)) / element_bytes_);
-        const auto multiple = [](std::int64_t wanted, std::int64_t step) {
-            return std::max<std::int64_t>(1, wanted / step) * step;
-        };
-        const std::int64_t width = multiple(most / std::min(grain_.rows, most), grain_.cols);
-        return {multiple(most / std::min({width, cols, most}), grain_.rows), width};
+        const std::int64_t width = round_down(most / std::min(grain_.rows, most), grain_.cols);
+        return {round_down(most / std::min({width, cols, most}), grain_.rows), width};
     }
 
     /// How far it is from `position` to the next multiple of `step`, or to `end`.

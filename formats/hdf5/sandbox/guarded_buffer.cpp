@@ -5,6 +5,7 @@
 
 #include "core/error.hpp"
 #include "core/memory.hpp"
+#include "core/numbers/whole.hpp"
 
 namespace gpumat::formats::hdf5 {
 
@@ -16,7 +17,7 @@ std::span<std::byte> GuardedBuffer::take(std::size_t bytes) {
     if (bytes > size_) {
         release();
         const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-        const std::size_t size = (bytes + page - 1) / page * page;
+        const std::size_t size = round_up(bytes, page);
         void* const place = mmap(nullptr, size + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (place == MAP_FAILED || mprotect(place, size, PROT_READ | PROT_WRITE) != 0) {
             if (place != MAP_FAILED) munmap(place, size + page);

@@ -5,6 +5,7 @@
 
 #include "core/memory.hpp"
 #include "core/numbers/transpose.hpp"
+#include "core/numbers/whole.hpp"
 #include "formats/hdf5/file/element.hpp"
 
 namespace gpumat::formats::hdf5 {
@@ -43,13 +44,10 @@ const char* matlab_class_of(Type type) {
 
 /// Whole chunks of a block of the matrix, or columns.
 Shape piece_of(const Shape& block, const Shape& chunk) {
-    const auto multiple = [](std::int64_t wanted, std::int64_t step) {
-        return std::max<std::int64_t>(1, wanted / step) * step;
-    };
-    const std::int64_t rows = multiple(
+    const std::int64_t rows = round_down(
         std::min(std::max(block.rows, chunk.rows), kPieceElements / std::min(chunk.cols, kPieceElements)),
         chunk.rows);
-    return {rows, multiple(kPieceElements / std::min(rows, kPieceElements), chunk.cols)};
+    return {rows, round_down(kPieceElements / std::min(rows, kPieceElements), chunk.cols)};
 }
 
 class ReversedWriter final : public Writer {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/descriptor.hpp"
 #include "core/memory.hpp"
 #include "core/parallel.hpp"
 #include "formats/deflate.hpp"
@@ -182,17 +183,10 @@ class Hdf5Writer final : public Writer {
         reserved_ += bytes;
     }
 
-    void write_at(const std::byte* data, std::int64_t bytes, std::int64_t offset) const {
-        while (bytes > 0) {
-            const ssize_t written =
-                pwrite(target_.descriptor, data, static_cast<std::size_t>(std::min(bytes, kPieceBytes)),
-                       static_cast<off_t>(offset));
-            if (written < 0 && errno == EINTR) continue;
-            if (written <= 0) failed_with_errno();
-            data += written;
-            bytes -= written;
-            offset += written;
-        }
+    void write_bytes(const std::byte* data, std::int64_t bytes, std::int64_t offset) const {
+        errno = write_at(target_.descriptor, data, static_cast<std::size_t>(bytes),
+                         static_cast<std::uint64_t>(offset), kPieceBytes);
+        if (errno != 0) failed_with_errno();
     }
 
     /// Straight into the dataset's place in the file: no conversion is due. File systems let one thread at a
@@ -205,8 +199,8 @@ class Hdf5Writer final : public Writer {
         const bool gapless = block.cols == shape_.cols && in.ld == block.cols;
         const std::int64_t run = gapless ? block.rows : 1;  // rows that lie side by side on both sides
         for (std::int64_t i = 0; i < block.rows; i += run) {
-            write_at(in.data + i * in.ld * element_bytes_, run * row_bytes,
-                     start + ((block.row + i) * shape_.cols + block.col) * element_bytes_);
+            write_bytes(in.data + i * in.ld * element_bytes_, run * row_bytes,
+                        start + ((block.row + i) * shape_.cols + block.col) * element_bytes_);
         }
     }
 

@@ -75,7 +75,7 @@ template <class T>
 Bits<T> bits_of_zero() {
     if constexpr (std::integral<T>) {
         return static_cast<Bits<T>>(~Bits<T>{0});
-    } else if constexpr (kIsComplexType<T>) {
+    } else if constexpr (kIsComplex<T>) {
         return ~std::bit_cast<Bits<T>>(T(-0.0, -0.0));
     } else {
         return static_cast<Bits<T>>(~std::bit_cast<Bits<T>>(T(-0.0)));
@@ -463,9 +463,9 @@ std::int64_t most_entries(const FileHeader& header) {
 std::unique_ptr<CoordinateBody> open_coordinate(const BodyContext& context) {
     return visit_type(context.type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<CoordinateBody> {
         using B = Bits<T>;
-        using W = std::conditional_t<kIsComplexType<T>, Bits<std::complex<double>>, std::uint64_t>;
+        using W = std::conditional_t<kIsComplex<T>, Bits<std::complex<double>>, std::uint64_t>;
         static_assert(sizeof(Entry<T>) == sizeof(Entry<B>));
-        const Type wide = std::integral<T> ? context.type : kIsComplexType<T> ? Type::c128 : Type::f64;
+        const Type wide = std::integral<T> ? context.type : kIsComplex<T> ? Type::c128 : Type::f64;
         return std::make_unique<PlacedText<B, W>>(context, wide, bits_of_zero<T>(), &add_terms<T, W>);
     });
 }

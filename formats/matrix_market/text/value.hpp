@@ -23,10 +23,6 @@ struct Malformed {
 /// the diagonal contradicts the symmetry, or stands there although it follows from it.
 enum class MirrorFault { none, range, diagonal, zero_diagonal };
 
-template <class T>
-constexpr bool kIsComplexType =
-    std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
-
 /// Most characters that are asked about are none of these.
 inline bool above_blank(char c) {
     return static_cast<unsigned char>(c) > ' ';
@@ -73,7 +69,7 @@ template <Field F, class T>
 template <Field F, class T>
 [[gnu::always_inline]] inline void parse_value(const char*& p, T& value, Type type) {
     if constexpr (F != Field::complex) {
-        if constexpr (kIsComplexType<T>) {
+        if constexpr (kIsComplex<T>) {
             typename T::value_type real{};
             parse_number<F>(p, real, type);
             value = T(real, 0);
@@ -81,12 +77,12 @@ template <Field F, class T>
             parse_number<F>(p, value, type);
         }
     } else {
-        using Part = typename std::conditional_t<kIsComplexType<T>, T, std::complex<T>>::value_type;
+        using Part = typename std::conditional_t<kIsComplex<T>, T, std::complex<T>>::value_type;
         Part real{};
         parse_number<F>(p, real, type);
         p = skip_blanks(p);
         if (at_line_end(p)) refuse_missing_imaginary(p);
-        if constexpr (kIsComplexType<T>) {
+        if constexpr (kIsComplex<T>) {
             Part imaginary{};
             parse_number<F>(p, imaginary, type);
             value = T(real, imaginary);
@@ -107,7 +103,7 @@ template <class T>
 MirrorFault mirror(Symmetry symmetry, const T& value, T& mirrored) {
     mirrored = value;
     if (symmetry == Symmetry::hermitian) {
-        if constexpr (kIsComplexType<T>) mirrored = std::conj(value);
+        if constexpr (kIsComplex<T>) mirrored = std::conj(value);
     } else if (symmetry == Symmetry::skew_symmetric) {
         if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
             mirrored.bits = static_cast<std::uint16_t>(value.bits ^ 0x8000U);
@@ -128,7 +124,7 @@ template <class T>
 MirrorFault check_diagonal(Symmetry symmetry, const T& value) {
     if (symmetry == Symmetry::skew_symmetric)
         return is_zero(value) ? MirrorFault::zero_diagonal : MirrorFault::diagonal;
-    if constexpr (kIsComplexType<T>) {
+    if constexpr (kIsComplex<T>) {
         // Written so that NaN fails.
         if (symmetry == Symmetry::hermitian && !(value.imag() == 0)) return MirrorFault::diagonal;
     }

@@ -54,7 +54,7 @@ class ArrayWriter final : public Writer {
         piece.values.resize(count * sizeof(T));
         T* const values = reinterpret_cast<T*>(piece.values.data());
         gather(in, begin, end, values);
-        constexpr std::size_t kNumbers = kIsComplexType<T> ? 2 : 1;
+        constexpr std::size_t kNumbers = kIsComplex<T> ? 2 : 1;
         piece.text.resize(count * kNumbers * kLongestNumber + kNumberRoom);
         char* to = piece.text.data();
         for (std::size_t i = 0; i < count; ++i) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <random>
 
+#include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
 #include "kernels/check/elements.hpp"
 
@@ -92,7 +93,7 @@ template <class T, class Convert>
 void load_block(const RowsOf& matrix, std::int64_t row, std::int64_t rows, std::int64_t col,
                 std::int64_t cols, const Convert& convert, Block& block) {
     const T* from = static_cast<const T*>(matrix.data) + row * matrix.row_step + col * matrix.col_step;
-    const std::int64_t whole = (cols + kLanes - 1) / kLanes * kLanes;
+    const std::int64_t whole = round_up(cols, kLanes);
     if (matrix.col_step == 1) {
         for (std::int64_t i = 0; i < rows; ++i) {
             double* to = block.data() + i * kBlockCols;
@@ -265,8 +266,8 @@ namespace {
 /// So few that every thread has some of a panel of few rows.
 std::int64_t rows_of_pieces(std::int64_t rows, int threads) {
     constexpr std::int64_t kRowsAtOnce = 4;
-    const std::int64_t each = (rows + std::max(1, threads) - 1) / std::max(1, threads);
-    return std::min(kBlockRows, (each + kRowsAtOnce - 1) / kRowsAtOnce * kRowsAtOnce);
+    const std::int64_t each = ceil_div<std::int64_t>(rows, std::max(1, threads));
+    return std::min(kBlockRows, round_up(each, kRowsAtOnce));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/numbers/two_sum.hpp"
 #include "kernels/check/elements.hpp"
 #include "kernels/multiply/check/part_sum.hpp"
 
@@ -44,9 +45,7 @@ template <bool kTwofold>
                 const double next = s + product;
                 if constexpr (kTwofold) {
                     const double product_error = __builtin_fma(a[u], b[u * kTileCols + j], -product);
-                    const double part = next - s;
-                    const double sum_error = (s - (next - part)) + (product - part);
-                    c += product_error + sum_error;
+                    c += product_error + rounded_off(s, product, next);
                 }
                 m += __builtin_fabs(product);
                 q += product * product;
@@ -135,8 +134,7 @@ void Twofold::add_product(double x, double y) {
     const double product = x * y;
     const double product_error = __builtin_fma(x, y, -product);
     const double next = high + product;
-    const double part = next - high;
-    low += ((high - (next - part)) + (product - part)) + product_error;
+    low += rounded_off(high, product, next) + product_error;
     high = next;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/numbers/whole.hpp"
+
 namespace gpumat {
 namespace {
 
@@ -18,7 +20,7 @@ struct Order {
 std::vector<Order> orders(std::int64_t steps) {
     std::vector<Order> list;
     for (std::int64_t lanes = 1; lanes <= 32; lanes *= 2) list.push_back({lanes, steps});
-    for (std::int64_t parts = 2; parts <= 8; parts *= 2) list.push_back({1, (steps + parts - 1) / parts});
+    for (std::int64_t parts = 2; parts <= 8; parts *= 2) list.push_back({1, ceil_div(steps, parts)});
     for (const std::int64_t block : {64, 256}) list.push_back({1, block});
     return list;
 }

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
 #include "kernels/multiply/check/element_check.hpp"
 #include "kernels/multiply/check/replay.hpp"
@@ -127,7 +128,7 @@ class FloatTileCheck {
     [[nodiscard]] double errors_of_adding(std::size_t i, std::int64_t j) const {
         if (problem_.beta.is_zero(problem_.type)) return 0;
         const Rounding& rounding = bound_.rounding();
-        const std::int64_t additions = (problem_.k + rounding.summed_at_once - 1) / rounding.summed_at_once;
+        const std::int64_t additions = ceil_div(problem_.k, rounding.summed_at_once);
         const auto d = as_complex(element_of_d<T>(operands_, numbers_[i], tile_.col + j));
         return static_cast<double>(additions) * rounding.sum_roundoff * std::abs(scalars_.beta * d);
     }
@@ -298,8 +299,8 @@ Findings RowCheck::check(std::span<const ResultRow> rows, std::span<char> wrong)
     Findings all;
     std::mutex mutex;
     const auto count = static_cast<std::int64_t>(rows.size());
-    const std::int64_t tiles_down = (count + kTileRows - 1) / kTileRows;
-    const std::int64_t tiles_across = (problem_.n + kTileCols - 1) / kTileCols;
+    const std::int64_t tiles_down = ceil_div(count, kTileRows);
+    const std::int64_t tiles_across = ceil_div(problem_.n, kTileCols);
     parallel_for(tiles_down * tiles_across, 1, threads_, [&](std::int64_t begin, std::int64_t) {
         const auto first = static_cast<std::size_t>(begin / tiles_across * kTileRows);
         const std::int64_t col = begin % tiles_across * kTileCols;
@@ -334,7 +335,7 @@ bool RowCheck::too_coarse(std::span<const ResultRow> rows, const Findings& found
     double replayed = 0;
     double errors = 0;
     std::mutex mutex;
-    const std::int64_t tiles_across = (problem_.n + kTileCols - 1) / kTileCols;
+    const std::int64_t tiles_across = ceil_div(problem_.n, kTileCols);
     const std::int64_t tiles = std::min(kTiles, tiles_across);
     std::vector<ResultRow> few;
     const std::size_t count = std::min<std::size_t>(rows.size(), kTileRows);

@@ -18,9 +18,7 @@ Reasons unsupported(const Problem& problem, const Operands&, const Device&) {
 }
 
 Reasons outer_product_unsupported(const Problem& problem, const Operands&, const Device&) {
-    Reasons reasons = result_reasons(problem);
-    for (std::string& reason : vector_reasons(problem)) reasons.push_back(std::move(reason));
-    return reasons;
+    return vector_reasons(problem, result_reasons(problem));
 }
 
 }  // namespace

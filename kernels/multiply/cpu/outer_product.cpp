@@ -33,6 +33,7 @@
 
 #include "core/memory.hpp"
 #include "core/numbers/shape.hpp"
+#include "core/numbers/whole.hpp"
 #include "kernels/common/team.hpp"
 #include "kernels/common/vector_width.hpp"
 #include "kernels/multiply/arithmetic.hpp"
@@ -53,14 +54,10 @@ constexpr std::int64_t kPanelsAtOnce = 4;  // packed by one thread, so that it r
 // Below this many operations more threads cost more than they gain.
 constexpr double kThreadedFlops = 4e6;
 
-std::int64_t pieces(std::int64_t count, std::int64_t size) {
-    return count / size + (count % size == 0 ? 0 : 1);
-}
-
 /// The size of the parts of `extent` that are at most `most` large, nearly equal and multiples of `unit`.
 std::int64_t even_part(std::int64_t extent, std::int64_t most, std::int64_t unit) {
-    const std::int64_t count = std::max<std::int64_t>(1, pieces(extent, most / unit * unit));
-    return std::max(unit, pieces(pieces(extent, count), unit) * unit);
+    const std::int64_t count = std::max<std::int64_t>(1, ceil_div(extent, most / unit * unit));
+    return std::max(unit, round_up(ceil_div(extent, count), unit));
 }
 
 Kernel kernel_for(Type type, VectorWidth width) {
@@ -92,7 +89,8 @@ struct Blocking {
             for (std::int64_t across = 1; across <= kDivisions; ++across) {
                 const std::int64_t r = even_part(rows, std::max(most_rows / down, use.rows), use.rows);
                 const std::int64_t c = even_part(cols, std::max(kTaskCols / across, use.cols), use.cols);
-                const std::int64_t tasks_of_one = pieces(pieces(rows, r) * pieces(cols, c), threads);
+                const std::int64_t tasks_of_one =
+                    ceil_div<std::int64_t>(ceil_div(rows, r) * ceil_div(cols, c), threads);
                 const std::int64_t steps = tasks_of_one * (r * c + kLoad * (r + c));
                 if (steps >= least) continue;
                 least = steps;
@@ -142,8 +140,8 @@ struct Run {
     void pack(Team& team, const Block& block, std::int64_t k, std::int64_t depth) const {
         const std::int64_t rows = use.rows * kPanelsAtOnce;
         const std::int64_t cols = use.cols * kPanelsAtOnce;
-        const std::int64_t items_of_b = pieces(block.cols, cols);
-        team.share(items_of_b + pieces(block.rows, rows), [&](std::int64_t item) {
+        const std::int64_t items_of_b = ceil_div(block.cols, cols);
+        team.share(items_of_b + ceil_div(block.rows, rows), [&](std::int64_t item) {
             if (item < items_of_b) {
                 pack_b(block, item * cols, std::min(cols, block.cols - item * cols), k, depth);
             } else {
@@ -177,8 +175,8 @@ struct Run {
 
     /// Adds the packed block's products to the sums of C's block; the last block of k makes elements of them.
     void multiply(Team& team, const Block& block, std::int64_t k, std::int64_t depth) const {
-        const std::int64_t across = pieces(block.cols, blocking.task_cols);
-        team.share(pieces(block.rows, blocking.task_rows) * across, [&](std::int64_t task) {
+        const std::int64_t across = ceil_div(block.cols, blocking.task_cols);
+        team.share(ceil_div(block.rows, blocking.task_rows) * across, [&](std::int64_t task) {
             const std::int64_t row = task / across * blocking.task_rows;
             const std::int64_t col = task % across * blocking.task_cols;
             const std::int64_t end_row = std::min(row + blocking.task_rows, block.rows);
@@ -203,7 +201,7 @@ struct Run {
         const std::int64_t before_ld = apart ? sums.ld : c.ld;
         const std::byte* const panel = packed_b + tile.col / use.cols * use.b_panel(depth);
         // The next panel of B is on its way while tiles use this one, a line of the cache for each step of k.
-        const std::int64_t parts = pieces(use.b_line, 64);
+        const std::int64_t parts = ceil_div<std::int64_t>(use.b_line, 64);
         const std::int64_t part = tile.row / use.rows % parts;
         use.multiply(use.lines(depth), packed_a + tile.row / use.rows * use.a_panel(depth), panel,
                      {.to = last ? c.at(row, col) : before,
@@ -248,8 +246,8 @@ Launch prepare_outer_product(const Problem& problem, const Operands& operands, c
     const auto size = [](std::int64_t bytes) { return static_cast<std::size_t>(bytes); };
     const bool apart = size(use.sum_size) != size_of(result_type(problem)) && problem.k > blocking.depth;
     const auto work = std::make_shared<Work>(
-        Work{Buffer(size(pieces(blocking.rows, use.rows) * use.a_panel(blocking.depth))),
-             Buffer(size(pieces(blocking.cols, use.cols) * use.b_panel(blocking.depth))),
+        Work{Buffer(size(ceil_div(blocking.rows, use.rows) * use.a_panel(blocking.depth))),
+             Buffer(size(ceil_div(blocking.cols, use.cols) * use.b_panel(blocking.depth))),
              Buffer(apart ? size(blocking.rows * blocking.cols * use.sum_size) : 0)});
     return {.level = "outer-product",
             .run =

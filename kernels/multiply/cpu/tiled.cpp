@@ -14,6 +14,7 @@
 #include <array>
 #include <vector>
 
+#include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
 #include "kernels/multiply/arithmetic.hpp"
 #include "kernels/multiply/cpu/levels.hpp"
@@ -90,8 +91,8 @@ void compute_tile(const Problem& p, const Operands& operands, std::int64_t i, st
 
 template <class T>
 void multiply(const Problem& p, const Operands& operands, std::int64_t side, int threads) {
-    const std::int64_t across = (p.n + side - 1) / side;
-    const std::int64_t count = across * ((p.m + side - 1) / side);
+    const std::int64_t across = ceil_div(p.n, side);
+    const std::int64_t count = across * ceil_div(p.m, side);
     parallel_for(count, 1, threads, [&](std::int64_t begin, std::int64_t end) {
         Tiles<T> tiles(side);
         for (std::int64_t tile = begin; tile < end; ++tile) {

@@ -144,8 +144,7 @@ Launch prepare_vendor(const Problem& problem, const Operands& operands, const De
                               {"library version", open_blas().version},
                               {"kernels for", open_blas().core}}};
     visit_multiply_type(problem.type, [&]<class T>(TypeTag<T>) {
-        if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, std::complex<float>> ||
-                      std::is_same_v<T, std::complex<double>>) {
+        if constexpr (std::is_floating_point_v<T> || kIsComplex<T>) {
             launch.run = [problem, operands, threads = device.threads](Stream) {
                 multiply<T>(problem, operands, threads);
             };

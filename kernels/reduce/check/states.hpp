@@ -8,6 +8,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/numbers/two_sum.hpp"
 #include "kernels/check/elements.hpp"
 #include "kernels/reduce/check/walk.hpp"
 
@@ -55,8 +56,7 @@ struct Twice {
 
     void add(double x) {
         const double sum = high + x;
-        const double part = sum - high;
-        const double rest = low + ((high - (sum - part)) + (x - part));
+        const double rest = low + rounded_off(high, x, sum);
         high = sum + rest;
         low = rest - (high - sum);
     }

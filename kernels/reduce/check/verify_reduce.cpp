@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
 #include "kernels/check/findings.hpp"
 #include "kernels/check/packed.hpp"
@@ -445,7 +446,7 @@ std::uint64_t bytes_of_states(const Problem& problem, VerifyMode mode) {
     auto states = static_cast<std::uint64_t>(at_once) * 2;
     if (results.cols > 1 && !problem.is_sparse()) {
         const std::int64_t rows = rows_of_pieces(problem.m, at_once);
-        states *= static_cast<std::uint64_t>((problem.m + rows - 1) / rows) + 1;
+        states *= static_cast<std::uint64_t>(ceil_div(problem.m, rows)) + 1;
     }
     return states * kStateBytes;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
 #include "kernels/operand.hpp"
 #include "kernels/reduce/operation.hpp"
@@ -68,7 +69,7 @@ State state_of_row(const T* from, std::int64_t count, double scale) {
 template <class State, class T>
 std::vector<State> states_of_rows(const Walk& walk) {
     std::vector<State> states(static_cast<std::size_t>(walk.m));
-    const std::int64_t across = (walk.n + kAtOnce - 1) / kAtOnce;
+    const std::int64_t across = ceil_div(walk.n, kAtOnce);
     std::vector<State> parts(across > 1 ? static_cast<std::size_t>(walk.m * across) : 0);
     const std::int64_t together = std::clamp<std::int64_t>(kAtOnce / walk.n, 1, kShortRowsAtOnce);
     parallel_for(walk.m * across, together, walk.threads, [&](std::int64_t begin, std::int64_t end) {
@@ -90,14 +91,14 @@ inline std::int64_t rows_of_pieces(std::int64_t m, std::int64_t n) {
     constexpr std::int64_t kPieces = 64;
     const std::int64_t down =
         std::max<std::int64_t>(1, kPieces * kColumnsAtOnce / std::max<std::int64_t>(1, n));
-    return std::max<std::int64_t>(1024, (m + down - 1) / down);
+    return std::max<std::int64_t>(1024, ceil_div(m, down));
 }
 
 template <class State, class T>
 std::vector<State> states_of_columns(const Walk& walk) {
-    const std::int64_t across = (walk.n + kColumnsAtOnce - 1) / kColumnsAtOnce;
+    const std::int64_t across = ceil_div(walk.n, kColumnsAtOnce);
     const std::int64_t rows_at_once = rows_of_pieces(walk.m, walk.n);
-    const std::int64_t down = (walk.m + rows_at_once - 1) / rows_at_once;
+    const std::int64_t down = ceil_div(walk.m, rows_at_once);
     std::vector<State> states(static_cast<std::size_t>(down * walk.n));
     parallel_for(down * across, 1, walk.threads, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {

@@ -14,9 +14,7 @@ Reasons serial_unsupported(const Problem& problem, const Operands&, const Device
 }
 
 Reasons vectorized_unsupported(const Problem& problem, const Operands&, const Device&) {
-    Reasons reasons = reduction_reasons(problem);
-    for (std::string& reason : vector_reasons(problem)) reasons.push_back(std::move(reason));
-    return reasons;
+    return vector_reasons(problem, reduction_reasons(problem));
 }
 
 }  // namespace

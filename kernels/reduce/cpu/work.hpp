@@ -79,7 +79,7 @@ struct Work {
     static GPUMAT_INLINE auto load_elements(const T* from, const Mirror& mirror) {
         const auto* parts = reinterpret_cast<const Part*>(from);
         const auto low = load(parts, mirror);
-        if constexpr (PartOf<T>::kComplex) {
+        if constexpr (kIsComplex<T>) {
             return deinterleave(low, load(parts + kLanes, mirror), std::make_index_sequence<kLanes>());
         } else {
             return low;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
 #include "kernels/check/elements.hpp"
 #include "kernels/check/findings.hpp"
@@ -160,11 +161,10 @@ Verification verify_transpose(const MatrixView& in, const MatrixView& out, const
     Findings all;
     std::mutex mutex;
     // Few rows are cut across as well, so that all threads have some.
-    const std::int64_t down = (out.shape.rows + kBlock - 1) / kBlock;
+    const std::int64_t down = ceil_div(out.shape.rows, kBlock);
     const std::int64_t across_wanted = std::max<std::int64_t>(1, 4 * options.threads / down);
-    const std::int64_t width =
-        ((out.shape.cols + across_wanted - 1) / across_wanted + kBlock - 1) / kBlock * kBlock;
-    const std::int64_t across = (out.shape.cols + width - 1) / width;
+    const std::int64_t width = round_up(ceil_div(out.shape.cols, across_wanted), kBlock);
+    const std::int64_t across = ceil_div(out.shape.cols, width);
     parallel_for(down * across, 1, options.threads, [&](std::int64_t piece, std::int64_t) {
         const std::int64_t row = piece / across * kBlock;
         const std::int64_t col = piece % across * width;

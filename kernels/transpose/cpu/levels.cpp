@@ -16,9 +16,7 @@ Reasons in_place_reasons(const Problem& problem, const Operands&, const Device&)
 }
 
 Reasons vectorized_unsupported(const Problem& problem, const Operands& operands, const Device& device) {
-    Reasons reasons = in_place_reasons(problem, operands, device);
-    for (std::string& reason : vector_reasons(problem)) reasons.push_back(std::move(reason));
-    return reasons;
+    return vector_reasons(problem, in_place_reasons(problem, operands, device));
 }
 
 }  // namespace

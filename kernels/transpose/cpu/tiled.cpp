@@ -13,6 +13,7 @@
 #include <array>
 #include <utility>
 
+#include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
 #include "kernels/transpose/cpu/levels.hpp"
 #include "kernels/transpose/move.hpp"
@@ -33,7 +34,7 @@ struct Tile {
 
 /// The tile of that index, counted along rows of tiles.
 Tile tile_at(std::int64_t index, std::int64_t side, std::int64_t m, std::int64_t n) {
-    const std::int64_t across = (n + side - 1) / side;
+    const std::int64_t across = ceil_div(n, side);
     const std::int64_t row = index / across * side;
     const std::int64_t col = index % across * side;
     return {row, std::min(row + side, m), col, std::min(col + side, n)};
@@ -75,7 +76,8 @@ Launch prepare_tiled(const Problem& problem, const Operands& operands, const Dev
                 [problem, operands, threads = device.threads, side](Stream) {
                     const std::int64_t m = problem.m;
                     const std::int64_t n = problem.n;
-                    const std::int64_t tiles = ((m + side - 1) / side) * ((n + side - 1) / side);
+                    const std::int64_t tiles =
+                        ceil_div<std::int64_t>(m, side) * ceil_div<std::int64_t>(n, side);
                     visit_element(problem.type, [&]<class T>(TypeTag<T>) {
                         const auto* in = operands.a.as<T>();
                         auto* out = operands.c.as<T>();

@@ -28,6 +28,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
 #include "kernels/common/vector_width.hpp"
 #include "kernels/transpose/cpu/blocks.hpp"
@@ -115,8 +116,8 @@ class Tiles {
           cols_(cols),
           tile_rows_(tile_rows),
           tile_cols_(tile_cols),
-          across_((cols + tile_cols - 1) / tile_cols),
-          count_((rows + tile_rows - 1) / tile_rows * across_) {}
+          across_(ceil_div(cols, tile_cols)),
+          count_(ceil_div(rows, tile_rows) * across_) {}
 
     [[nodiscard]] std::int64_t count() const { return count_; }
     [[nodiscard]] bool has(std::int64_t k) const { return k >= 0 && k < count_; }
@@ -228,10 +229,8 @@ void transpose(const std::byte* in, std::int64_t in_stride, std::byte* out, std:
     static_assert(kShape.run_bytes % (2 * kLineBytes) == 0 && kLongRunBytes % (2 * kLineBytes) == 0,
                   "rows of the buffer start in different sets");
     constexpr std::int64_t kCols = kShape.strip_bytes / kSize;
-    const std::int64_t across = (n + kCols - 1) / kCols;
-    const auto strips_of = [&](std::int64_t strip_rows) {
-        return across * ((m + strip_rows - 1) / strip_rows);
-    };
+    const std::int64_t across = ceil_div(n, kCols);
+    const auto strips_of = [&](std::int64_t strip_rows) { return across * ceil_div(m, strip_rows); };
     std::int64_t strip_rows = kStripBytes / kSize;
     while (strips_of(strip_rows) < kStripsAThread * threads && strip_rows > kShape.run_bytes / kSize)
         strip_rows /= 2;
@@ -259,7 +258,7 @@ void transpose_in_place(std::byte* matrix, std::int64_t stride, std::int64_t n, 
     constexpr std::int64_t kSize = sizeof(T);
     constexpr std::int64_t kSide = kSwapBytes / kSize;
     constexpr std::int64_t kStride = stride_for(kSwapBytes);
-    const std::int64_t across = (n + kSide - 1) / kSide;
+    const std::int64_t across = ceil_div(n, kSide);
     parallel_for(across * across, kBytesAtOnce / (kSwapBytes * kSide), threads,
                  [&](std::int64_t begin, std::int64_t end) {
                      alignas(kLineBytes) std::byte upper[kSide * kStride];

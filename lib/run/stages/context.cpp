@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/numbers/whole.hpp"
 #include "kernels/check/check.hpp"
 #include "lib/run/transfer.hpp"
 
@@ -74,7 +75,7 @@ std::int64_t FlowContext::rows_of_panels() const {
     const std::int64_t wanted = std::min<std::int64_t>(
         kPanelRows, static_cast<std::int64_t>((plan.lane().gpu ? kPanelBytes : kHostPanelBytes) / row_bytes));
     const std::int64_t step = outlet.open ? std::max<std::int64_t>(1, outlet.chunk_rows) : 1;
-    return std::min(all, std::max<std::int64_t>(1, wanted / step) * step);
+    return std::min(all, round_down(wanted, step));
 }
 
 /// A panel, and little more than the largest matrix has. Few sizes, so that pinned buffers serve other runs

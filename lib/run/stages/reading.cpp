@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/forking.hpp"
+#include "core/numbers/whole.hpp"
 #include "core/stopwatch.hpp"
 #include "kernels/operation.hpp"
 #include "lib/stored/conjugate.hpp"
@@ -17,7 +18,7 @@ std::int64_t rows_at_a_time(const formats::Header& header, const HeldBlock& held
     if (header.rereads || header.in_order || row_bytes == 0)
         return std::max<std::int64_t>(1, held.block.rows);
     const std::int64_t grain = std::max<std::int64_t>(1, header.grain.rows);
-    return std::max(grain, static_cast<std::int64_t>(kPanelBytes / row_bytes) / grain * grain);
+    return round_down(static_cast<std::int64_t>(kPanelBytes / row_bytes), grain);
 }
 
 }  // namespace

@@ -26,9 +26,7 @@ Reasons sparse_unsupported(const Problem& problem, const Operands&, const Device
 }
 
 Reasons tiled_unsupported(const Problem& problem, const Operands&, const Device&) {
-    Reasons reasons = result_reasons(problem);
-    for (std::string& reason : vector_reasons(problem)) reasons.push_back(std::move(reason));
-    return reasons;
+    return vector_reasons(problem, result_reasons(problem));
 }
 
 std::uint64_t times(std::int64_t count, std::int64_t more, std::size_t each) {

@@ -43,7 +43,7 @@ struct Job {
 
 /// A result of many entries, by all threads.
 void reduce_long(const Job& job, std::int64_t result, std::int64_t begin, std::int64_t end) {
-    const std::int64_t count = (end - begin + kPieceEntries - 1) / kPieceEntries;
+    const std::int64_t count = ceil_div(end - begin, kPieceEntries);
     std::vector<AnyTotal> totals(static_cast<std::size_t>(count));
     parallel_for(count, 1, job.threads, [&](std::int64_t first, std::int64_t last) {
         for (std::int64_t i = first; i < last; ++i) {
