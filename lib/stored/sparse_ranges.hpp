@@ -19,6 +19,11 @@ struct LineRange {
     std::int64_t count = 0;
 };
 
+/// The lines of the transpose that are those of a matrix.
+inline formats::Lines lines_across(formats::Lines by) {
+    return by == formats::Lines::rows ? formats::Lines::columns : formats::Lines::rows;
+}
+
 /// So many lines in as few ranges of whole steps as there can be that take no more than `room` bytes each, of
 /// what `bytes` says of one. Throws Error{memory} with `words` of one that takes more and cannot be cut.
 std::vector<LineRange> cut_lines(std::int64_t lines, std::int64_t step, std::uint64_t room,
@@ -53,7 +58,8 @@ class SparseRanges {
     [[nodiscard]] std::int64_t entries_in(const LineRange& range) const;
 
     /// The block of a range, by sorted rows, as `Reader::read_sparse` gives the whole. Throws Error{memory}
-    /// where entries in a temporary file for one element would have to be added in a wider type.
+    /// where entries in a temporary file for one element would have to be added in a wider type. For several
+    /// threads at once.
     [[nodiscard]] Csr read(const LineRange& range, int threads, std::int64_t& duplicates) const;
 
   private:
