@@ -46,15 +46,6 @@ std::uint64_t most_in_memory(std::optional<std::uint64_t> limit) {
     return limit ? *limit : available_memory_bytes() / 2;
 }
 
-void require_kept(int error_number, const Spool& spool, const std::string& what) {
-    if (error_number == 0) return;
-    throw Error(ErrorCode::output,
-                what + ": cannot be kept while it is read, " +
-                    (spool.in_memory ? "in memory: " + reason_of(error_number)
-                                     : "in a temporary file in " + spool_folder() + ": " +
-                                           reason_of(error_number) + " (TMPDIR names another folder)"));
-}
-
 /// Returns what was read; 0 at the end.
 std::size_t read_some(int from, std::vector<char>& piece, const std::string& what) {
     for (;;) {
@@ -69,6 +60,15 @@ std::size_t read_some(int from, std::vector<char>& piece, const std::string& wha
 std::string spool_folder() {
     const char* const wanted = std::getenv("TMPDIR");
     return wanted == nullptr || *wanted == '\0' ? "/tmp" : wanted;
+}
+
+void require_kept(int error_number, const Spool& spool, const std::string& what) {
+    if (error_number == 0) return;
+    throw Error(ErrorCode::output,
+                what + ": cannot be kept while it is read, " +
+                    (spool.in_memory ? "in memory: " + reason_of(error_number)
+                                     : "in a temporary file in " + spool_folder() + ": " +
+                                           reason_of(error_number) + " (TMPDIR names another folder)"));
 }
 
 Spool open_spool(std::uint64_t bytes, std::optional<std::uint64_t> memory_limit, const std::string& what) {

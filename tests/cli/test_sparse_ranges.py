@@ -130,6 +130,21 @@ class Compare(ByRanges):
         twice.sum_duplicates()
         self.assert_findings(self.run_tool("compare", "X.h5", "Y.h5", "--json", code=1).json(), x, twice)
 
+    def test_beside_dense_elements(self):
+        """Ranges of rows as dense blocks: beside a dense matrix, and where each element is marked."""
+        rng = np.random.default_rng(8)
+        x = scipy.sparse.csr_matrix(rng.integers(1, 100, (6000, 1000)) * (rng.random((6000, 1000)) < 0.2).astype(np.float64))
+        y = self.changed(x)
+        for x_file, kind in (("X.h5", "csr"), ("X.npz", "csc"), ("X.mtx", "coo")):
+            with self.subTest(x=x_file, kind=kind):
+                self.store(x_file, x, kind)
+                write_h5(self.path("Y.h5"), y.toarray())
+                said = f"{x_file}.*: dense blocks of ranges of rows"
+                self.assert_findings(self.in_ranges("compare", x_file, "Y.h5", said=said, limit=32, code=1), x, y)
+                self.store("Y.h5", y)
+                self.in_ranges("compare", x_file, "Y.h5", "--save-mismatch", "mask.npy", "--force", said=said, limit=40, code=1)
+                np.testing.assert_array_equal(np.load(self.path("mask.npy")), (x != y).toarray())
+
     def test_threads_find_the_same(self):
         x = self.matrix(seed=5, entries=600_000)
         y = self.changed(x)

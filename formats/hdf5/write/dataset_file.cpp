@@ -169,6 +169,7 @@ bool is_taken_group(hid_t file, const std::string& name, const std::vector<std::
                         what + ": holds '" + member.data() +
                             "', which is no part of the sparse matrix to be written, and is not replaced; "
                             "name another dataset, or another file");
+        require_replaceable(file, name + "/" + member.data(), H5O_TYPE_DATASET, target);
     }
     require_replacing(what, "group", target);
     return true;
