@@ -1,7 +1,5 @@
 #include "lib/matrices/compare_ranges.hpp"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -27,9 +25,8 @@ constexpr std::uint64_t kRangeBytes = std::uint64_t{2} << 20;
 constexpr std::uint64_t kLeastRangeBytes = kRangeBytes / 4;
 /// What is known of the ranges of both.
 constexpr std::uint64_t kTables = std::uint64_t{1} << 20;
-/// Chunks, of which those at the ends of a range are decoded twice, are few of those in it.
-constexpr std::int64_t kChunksOfRange = 8;
-constexpr std::int64_t kMostInChunk = std::int64_t{1} << 24;
+/// Of a range that is freed, within a limit.
+constexpr std::uint64_t kMostKept = std::uint64_t{8} << 20;
 
 /// The lines of Y that are those of X.
 Lines of_y(Lines by, bool transposed) {
@@ -43,11 +40,6 @@ Lines best_lines(const formats::Reader& x, const formats::Reader& y, bool transp
                int{SparseRanges::through_disk(y, of_y(by, transposed))};
     };
     return through_disk(Lines::columns) < through_disk(Lines::rows) ? Lines::columns : Lines::rows;
-}
-
-std::int64_t elements_in_chunk(const formats::Reader& reader) {
-    const auto& chunking = reader.header().chunking;
-    return chunking ? chunking->chunk.first * chunking->chunk.second : 0;
 }
 
 /// What is found in pieces that end in any order, merged in theirs: so the sums have the same digits always.
@@ -104,7 +96,7 @@ class RangeComparison {
         if (largest > room) refuse(ranges, room);
         const auto threads = static_cast<int>(
             std::min<std::uint64_t>((room + readers_) / (largest + readers_), options_.threads));
-        reuse_memory(largest);
+        if (!options_.memory_limit || largest <= kMostKept) keep_freed_memory();
         tell_how(ranges.size());
         FindingsInOrder findings(options_.most_listed);
         parallel_for(std::ssize(ranges), 1, threads, [&](std::int64_t number, std::int64_t) {
@@ -128,12 +120,10 @@ class RangeComparison {
     [[nodiscard]] std::uint64_t wanted_bytes() const {
         const std::uint64_t threads = static_cast<std::uint64_t>(options_.threads);
         const std::uint64_t room = (all_ - kTables) / threads;
-        const std::int64_t chunk = std::max(elements_in_chunk(x_), elements_in_chunk(y_));
-        std::uint64_t wanted = kRangeBytes;
-        const auto entries = [&](std::int64_t count) {
-            return saturating_multiply(2, to_csr_bytes({1, x_.header().shape.cols}, x_.header().type, count));
-        };
-        wanted = std::max(wanted, entries(kChunksOfRange * std::min(chunk, kMostInChunk)));
+        const std::int64_t entries = std::max(entries_in_chunks(x_), entries_in_chunks(y_));
+        std::uint64_t wanted = std::max(
+            kRangeBytes,
+            saturating_multiply(2, to_csr_bytes({1, x_.header().shape.cols}, x_.header().type, entries)));
         if (by_ == Lines::columns || options_.transposed)
             wanted = std::max(
                 wanted, saturating_multiply(16, csr_bytes({x_.header().shape.rows, 0}, x_.header().type, 0)));
@@ -142,21 +132,8 @@ class RangeComparison {
 
     /// Whole steps of both.
     [[nodiscard]] std::vector<LineRange> cut() const {
-        const std::uint64_t wanted = wanted_bytes();
-        const std::int64_t step = std::max(of_x_->step(), of_y_->step());
-        std::vector<LineRange> ranges;
-        LineRange range;
-        for (std::int64_t line = 0; line < of_x_->lines(); line += step) {
-            const LineRange longer{range.first, std::min(of_x_->lines(), line + step) - range.first};
-            if (range.count > 0 && bytes(longer) > wanted) {
-                ranges.push_back(range);
-                range = {line, longer.count - range.count};
-            } else {
-                range = longer;
-            }
-        }
-        if (range.count > 0) ranges.push_back(range);
-        return ranges;
+        return cut_evenly(of_x_->lines(), std::max(of_x_->step(), of_y_->step()), wanted_bytes(),
+                          [&](const LineRange& range) { return bytes(range); });
     }
 
     [[noreturn]] void refuse(const std::vector<LineRange>& ranges, std::uint64_t room) const {
@@ -166,14 +143,6 @@ class RangeComparison {
                     words_of_range(to_string(x_.header().source) + " and " + to_string(y_.header().source),
                                    of_x_->block(range).shape(),
                                    of_x_->entries_in(range) + of_y_->entries_in(range), bytes(range), room));
-    }
-
-    /// What a range frees is for the next one: the system would have to clear it again.
-    void reuse_memory(std::uint64_t largest) const {
-        constexpr std::uint64_t kMost = std::uint64_t{32} << 20;  // that the C library takes
-        if (options_.memory_limit && largest > kMost) return;
-        mallopt(M_MMAP_THRESHOLD, static_cast<int>(kMost));
-        mallopt(M_TRIM_THRESHOLD, static_cast<int>(2 * kMost));
     }
 
     void tell_how(std::size_t ranges) const {

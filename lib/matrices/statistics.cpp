@@ -301,6 +301,17 @@ class StatisticsOf final : public BlockStatistics {
         compare_entries<T>(entries, across, threads_, symmetry_);
     }
 
+    void merge(const BlockStatistics& others) override {
+        const auto& other = dynamic_cast<const StatisticsOf&>(others);
+        total_.add(other.total_);
+        add(other.row_sums_, row_sums_);
+        add(other.column_sums_, column_sums_);
+        largest_column_ = std::max(largest_column_, other.largest_column_);
+        symmetry_.symmetric &= other.symmetry_.symmetric;
+        symmetry_.skew &= other.symmetry_.skew;
+        symmetry_.hermitian &= other.symmetry_.hermitian;
+    }
+
     [[nodiscard]] bool may_be_symmetric() const override { return symmetry_.any(); }
 
     void compare(const Block& block, const MatrixView& elements, const MatrixView& across) override {
@@ -334,6 +345,11 @@ class StatisticsOf final : public BlockStatistics {
         if (whole) return nullptr;
         sums.resize(static_cast<std::size_t>(count));
         return sums.data() + first;
+    }
+
+    static void add(const std::vector<double>& sums, std::vector<double>& to) {
+        to.resize(std::max(to.size(), sums.size()));
+        for (std::size_t at = 0; at < sums.size(); ++at) to[at] += sums[at];
     }
 
     static double largest_of(const std::vector<double>& sums, double others) {

@@ -61,6 +61,9 @@ class BlockStatistics {
     virtual void take(const Block& block, const CsrView& entries) = 0;
     virtual void compare(const CsrView& entries, const CsrView& across) = 0;
 
+    /// Takes what was found in other blocks of the same matrix.
+    virtual void merge(const BlockStatistics& others) = 0;
+
     [[nodiscard]] virtual Statistics finish() const = 0;
 };
 

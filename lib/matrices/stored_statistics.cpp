@@ -127,8 +127,10 @@ StoredStatistics statistics_of_sparse(formats::Reader& reader, int threads) {
 StoredStatistics stored_statistics(formats::Reader& reader, const formats::ReadOptions& options) {
     const auto room = [&] { return options.memory_limit.value_or(available_memory_bytes()); };
     if (is_sparse(reader.header())) {
-        if (bytes_to_stay_sparse(reader) <= room()) return statistics_of_sparse(reader, options.threads);
-        if (auto found = statistics_by_ranges(reader, options)) return *std::move(found);
+        const bool fits = bytes_to_stay_sparse(reader) <= room();
+        if (!fits || reader.lines())
+            if (auto found = statistics_by_ranges(reader, options, fits)) return *std::move(found);
+        if (fits) return statistics_of_sparse(reader, options.threads);
     }
     return StatisticsPass(reader, options).run();
 }

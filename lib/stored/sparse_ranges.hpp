@@ -30,6 +30,17 @@ std::vector<LineRange> cut_lines(std::int64_t lines, std::int64_t step, std::uin
                                  const std::function<std::uint64_t(const LineRange&)>& bytes,
                                  const std::function<std::string(const LineRange&)>& words);
 
+/// The same in ranges of about `wanted` bytes, or of one step where that takes more.
+std::vector<LineRange> cut_evenly(std::int64_t lines, std::int64_t step, std::uint64_t wanted,
+                                  const std::function<std::uint64_t(const LineRange&)>& bytes);
+
+/// Entries in so many chunks of the file, of which those at the ends of a range are decoded twice, that they
+/// are few; 0 where there are none.
+std::int64_t entries_in_chunks(const formats::Reader& reader);
+
+/// What a range frees is for the next one: the system would have to clear it again. Blocks of up to 32 MiB.
+void keep_freed_memory();
+
 /// "NAME: 5 entries of 4x5 elements need 2 MiB at once, and there are 1 MiB for them".
 std::string words_of_range(const std::string& name, const Shape& shape, std::int64_t entries,
                            std::uint64_t needed, std::uint64_t room);
