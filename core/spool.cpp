@@ -26,8 +26,7 @@ std::string reason_of(int error_number) {
 }
 
 Descriptor open_spool_file(const std::string& what) {
-    const char* const wanted = std::getenv("TMPDIR");
-    const std::string folder = wanted == nullptr || *wanted == '\0' ? "/tmp" : wanted;
+    const std::string folder = spool_folder();
     Descriptor file(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (!file.valid()) {  // a file system that has no files without names
         std::string name = folder + "/gpumat-XXXXXX";
@@ -47,11 +46,6 @@ std::uint64_t most_in_memory(std::optional<std::uint64_t> limit) {
     return limit ? *limit : available_memory_bytes() / 2;
 }
 
-void require_kept(int error_number, const std::string& what) {
-    if (error_number == 0) return;
-    throw Error(ErrorCode::output, what + ": cannot be kept while it is read: " + reason_of(error_number));
-}
-
 /// Returns what was read; 0 at the end.
 std::size_t read_some(int from, std::vector<char>& piece, const std::string& what) {
     for (;;) {
@@ -62,6 +56,20 @@ std::size_t read_some(int from, std::vector<char>& piece, const std::string& wha
 }
 
 }  // namespace
+
+std::string spool_folder() {
+    const char* const wanted = std::getenv("TMPDIR");
+    return wanted == nullptr || *wanted == '\0' ? "/tmp" : wanted;
+}
+
+void require_kept(int error_number, const Spool& spool, const std::string& what) {
+    if (error_number == 0) return;
+    throw Error(ErrorCode::output,
+                what + ": cannot be kept while it is read, " +
+                    (spool.in_memory ? "in memory: " + reason_of(error_number)
+                                     : "in a temporary file in " + spool_folder() + ": " +
+                                           reason_of(error_number) + " (TMPDIR names another folder)"));
+}
 
 Spool open_spool(std::uint64_t bytes, std::optional<std::uint64_t> memory_limit, const std::string& what) {
     if (bytes <= most_in_memory(memory_limit)) {
@@ -76,15 +84,15 @@ Spool spool_from(int from, std::optional<std::uint64_t> memory_limit, const std:
     Spool spool = {.file = open_spool_in_memory(), .in_memory = true};
     const auto go_to_file = [&] {
         Descriptor file = open_spool_file(what);
-        if (spool.file.valid()) require_kept(copy_spool(spool.file.number(), file.number()), what);
-        spool.file = std::move(file);
+        const Descriptor memory = std::exchange(spool.file, std::move(file));
         spool.in_memory = false;
+        if (memory.valid()) require_kept(copy_spool(memory.number(), spool.file.number()), spool, what);
     };
     if (!spool.file.valid()) go_to_file();
     std::vector<char> piece(kCopiedBytes);
     while (const std::size_t got = read_some(from, piece, what)) {
         if (spool.in_memory && spool.bytes + got > most) go_to_file();
-        require_kept(write_all(spool.file.number(), {piece.data(), got}), what);
+        require_kept(write_all(spool.file.number(), {piece.data(), got}), spool, what);
         spool.bytes += got;
     }
     return spool;

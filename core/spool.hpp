@@ -15,10 +15,16 @@ struct Spool {
     bool in_memory = false;
 };
 
+/// Where files without a name are: $TMPDIR, or /tmp.
+std::string spool_folder();
+
 /// A file without a name, open for reading and writing, for about so many bytes: in memory where they are
-/// within the limit (without one: half of what is available), else in $TMPDIR or /tmp. It is gone with its
+/// within the limit (without one: half of what is available), else in that folder. It is gone with its
 /// descriptor. Throws Error{output} naming `what` where neither can be had.
 Spool open_spool(std::uint64_t bytes, std::optional<std::uint64_t> memory_limit, const std::string& what);
+
+/// Throws Error{output} naming `what` and the folder, where writing to a spool ended with that errno.
+void require_kept(int error_number, const Spool& spool, const std::string& what);
 
 /// Copies everything that can be read from `from`, a pipe, into a spool: in memory as far as the limit goes,
 /// and into a file once it is passed. Throws Error{input} naming `what` where it cannot be read, and

@@ -190,7 +190,7 @@ class Reader {
     /// How many entries each `step` lines have that follow each other; the last ones may be fewer.
     virtual std::vector<std::int64_t> count_entries(std::int64_t step);
 
-    /// A block of whole lines as `read_sparse` gives the matrix. It takes `to_csr_bytes` of the block in all.
+    /// A block of whole lines as `read_sparse` gives the matrix, in `to_csr_bytes`. For many threads at once.
     virtual Csr read_lines(const Block& block, std::int64_t& duplicates);
 
     /// What these and `read_entries` take at least beside what they deliver.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "core/error.hpp"
@@ -18,9 +19,12 @@ namespace {
 
 void read_pieces(const SparseArrays& matrix, const StoredNumbers& numbers, std::int64_t first,
                  std::int64_t count, Type type, std::byte* to) {
-    for (std::int64_t done = 0; done < count; done += matrix.together)
-        numbers.read(first + done, std::min(matrix.together, count - done), type,
-                     to + static_cast<std::size_t>(done) * size_of(type));
+    for (std::int64_t at = first;
+         at < first + count;) {  // up to the ends of chunks, each of which is read once
+        const std::int64_t end = std::min(first + count, (at / matrix.together + 1) * matrix.together);
+        numbers.read(at, end - at, type, to + static_cast<std::size_t>(at - first) * size_of(type));
+        at = end;
+    }
 }
 
 void check_index(const SparseArrays& matrix, const StoredNumbers& numbers, std::int64_t position,
@@ -144,14 +148,20 @@ std::vector<std::int64_t> starts_of(const SparseArrays& matrix, std::int64_t fir
 template <class I>
 bool in_order(const SparseArrays& matrix, const std::vector<std::int64_t>& starts, std::int64_t first_entry,
               const I* indices) {
-    bool ordered = true;
+    using Unsigned = std::make_unsigned_t<I>;
+    const auto extent = static_cast<Unsigned>(matrix.by_columns ? matrix.shape.rows : matrix.shape.cols);
+    // Without a way out of the loops, which then go many indices at a time.
+    bool beyond = false;
+    bool falls = false;
     for (std::size_t line = 0; line + 1 < starts.size(); ++line) {
-        for (std::int64_t at = starts[line]; at < starts[line + 1]; ++at) {
-            check_index(matrix, matrix.indices, first_entry + at, indices[at], !matrix.by_columns);
-            ordered &= at == starts[line] || indices[at] > indices[at - 1];
-        }
+        const std::int64_t end = starts[line + 1];
+        for (std::int64_t at = starts[line]; at < end; ++at)
+            beyond |= static_cast<Unsigned>(indices[at]) >= extent;
+        for (std::int64_t at = starts[line] + 1; at < end; ++at) falls |= indices[at] <= indices[at - 1];
     }
-    return ordered;
+    for (std::int64_t at = 0; beyond && at < starts.back(); ++at)
+        check_index(matrix, matrix.indices, first_entry + at, indices[at], !matrix.by_columns);
+    return !falls;
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace gpumat::formats {
 struct StoredNumbers {
     std::string name;  ///< "FILE:/X/indices", for messages
     std::int64_t count = 0;
-    /// Reads so many from `first` on, as numbers of that type.
+    /// Reads so many from `first` on, as numbers of that type. For several threads at once.
     std::function<void(std::int64_t first, std::int64_t count, Type type, std::byte* to)> read;
 };
 

@@ -224,6 +224,7 @@ void compare_asked(CompareRequest& request, ComparisonRecord& record) {
     request.how.tolerance.nan_equal = request.nan == "equal";
     request.read.threads = request.how.threads;
     request.read.memory_limit = request.how.memory_limit;
+    request.how.tell = request.read.tell;
     if (request.type) request.read.type = parse_type(*request.type);
     const formats::Container in_x(named_x, request.read);
     const formats::Container in_y(named_y, request.read);

@@ -16,6 +16,9 @@ class SparseContentHash {
     /// Takes a block, whose first element has this place.
     void add(std::int64_t row, std::int64_t col, const CsrView& block, int threads);
 
+    /// Takes what another one has of the same matrix.
+    void merge(const SparseContentHash& other) { remainder_ ^= other.remainder_; }
+
     /// After all blocks.
     [[nodiscard]] std::string text() const;
 

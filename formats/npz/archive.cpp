@@ -97,10 +97,7 @@ Spool Archive::unpack(const Member& member, std::optional<std::uint64_t> memory_
         if (bytes > member.bytes)
             refuse(name, "unpacks to more than the " + std::to_string(member.bytes) +
                              " bytes that it has by the archive");
-        const int failed = write_all(spool.file.number(), some);
-        if (failed != 0)
-            throw Error(ErrorCode::output,
-                        name + ": cannot be kept while it is read: " + std::strerror(failed));
+        require_kept(write_all(spool.file.number(), some), spool, name);
     });
     if (bytes < member.bytes)
         refuse(name, "unpacks to " + std::to_string(bytes) + " bytes, and has " +

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <mutex>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -41,16 +42,19 @@ Buffer numbers_of(const Archive& archive, const Member& member, Type type, const
     });
 }
 
-/// The same some at a time: from a file without a name, into which the array is unpacked once.
+/// The same some at a time, for one thread after the other: from a file without a name, into which the array
+/// is unpacked once.
 StoredNumbers numbers_on_disk(const std::shared_ptr<const Archive>& archive, const Member& member,
                               const ReadOptions& options) {
     struct OnDisk {
+        std::mutex mutex;
         std::shared_ptr<const KeptStream> kept;
         std::unique_ptr<Reader> reader;
     };
     const auto disk = std::make_shared<OnDisk>();
     const auto read = [archive, &member, options, disk](std::int64_t first, std::int64_t count, Type type,
                                                         std::byte* to) {
+        const std::lock_guard lock(disk->mutex);
         if (!disk->kept)
             disk->kept =
                 std::make_shared<const KeptStream>(archive->name_of(member), archive->unpack(member, 0));

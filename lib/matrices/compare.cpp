@@ -7,7 +7,10 @@
 #include "core/numbers/transpose.hpp"
 #include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
+#include "lib/matrices/compare_ranges.hpp"
 #include "lib/matrices/compare_sparse.hpp"
+#include "lib/stored/blocks_of_ranges.hpp"
+#include "lib/stored/dense_as_sparse.hpp"
 #include "lib/stored/side_by_side.hpp"
 #include "lib/stored/sparse_reader.hpp"
 #include "lib/stored/sparse_rows.hpp"
@@ -121,6 +124,28 @@ std::uint64_t bytes_to_stay_sparse(const formats::Reader& x, const formats::Read
     return options.transposed ? saturating_multiply(2, bytes) : bytes;
 }
 
+/// Element by element, of sparse ones by ranges of rows where there is room for those: their files would give
+/// no block for less than the whole.
+ElementFindings compare_in_ranges(formats::Reader& x, formats::Reader& y, const CompareOptions& options,
+                                  formats::Writer* mismatch) {
+    const std::uint64_t room = options.memory_limit.value_or(available_memory_bytes() / 2) / 4;
+    const auto goes_by_ranges = [&](const formats::Reader& reader, bool by_rows) {
+        return by_rows && is_sparse(reader.header()) && options.memory_limit &&
+               saturating_add(BlocksOfRanges::least_room(reader), reader.entries_bytes()) <= room;
+    };
+    std::optional<BlocksOfRanges> of_x;
+    std::optional<BlocksOfRanges> of_y;
+    const auto open = [&](formats::Reader& reader, std::optional<BlocksOfRanges>& blocks) {
+        reader.set_spare(0);
+        blocks.emplace(reader, room - reader.entries_bytes(), options.threads);
+        tell(options.tell, Severity::detail,
+             to_string(reader.header().source) + ": dense blocks of ranges of rows");
+    };
+    if (goes_by_ranges(x, true)) open(x, of_x);
+    if (goes_by_ranges(y, !options.transposed)) open(y, of_y);
+    return compare_blocks(of_x ? *of_x : x, of_y ? *of_y : y, options, mismatch);
+}
+
 /// From memory where a matrix is sparse, else from its file.
 ElementFindings compare_held(formats::Reader& x, formats::Reader& y, const CompareOptions& options,
                              formats::Writer* mismatch) {
@@ -143,12 +168,16 @@ Comparison compare(formats::Reader& x, formats::Reader& y, const CompareOptions&
     require_comparable(x.header(), y.header(), options);
     const auto room = [&] { return options.memory_limit.value_or(available_memory_bytes()); };
     const std::uint64_t sparse_bytes = bytes_to_stay_sparse(x, y, options);
-    const ElementFindings found = sparse_bytes > 0 && sparse_bytes <= room() / 2
-                                      ? compare_held(x, y, options, mismatch)
-                                      : compare_blocks(x, y, options, mismatch);
+    const bool fits = sparse_bytes > 0 && sparse_bytes <= room() / 2;
+    std::optional<ElementFindings> found;
+    if (is_sparse(x.header()) && is_sparse(y.header()) && mismatch == nullptr &&
+        (!fits || lie_by_same_lines(x, y, options.transposed)))
+        found = compare_by_ranges(x, y, options);
+    if (!found)
+        found = fits ? compare_held(x, y, options, mismatch) : compare_in_ranges(x, y, options, mismatch);
     x.require_unchanged();
     y.require_unchanged();
-    return {x.header().shape, found};
+    return {x.header().shape, *std::move(found)};
 }
 
 }  // namespace gpumat

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "core/messages.hpp"
 #include "formats/format.hpp"
 #include "lib/matrices/compare_elements.hpp"
 #include "lib/record/progress.hpp"
@@ -19,6 +20,7 @@ struct CompareOptions {
     int threads = 1;
     std::optional<std::uint64_t> memory_limit{};
     Progress* progress = nullptr;  ///< hears how far it has come; may be null
+    Tell tell{};                   ///< hears how sparse matrices were compared
 };
 
 struct Comparison {
@@ -32,10 +34,10 @@ struct Comparison {
 void require_comparable(const formats::Header& x, const formats::Header& y, const CompareOptions& options);
 
 /// Compares two matrices element by element, block by block: neither is ever whole in memory, but for sparse
-/// ones, which stay sparse in it where there is room for that. To `mismatch`,
-/// unless it is null, goes a matrix of u8 of X's shape: 1 where elements differ, else 0. Throws as
-/// require_comparable, as the readers and the writer do, and Error{memory} where the smallest blocks pass the
-/// limit.
+/// ones whose entries do not lie by the same lines, where there is room for that. Entries of two sparse ones
+/// are compared alone. To `mismatch`, unless it is null, goes a matrix of u8 of X's shape: 1 where elements
+/// differ, else 0. Throws as require_comparable, as the readers and the writer do, and Error{memory} where
+/// the smallest blocks pass the limit.
 Comparison compare(formats::Reader& x, formats::Reader& y, const CompareOptions& options,
                    formats::Writer* mismatch = nullptr);
 

@@ -12,15 +12,14 @@
 namespace gpumat {
 namespace {
 
+/// Elements at a time.
+constexpr std::int64_t kTogether = 1 << 14;
+
 /// Elements that are compared together: those of either matrix, and where they are.
 class MergedElements {
   public:
     MergedElements(const CsrView& x, const CsrView& y, const CompareOptions& options)
-        : x_(x), y_(y), options_(options), compare_(x.type, y.type, options.tolerance, options.most_listed) {
-        places_.reserve(std::size_t{kTogether});
-        x_values_.resize(std::size_t{kTogether} * size_of(x.type));
-        y_values_.resize(std::size_t{kTogether} * size_of(y.type));
-    }
+        : x_(x), y_(y), options_(options), compare_(x.type, y.type, options.tolerance, options.most_listed) {}
 
     /// Rows whose entries lie in the same places in both: their values are compared where they are.
     template <class I>
@@ -46,6 +45,13 @@ class MergedElements {
         return true;
     }
 
+    /// Others are collected first.
+    void prepare_rows() {
+        places_.reserve(std::size_t{kTogether});
+        x_values_.resize(std::size_t{kTogether} * size_of(x_.type));
+        y_values_.resize(std::size_t{kTogether} * size_of(y_.type));
+    }
+
     template <class I>
     void add_row(std::int64_t row) {
         merge_row<I>(x_, y_, row, [&](std::int64_t col, std::int64_t at_x, std::int64_t at_y) {
@@ -63,8 +69,6 @@ class MergedElements {
     }
 
   private:
-    static constexpr std::int64_t kTogether = 1 << 14;
-
     static const std::byte* value_at(const CsrView& matrix, std::int64_t at) {
         return matrix.values + static_cast<std::size_t>(at) * size_of(matrix.type);
     }
@@ -119,6 +123,7 @@ ElementFindings compare_entries(const CsrView& x, const CsrView& y, const Compar
         MergedElements merged(x, y, options);
         visit_index(x.shape, [&]<class I>(TypeTag<I>) {
             if (merged.add_alike<I>(begin, end)) return;
+            merged.prepare_rows();
             for (std::int64_t row = begin; row < end; ++row) merged.add_row<I>(row);
         });
         pieces[static_cast<std::size_t>(begin / together)] = merged.finish();
@@ -126,6 +131,10 @@ ElementFindings compare_entries(const CsrView& x, const CsrView& y, const Compar
     ElementFindings found;
     for (const ElementFindings& piece : pieces) found.merge(piece, options.most_listed);
     return found;
+}
+
+std::uint64_t bytes_of_collected(Type x, Type y) {
+    return std::uint64_t{kTogether} * (sizeof(Element) + size_of(x) + size_of(y));
 }
 
 }  // namespace gpumat

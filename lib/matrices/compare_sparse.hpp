@@ -9,4 +9,7 @@ namespace gpumat {
 /// equal and add nothing. Both have one shape.
 ElementFindings compare_entries(const CsrView& x, const CsrView& y, const CompareOptions& options);
 
+/// What a thread takes for that.
+std::uint64_t bytes_of_collected(Type x, Type y);
+
 }  // namespace gpumat

@@ -173,9 +173,10 @@ std::int64_t first_row_of(const CsrView& matrix, std::int64_t share, std::int64_
     return std::lower_bound(matrix.pointers, matrix.pointers + matrix.shape.rows, entry) - matrix.pointers;
 }
 
-/// Adds up some rows, and their magnitudes by columns where `sums` is not null.
+/// Adds up some rows, and their magnitudes by rows and by columns where those sums are not null.
 template <class T>
-Partial<T> summarise_entries(const CsrView& matrix, std::int64_t begin, std::int64_t end, double* sums) {
+Partial<T> summarise_entries(const CsrView& matrix, std::int64_t begin, std::int64_t end, double* row_sums,
+                             double* sums) {
     return visit_index(matrix.shape, [&]<class I>(TypeTag<I>) {
         const I* const columns = matrix.columns_as<I>();
         const T* const values = matrix.values_as<T>();
@@ -183,8 +184,11 @@ Partial<T> summarise_entries(const CsrView& matrix, std::int64_t begin, std::int
         for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t first = matrix.pointers[i];
             const std::int64_t last = matrix.pointers[i + 1];
-            partial.infinity_norm =
-                std::max(partial.infinity_norm, partial.add_all(values + first, last - first));
+            const double sum = partial.add_all(values + first, last - first);
+            if (row_sums == nullptr)
+                partial.infinity_norm = std::max(partial.infinity_norm, sum);
+            else
+                row_sums[i] += sum;
             for (std::int64_t at = first; sums != nullptr && at < last; ++at)
                 sums[columns[at]] += magnitude(widen(values[at]));
         }
@@ -260,7 +264,7 @@ class StatisticsOf final : public BlockStatistics {
         std::vector<double> sums(static_cast<std::size_t>(keeps_sums ? shares * shape.cols : 0));
         parallel_for(shares, 1, threads_, [&](std::int64_t share, std::int64_t) {
             partials[static_cast<std::size_t>(share)] = summarise_entries<T>(
-                matrix, first_row_of(matrix, share, shares), first_row_of(matrix, share + 1, shares),
+                matrix, first_row_of(matrix, share, shares), first_row_of(matrix, share + 1, shares), nullptr,
                 keeps_sums ? sums.data() + share * shape.cols : nullptr);
         });
         for (const Partial<T>& partial : partials) total_.add(partial);
@@ -277,6 +281,35 @@ class StatisticsOf final : public BlockStatistics {
         if (!may_be_symmetric()) return;
         const Csr across = transposed(matrix, threads_);
         compare_entries<T>(matrix, across.view(), threads_, symmetry_);
+    }
+
+    void take(const Block& block, const CsrView& entries) override {
+        double* const row_sums =
+            sums_from(block.row, row_sums_, whole_.rows, entries.shape.cols == whole_.cols);
+        const bool whole_columns = block.rows == whole_.rows;
+        std::vector<double> sums_of_block(static_cast<std::size_t>(whole_columns ? block.cols : 0));
+        double* const column_sums =
+            whole_columns ? sums_of_block.data() : sums_from(block.col, column_sums_, whole_.cols, false);
+        total_.add(summarise_entries<T>(entries, 0, block.rows, row_sums, column_sums));
+        largest_column_ = largest_of(sums_of_block, largest_column_);
+        if (static_cast<double>(entries.entries) <
+            static_cast<double>(block.rows) * static_cast<double>(block.cols))
+            (void)total_.add(T{});
+    }
+
+    void compare(const CsrView& entries, const CsrView& across) override {
+        compare_entries<T>(entries, across, threads_, symmetry_);
+    }
+
+    void merge(const BlockStatistics& others) override {
+        const auto& other = dynamic_cast<const StatisticsOf&>(others);
+        total_.add(other.total_);
+        add(other.row_sums_, row_sums_);
+        add(other.column_sums_, column_sums_);
+        largest_column_ = std::max(largest_column_, other.largest_column_);
+        symmetry_.symmetric &= other.symmetry_.symmetric;
+        symmetry_.skew &= other.symmetry_.skew;
+        symmetry_.hermitian &= other.symmetry_.hermitian;
     }
 
     [[nodiscard]] bool may_be_symmetric() const override { return symmetry_.any(); }
@@ -312,6 +345,11 @@ class StatisticsOf final : public BlockStatistics {
         if (whole) return nullptr;
         sums.resize(static_cast<std::size_t>(count));
         return sums.data() + first;
+    }
+
+    static void add(const std::vector<double>& sums, std::vector<double>& to) {
+        to.resize(std::max(to.size(), sums.size()));
+        for (std::size_t at = 0; at < sums.size(); ++at) to[at] += sums[at];
     }
 
     static double largest_of(const std::vector<double>& sums, double others) {

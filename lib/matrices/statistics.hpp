@@ -56,6 +56,14 @@ class BlockStatistics {
     /// After that, where it may be: the blocks on and below the diagonal, each with that across the diagonal.
     virtual void compare(const Block& block, const MatrixView& elements, const MatrixView& across) = 0;
 
+    /// The same two of sparse blocks of whole rows or whole columns: `across` is the transpose of the block
+    /// across the diagonal. Sums of the lines that are not whole are kept.
+    virtual void take(const Block& block, const CsrView& entries) = 0;
+    virtual void compare(const CsrView& entries, const CsrView& across) = 0;
+
+    /// Takes what was found in other blocks of the same matrix.
+    virtual void merge(const BlockStatistics& others) = 0;
+
     [[nodiscard]] virtual Statistics finish() const = 0;
 };
 

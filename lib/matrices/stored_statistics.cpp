@@ -8,6 +8,8 @@
 #include "core/hash/sparse_hash.hpp"
 #include "core/numbers/blocks.hpp"
 #include "core/numbers/whole.hpp"
+#include "lib/matrices/statistics_by_ranges.hpp"
+#include "lib/stored/dense_as_sparse.hpp"
 #include "lib/stored/read_in_blocks.hpp"
 
 namespace gpumat {
@@ -32,7 +34,10 @@ class StatisticsPass {
         // A stream comes once: its blocks across the diagonal must be there together.
         whole_ = header.in_order && (header.rereads || shape_.rows == shape_.cols);
         const std::uint64_t least = whole_ ? all : std::min(all, 2 * least_for_blocks(header) + sums);
-        require_memory(least + beside, options.memory_limit,
+        std::uint64_t needed = least + beside;
+        if (is_sparse(header) && !header.in_order && options.memory_limit)
+            needed = std::min(needed, least_for_ranges(reader));
+        require_memory(needed, options.memory_limit,
                        name + ": the statistics of a " + to_string(shape_) + " matrix of " +
                            std::string(name_of(type_)));
         const std::uint64_t limit =
@@ -121,8 +126,12 @@ StoredStatistics statistics_of_sparse(formats::Reader& reader, int threads) {
 
 StoredStatistics stored_statistics(formats::Reader& reader, const formats::ReadOptions& options) {
     const auto room = [&] { return options.memory_limit.value_or(available_memory_bytes()); };
-    if (reader.header().most_entries && bytes_to_stay_sparse(reader) <= room())
-        return statistics_of_sparse(reader, options.threads);
+    if (is_sparse(reader.header())) {
+        const bool fits = bytes_to_stay_sparse(reader) <= room();
+        if (!fits || reader.lines())
+            if (auto found = statistics_by_ranges(reader, options, fits)) return *std::move(found);
+        if (fits) return statistics_of_sparse(reader, options.threads);
+    }
     return StatisticsPass(reader, options).run();
 }
 

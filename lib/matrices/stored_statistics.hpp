@@ -13,7 +13,8 @@ struct StoredStatistics {
 };
 
 /// Reads a matrix block by block, as far as the memory limit of `options` goes, and once more in pairs of
-/// blocks where it may be symmetric. One of a stream is in memory as a whole where it is square. Throws as
+/// blocks where it may be symmetric: a sparse one as a whole where it fits, else by ranges of its rows or
+/// columns. One of a stream is in memory as a whole where it is square. Throws as
 /// the reader does, Error{input} where the file changes meanwhile, and Error{memory} with the least that
 /// would do.
 StoredStatistics stored_statistics(formats::Reader& reader, const formats::ReadOptions& options);

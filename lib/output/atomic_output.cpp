@@ -61,8 +61,6 @@ std::optional<struct stat> require_replaceable(const std::string& target, Output
         fail_to_write(target, "it is the same file as the input " + *input + ", which is never overwritten");
     if (S_ISDIR(present.st_mode)) fail_to_write(target, "it is a directory");
     if (access(target.c_str(), W_OK) != 0) fail_to_write(target, reason(errno));
-    if (S_ISREG(present.st_mode) && mode == OutputMode::create)
-        fail_to_write(target, "it exists; --force replaces it");
     return present;
 }
 
@@ -173,6 +171,8 @@ void AtomicOutput::open_beside(OutputPurpose purpose) {
         remove_left_temporary_files(folder_.number(), name_in_folder_);
     constexpr mode_t kOwnerOnly = 0600;  // until it has the mode of the file that it replaces
     create_file(present_ ? kOwnerOnly : 0666, purpose);
+    // After all that would keep it from being replaced.
+    if (present_ && mode_ == OutputMode::create) fail_to_write(shown, "it exists; --force replaces it");
     if (present_) {
         not_kept_ = copy_file_attributes(target_, *present_, file_.number());
         if (struct stat now = {}; fstat(file_.number(), &now) == 0) mode_kept_ = now.st_mode & 07777;

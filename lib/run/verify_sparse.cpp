@@ -104,25 +104,6 @@ class StoredPairs {
     std::int64_t count_ = 0;
 };
 
-/// As the dense matrices are compared, without what is zero in both.
-Verification verify_pairs(const Csr& input, const Csr& result, const StoredResult& asked, bool any_nan) {
-    VerifyOptions how = asked.how;
-    how.any_nan = any_nan;
-    const Csr across = transposed(result.view(), how.threads);
-    const CsrView x = input.view();
-    const CsrView y = across.view();
-    StoredPairs pairs(x, y);
-    Verification found =
-        asked.operation->check->side_by_side([&](const TakeBlocks& take) { pairs.give(take); }, how);
-    found.rows_recomputed = result.shape().rows;
-    if (found.worst) {
-        const Element place = pairs.place_of(found.worst->row);
-        found.worst->row = place.col;
-        found.worst->col = place.row;
-    }
-    return found;
-}
-
 bool keeps_nans(const formats::Reader& reader) {
     return formats::format_named(reader.header().format).keeps_nans;
 }
@@ -138,13 +119,43 @@ Structure structure_to_verify(const std::vector<PlannedInput>& inputs, const for
     for (const PlannedInput& input : inputs) {
         if (!is_sparse(input.header())) continue;
         stored.at(input.role) = Storage::csr;
-        sparse.entries.at(input.role) = *input.header().most_entries;
     }
     if (std::ranges::find(stored, Storage::csr) == stored.end()) return {};
     sparse.structure = operation.structure(problem, stored);
     if (sparse.structure.result == Storage::csr && !is_sparse(result.header())) return {};
-    const std::uint64_t room = asked.read.memory_limit.value_or(available_memory_bytes());
-    return bytes_to_verify(inputs, result, sparse, asked.how.mode) <= room ? sparse.structure : Structure{};
+    return sparse.structure;
+}
+
+bool fits_sparse(const std::vector<PlannedInput>& inputs, const formats::Reader& result,
+                 const StoredResult& asked, const Problem& problem) {
+    Problem sparse = problem;
+    for (const PlannedInput& input : inputs)
+        if (problem.structure.inputs.at(input.role) == Storage::csr)
+            sparse.entries.at(input.role) = *input.header().most_entries;
+    return bytes_to_verify(inputs, result, sparse, asked.how.mode) <=
+           asked.read.memory_limit.value_or(available_memory_bytes());
+}
+
+bool loses_nans(const PlannedInput& input, const formats::Reader& result) {
+    return !keeps_nans(*input.reader) || !keeps_nans(result);
+}
+
+Verification verify_pairs(const CsrView& input, const CsrView& result, const StoredResult& asked,
+                          bool any_nan) {
+    VerifyOptions how = asked.how;
+    how.any_nan = any_nan;
+    const Csr transposed_result = transposed(result, how.threads);
+    const CsrView across = transposed_result.view();
+    StoredPairs pairs(input, across);
+    Verification found =
+        asked.operation->check->side_by_side([&](const TakeBlocks& take) { pairs.give(take); }, how);
+    found.rows_recomputed = result.shape.rows;
+    if (found.worst) {
+        const Element place = pairs.place_of(found.worst->row);
+        found.worst->row = place.col;
+        found.worst->col = place.row;
+    }
+    return found;
 }
 
 Verification verify_sparse_stored(std::vector<PlannedInput>& inputs, formats::Reader& result,
@@ -177,10 +188,11 @@ Verification verify_sparse_stored(std::vector<PlannedInput>& inputs, formats::Re
     }
     record.stages_ms.read = watch.elapsed_ms();
     const Check& check = *asked.operation->check;
-    Verification found = check.side_by_side != nullptr
-                             ? verify_pairs(std::get<Csr>(held.front()), sparse_result, asked,
-                                            !keeps_nans(*inputs.front().reader) || !keeps_nans(result))
-                             : check.verify(problem, operands, asked.how);
+    Verification found =
+        check.side_by_side != nullptr
+            ? verify_pairs(std::get<Csr>(held.front()).view(), std::as_const(sparse_result).view(), asked,
+                           loses_nans(inputs.front(), result))
+            : check.verify(problem, operands, asked.how);
     record.stages_ms.verify = watch.elapsed_ms() - *record.stages_ms.read;
     return found;
 }

@@ -15,6 +15,7 @@
 #include "lib/run/plan/inputs.hpp"
 #include "lib/run/verify_in_parts.hpp"
 #include "lib/run/verify_sparse.hpp"
+#include "lib/run/verify_sparse_parts.hpp"
 #include "lib/stored/conjugate.hpp"
 #include "lib/stored/dense_as_sparse.hpp"
 #include "lib/stored/read_matrix.hpp"
@@ -158,6 +159,20 @@ Verification verify_opened(std::vector<PlannedInput>& inputs, formats::Reader& r
     return verify_whole(inputs, result, asked, record, progress);
 }
 
+/// Records the matrices as they will lie in memory. Throws where the result is none of the problem, and what
+/// no level computes has no result.
+const Level* require_computable(const std::vector<PlannedInput>& inputs, const formats::Reader& result,
+                                const Registry& registry, const StoredResult& asked,
+                                StoredVerification& record) {
+    const Problem& problem = record.problem;
+    record.inputs.clear();
+    for (const PlannedInput& input : inputs)
+        record.inputs.push_back(recorded(input.header(), problem.structure.inputs.at(input.role)));
+    record.result = recorded(result.header(), problem.structure.result);
+    require_result(result.header(), asked.operation->result(problem), result_type(problem));
+    return registry.choose(problem, {DeviceKind::cpu, asked.how.threads, nullptr}).level;
+}
+
 }  // namespace
 
 int verify_stored(const StoredResult& asked, const Registry& registry, StoredVerification& record,
@@ -178,19 +193,22 @@ int verify_stored(const StoredResult& asked, const Registry& registry, StoredVer
     if (read.type) read.type = stored_type;
     const auto result = formats::open_reader(asked.result, read);
     record.problem.structure = structure_to_verify(inputs, *result, asked, record.problem);
-    record.inputs.clear();
-    for (const PlannedInput& input : inputs)
-        record.inputs.push_back(recorded(input.header(), record.problem.structure.inputs.at(input.role)));
-    record.result = recorded(result->header(), record.problem.structure.result);
-    require_result(result->header(), asked.operation->result(record.problem), stored_type);
-    // What no level computes has no result.
-    (void)registry.choose(record.problem, {DeviceKind::cpu, asked.how.threads, nullptr});
-    record.verification =
-        record.problem.is_sparse() ? verify_sparse_stored(inputs, *result, asked, record)
-        : asked.operation->check->side_by_side != nullptr
-            ? verify_side_by_side(*inputs.front().reader, *result, asked,
-                                  is_conjugated(record.problem, inputs.front().role), progress)
-            : verify_opened(inputs, *result, asked, record, progress);
+    const Level* level = require_computable(inputs, *result, registry, asked, record);
+    std::optional<Verification> found;
+    if (record.problem.is_sparse()) {
+        found = fits_sparse(inputs, *result, asked, record.problem)
+                    ? verify_sparse_stored(inputs, *result, asked, record)
+                    : verify_sparse_in_parts(inputs, *result, asked, *level, record);
+    }
+    if (!found) {
+        if (std::exchange(record.problem.structure, {}) != Structure{})
+            require_computable(inputs, *result, registry, asked, record);
+        found = asked.operation->check->side_by_side != nullptr
+                    ? verify_side_by_side(*inputs.front().reader, *result, asked,
+                                          is_conjugated(record.problem, inputs.front().role), progress)
+                    : verify_opened(inputs, *result, asked, record, progress);
+    }
+    record.verification = *std::move(found);
     for (const PlannedInput& input : inputs) input.reader->require_unchanged();
     result->require_unchanged();
     record.stages_ms.total = total.elapsed_ms();

@@ -23,6 +23,7 @@ constexpr std::uint64_t kMostPending = std::uint64_t{256} << 10;
 /// Ranges of a file whose lines lie together, of which only the entries are counted.
 constexpr std::int64_t kMostCounted = 1 << 16;
 constexpr int kMappedBytes = 1 << 20;
+constexpr std::int64_t kChunksOfRange = 8;
 
 /// Such that there are at most so many steps, a power of 2.
 int bits_of_steps(std::int64_t lines, std::int64_t most) {
@@ -58,6 +59,37 @@ std::vector<LineRange> cut_lines(std::int64_t lines, std::int64_t step, std::uin
         first += ranges.back().count;
     }
     return ranges;
+}
+
+std::vector<LineRange> cut_evenly(std::int64_t lines, std::int64_t step, std::uint64_t wanted,
+                                  const std::function<std::uint64_t(const LineRange&)>& bytes) {
+    std::vector<LineRange> ranges;
+    LineRange range;
+    for (std::int64_t line = 0; line < lines; line += step) {
+        const std::int64_t end = std::min(lines, line + step);
+        const LineRange longer{range.first, end - range.first};
+        if (range.count > 0 && bytes(longer) > wanted) {
+            ranges.push_back(range);
+            range = {line, end - line};
+        } else {
+            range = longer;
+        }
+    }
+    if (range.count > 0) ranges.push_back(range);
+    return ranges;
+}
+
+std::int64_t entries_in_chunks(const formats::Reader& reader) {
+    constexpr std::int64_t kMostInChunk = std::int64_t{1} << 24;
+    const auto& chunking = reader.header().chunking;
+    if (!chunking) return 0;
+    return kChunksOfRange * std::min(kMostInChunk, chunking->chunk.first * chunking->chunk.second);
+}
+
+void keep_freed_memory() {
+    constexpr int kMost = 32 << 20;  // that the C library takes
+    mallopt(M_MMAP_THRESHOLD, kMost);
+    mallopt(M_TRIM_THRESHOLD, 2 * kMost);
 }
 
 std::string words_of_range(const std::string& name, const Shape& shape, std::int64_t entries,

@@ -19,11 +19,27 @@ struct LineRange {
     std::int64_t count = 0;
 };
 
+/// The lines of the transpose that are those of a matrix.
+inline formats::Lines lines_across(formats::Lines by) {
+    return by == formats::Lines::rows ? formats::Lines::columns : formats::Lines::rows;
+}
+
 /// So many lines in as few ranges of whole steps as there can be that take no more than `room` bytes each, of
 /// what `bytes` says of one. Throws Error{memory} with `words` of one that takes more and cannot be cut.
 std::vector<LineRange> cut_lines(std::int64_t lines, std::int64_t step, std::uint64_t room,
                                  const std::function<std::uint64_t(const LineRange&)>& bytes,
                                  const std::function<std::string(const LineRange&)>& words);
+
+/// The same in ranges of about `wanted` bytes, or of one step where that takes more.
+std::vector<LineRange> cut_evenly(std::int64_t lines, std::int64_t step, std::uint64_t wanted,
+                                  const std::function<std::uint64_t(const LineRange&)>& bytes);
+
+/// Entries in so many chunks of the file, of which those at the ends of a range are decoded twice, that they
+/// are few; 0 where there are none.
+std::int64_t entries_in_chunks(const formats::Reader& reader);
+
+/// What a range frees is for the next one: the system would have to clear it again. Blocks of up to 32 MiB.
+void keep_freed_memory();
 
 /// "NAME: 5 entries of 4x5 elements need 2 MiB at once, and there are 1 MiB for them".
 std::string words_of_range(const std::string& name, const Shape& shape, std::int64_t entries,
@@ -53,7 +69,8 @@ class SparseRanges {
     [[nodiscard]] std::int64_t entries_in(const LineRange& range) const;
 
     /// The block of a range, by sorted rows, as `Reader::read_sparse` gives the whole. Throws Error{memory}
-    /// where entries in a temporary file for one element would have to be added in a wider type.
+    /// where entries in a temporary file for one element would have to be added in a wider type. For several
+    /// threads at once.
     [[nodiscard]] Csr read(const LineRange& range, int threads, std::int64_t& duplicates) const;
 
   private:

@@ -10,7 +10,7 @@ namespace {
 
 [[noreturn]] void refuse_spool(const std::string& what, const std::string& did, int error_number) {
     throw Error(ErrorCode::output,
-                what + ": a temporary file cannot be " + did + ": " +
+                what + ": a temporary file in " + spool_folder() + " cannot be " + did + ": " +
                     (error_number == 0 ? "it is cut short"
                                        : std::error_code(error_number, std::generic_category()).message()) +
                     " (TMPDIR names another folder)");

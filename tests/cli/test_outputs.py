@@ -894,6 +894,7 @@ class Odds(OutputCase):
         for arguments, code, words in (
                 (["-o", "more.h5:/A"], 4, ["more.h5:/A", "exists already", "--force"]),
                 (["-o", "more.h5:/group", "--force"], 4, ["more.h5:/group", "is no dataset"]),
+                (["-o", "more.h5:/group"], 4, ["more.h5:/group", "is no dataset"]),
                 (["-o", "more.h5:/A/b"], 4, ["'/A' is no group"]),
                 (["-o", "more.h5:/soft/b"], 4, ["'/soft' is a link"]),
                 (["-o", "more.h5:/soft"], 4, ["more.h5:/soft", "is a link to /A"]),

@@ -111,6 +111,7 @@ class Hdf5Reader final : public Reader, public AttributeSource {
     }
 
     [[nodiscard]] bool holds_booleans() const override {
+        if (sparse_) return header_.logical;
         const Element& element = source_.element;
         if (element.type != Type::u8 || options_.type || source_.packing || !dense_) return false;
         return (element.memory.valid() && H5Tget_class(element.memory.id()) == H5T_ENUM) || is_logical();

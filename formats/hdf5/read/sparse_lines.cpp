@@ -1,5 +1,9 @@
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "core/numbers/whole.hpp"
 #include "formats/hdf5/read/sparse.hpp"
@@ -20,6 +24,40 @@ void read_elements(const Source& part, DenseReader& reader, std::int64_t first, 
     reader.read(block, {type, block.shape(), block.cols, to});
 }
 
+/// Readers of one array. Each reads for one thread at a time, and is kept for the next one.
+class ReadersOfPart {
+  public:
+    using Open = std::function<std::unique_ptr<DenseReader>(Type)>;
+
+    explicit ReadersOfPart(Open open) : open_(std::move(open)) {}
+
+    [[nodiscard]] std::unique_ptr<DenseReader> take(Type type) {
+        {
+            const std::lock_guard lock(mutex_);
+            if (std::exchange(type_, type) != type) free_.clear();
+            if (!free_.empty()) {
+                auto reader = std::move(free_.back());
+                free_.pop_back();
+                return reader;
+            }
+        }
+        auto reader = open_(type);
+        reader->set_spare(0);
+        return reader;
+    }
+
+    void give_back(Type type, std::unique_ptr<DenseReader> reader) {
+        const std::lock_guard lock(mutex_);
+        if (type == type_) free_.push_back(std::move(reader));
+    }
+
+  private:
+    Open open_;
+    std::mutex mutex_;
+    Type type_ = Type::u8;
+    std::vector<std::unique_ptr<DenseReader>> free_;
+};
+
 }  // namespace
 
 std::optional<Lines> SparseReader::lines() const {
@@ -38,17 +76,16 @@ std::int64_t SparseReader::numbers_together() const {
     return ceil_div(kEntriesTogether, chunk) * chunk;
 }
 
-/// One reader for each type as which the numbers are read.
+/// For several threads at once.
 StoredNumbers SparseReader::numbers_of(const std::shared_ptr<const Source>& part) const {
     if (part == nullptr) return {};
-    auto reader = std::make_shared<std::pair<Type, std::unique_ptr<DenseReader>>>();
+    const auto readers =
+        std::make_shared<ReadersOfPart>([this, part](Type type) { return open(part, type); });
     return {part->name, length_of(*part),
-            [this, part, reader](std::int64_t first, std::int64_t count, Type type, std::byte* to) {
-                if (reader->second == nullptr || reader->first != type) {
-                    *reader = {type, open(part, type)};
-                    reader->second->set_spare(0);
-                }
-                read_elements(*part, *reader->second, first, count, type, to);
+            [part, readers](std::int64_t first, std::int64_t count, Type type, std::byte* to) {
+                auto reader = readers->take(type);
+                read_elements(*part, *reader, first, count, type, to);
+                readers->give_back(type, std::move(reader));
             }};
 }
 

@@ -108,10 +108,14 @@ void require_replaceable(hid_t file, const std::string& name, H5O_type_t kind, c
                                            " names in the file (hard links), and is not replaced: the others "
                                            "would keep the old values; name another dataset");
     }
-    if (!target.replace)
-        throw Error(ErrorCode::output, what + ": the " + word + " exists already; --force replaces it");
     if (object.type != kind)
         throw Error(ErrorCode::output, what + ": is no " + word + ", and is not replaced");
+}
+
+/// After all that keeps it from being replaced.
+void require_replacing(const std::string& what, const char* word, const WriteTarget& target) {
+    if (target.replace) return;
+    throw Error(ErrorCode::output, what + ": the " + word + " exists already; --force replaces it");
 }
 
 /// Whether something in a file that exists bears the dataset's name. Throws where the way to it does not lead
@@ -142,6 +146,7 @@ bool is_taken(hid_t file, const WriteTarget& target) {
     const std::string name = absolute(target.dataset);
     if (!bears_name(file, name, name_in_messages(target))) return false;
     require_replaceable(file, name, H5O_TYPE_DATASET, target);
+    require_replacing(target.shown + ":" + name, "dataset", target);
     return true;
 }
 
@@ -164,7 +169,9 @@ bool is_taken_group(hid_t file, const std::string& name, const std::vector<std::
                         what + ": holds '" + member.data() +
                             "', which is no part of the sparse matrix to be written, and is not replaced; "
                             "name another dataset, or another file");
+        require_replaceable(file, name + "/" + member.data(), H5O_TYPE_DATASET, target);
     }
+    require_replacing(what, "group", target);
     return true;
 }
 
