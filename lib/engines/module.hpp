@@ -8,7 +8,7 @@
 
 namespace gpumat::engines {
 
-inline constexpr int kModuleVersion = 2;
+inline constexpr int kModuleVersion = 3;
 inline constexpr const char* kModuleEntry = "gpumat_ranks";
 
 /// A rank that lives sends a sign of it each second; after so many without one, it is given up.
@@ -20,6 +20,22 @@ struct Exchange {
     const void* send = nullptr;
     const int* send_bytes = nullptr;
     const int* send_at = nullptr;
+    void* receive = nullptr;
+    const int* receive_bytes = nullptr;
+    const int* receive_at = nullptr;
+};
+
+/// Rows of a matrix in memory, or a part of each.
+struct StridedRows {
+    const void* first = nullptr;
+    int count = 0;
+    int bytes = 0;           ///< of each
+    std::int64_t pitch = 0;  ///< bytes from one to the next
+};
+
+/// Rows that go from each rank to each other one, from where they lie; what is received has no gaps.
+struct RowsExchange {
+    const StridedRows* send = nullptr;  ///< by rank
     void* receive = nullptr;
     const int* receive_bytes = nullptr;
     const int* receive_at = nullptr;
@@ -65,6 +81,7 @@ struct Module {
     void (*add_up)(double* values, std::int64_t count);              ///< the same sums for all
     int (*largest)(int value);                                       ///< of all ranks
     void (*exchange)(const Exchange& what);
+    void (*exchange_rows)(const RowsExchange& what);
     void (*multiply)(const Product& what);
     void (*finish)();
     void (*end_all)(int code);  ///< all ranks, at once

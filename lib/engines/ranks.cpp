@@ -173,4 +173,12 @@ void Ranks::exchange(const std::byte* send, const std::vector<int>& send_bytes, 
             bytes_sent_ += static_cast<std::uint64_t>(send_bytes[static_cast<std::size_t>(rank)]);
 }
 
+void Ranks::exchange_rows(const std::vector<StridedRows>& send, std::byte* receive,
+                          const std::vector<int>& receive_bytes) {
+    const std::vector<int> receive_at = places_of(receive_bytes);
+    module_->exchange_rows({send.data(), receive, receive_bytes.data(), receive_at.data()});
+    for (const StridedRows& rows : send)
+        bytes_sent_ += static_cast<std::uint64_t>(rows.count) * static_cast<std::uint64_t>(rows.bytes);
+}
+
 }  // namespace gpumat::engines

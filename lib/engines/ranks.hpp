@@ -47,6 +47,9 @@ class Ranks {
     /// Bytes for each rank, which lie one behind the other in `send` and are received so.
     void exchange(const std::byte* send, const std::vector<int>& send_bytes, std::byte* receive,
                   const std::vector<int>& receive_bytes);
+    /// Rows for each rank, from where they lie; those for itself have none.
+    void exchange_rows(const std::vector<StridedRows>& send, std::byte* receive,
+                       const std::vector<int>& receive_bytes);
     /// To other ranks, so far.
     [[nodiscard]] std::uint64_t bytes_sent() const { return bytes_sent_; }
 

@@ -2,20 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <vector>
 
 #include "core/memory.hpp"
-#include "core/parallel.hpp"
 
 namespace gpumat::engines {
 namespace {
 
-constexpr std::int64_t kRoundBytes = std::int64_t{8} << 20;        ///< that a rank sends
+constexpr std::int64_t kRoundBytes = std::int64_t{2} << 20;        ///< that a rank sends
 constexpr std::int64_t kLeastPieceBytes = std::int64_t{64} << 10;  ///< to one rank
-constexpr std::int64_t kPackedAtOnce = std::int64_t{1} << 20;
 
 /// The rows and columns of a piece, from the input's side: as near to a square as panels let it be.
 Shape piece_shape(const Layout& input, const Layout& result) {
@@ -73,9 +70,7 @@ class TileExchange {
           to_receive_(to_send_.size()) {
         problem_.operation = level.operation;
         problem_.type = input.type;
-        const std::size_t bytes = tile_bytes(input, result) / 2;
-        sent_ = Buffer(bytes);
-        received_ = Buffer(bytes);
+        received_ = Buffer(tile_bytes(input, result));
     }
 
     void run() {
@@ -89,13 +84,14 @@ class TileExchange {
     void move(const TileRound& round) {
         const int own = ranks_.rank();
         for (int other = 0; other < ranks_.size(); ++other) {
-            to_send_[static_cast<std::size_t>(other)] = round.bytes(own, other);
+            const Block block = round.between(own, other);
+            const auto bytes = static_cast<int>(block.cols * input_.element());
+            to_send_[static_cast<std::size_t>(other)] = {at(block),
+                                                         other == own ? 0 : static_cast<int>(block.rows),
+                                                         bytes, input_.shape.cols * input_.element()};
             to_receive_[static_cast<std::size_t>(other)] = round.bytes(other, own);
         }
-        std::byte* to = sent_.data();
-        for (int other = 0; other < ranks_.size(); ++other)
-            if (other != own) to = pack(round.between(own, other), to);
-        ranks_.exchange(sent_.data(), to_send_, received_.data(), to_receive_);
+        ranks_.exchange_rows(to_send_, received_.data(), to_receive_);
         const Block here = round.between(own, own);
         turn(here, at(here), input_.shape.cols);
         const std::byte* from = received_.data();
@@ -111,18 +107,6 @@ class TileExchange {
     [[nodiscard]] const std::byte* at(const Block& block) const {
         return rows_ + ((block.row - input_.panel(ranks_.rank()).row) * input_.shape.cols + block.col) *
                            input_.element();
-    }
-
-    std::byte* pack(const Block& block, std::byte* to) const {
-        const std::byte* const from = at(block);
-        const std::int64_t bytes = block.cols * input_.element();
-        const std::int64_t pitch = input_.shape.cols * input_.element();
-        parallel_for(block.rows, 1 + kPackedAtOnce / (bytes + 1), threads_,
-                     [&](std::int64_t begin, std::int64_t end) {
-                         for (std::int64_t i = begin; i < end; ++i)
-                             std::memcpy(to + i * bytes, from + i * pitch, static_cast<std::size_t>(bytes));
-                     });
-        return to + block.rows * bytes;
     }
 
     /// Into the rows of the result, which this rank has.
@@ -146,10 +130,9 @@ class TileExchange {
     const Layout& result_;
     std::byte* out_;
     int threads_;
-    std::vector<int> to_send_;
+    std::vector<StridedRows> to_send_;
     std::vector<int> to_receive_;
     Problem problem_;
-    Buffer sent_;
     Buffer received_;
 };
 
@@ -157,7 +140,7 @@ class TileExchange {
 
 std::uint64_t tile_bytes(const Layout& input, const Layout& result) {
     const Shape piece = piece_shape(input, result);
-    return 2 * static_cast<std::uint64_t>(input.grid.rows - 1) * block_bytes(piece, size_of(input.type));
+    return static_cast<std::uint64_t>(input.grid.rows - 1) * block_bytes(piece, size_of(input.type));
 }
 
 void exchange_tiles(Ranks& ranks, const Level& level, const Layout& input, const std::byte* rows,

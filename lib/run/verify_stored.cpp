@@ -13,6 +13,7 @@
 #include "kernels/check/check.hpp"
 #include "lib/record/json_values.hpp"
 #include "lib/run/plan/inputs.hpp"
+#include "lib/run/ranks/verify.hpp"
 #include "lib/run/verify_in_parts.hpp"
 #include "lib/run/verify_sparse.hpp"
 #include "lib/stored/conjugate.hpp"
@@ -177,7 +178,8 @@ int verify_stored(const StoredResult& asked, const Registry& registry, StoredVer
     formats::ReadOptions read = asked.read;
     if (read.type) read.type = stored_type;
     const auto result = formats::open_reader(asked.result, read);
-    record.problem.structure = structure_to_verify(inputs, *result, asked, record.problem);
+    if (asked.team == nullptr)  // ranks have no sparse matrices
+        record.problem.structure = structure_to_verify(inputs, *result, asked, record.problem);
     record.inputs.clear();
     for (const PlannedInput& input : inputs)
         record.inputs.push_back(recorded(input.header(), record.problem.structure.inputs.at(input.role)));
@@ -186,7 +188,8 @@ int verify_stored(const StoredResult& asked, const Registry& registry, StoredVer
     // What no level computes has no result.
     (void)registry.choose(record.problem, {DeviceKind::cpu, asked.how.threads, nullptr});
     record.verification =
-        record.problem.is_sparse() ? verify_sparse_stored(inputs, *result, asked, record)
+        asked.team != nullptr        ? verify_stored_on_ranks(inputs, *result, asked, record)
+        : record.problem.is_sparse() ? verify_sparse_stored(inputs, *result, asked, record)
         : asked.operation->check->side_by_side != nullptr
             ? verify_side_by_side(*inputs.front().reader, *result, asked,
                                   is_conjugated(record.problem, inputs.front().role), progress)
@@ -236,6 +239,7 @@ nlohmann::ordered_json to_json(const StoredVerification& record) {
         {"error", or_null(record.error)},
         {"exit_code", record.exit_code},
     });
+    if (record.engine) json["engine"] = to_json(*record.engine);
     return json;
 }
 

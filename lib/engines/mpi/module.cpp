@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "lib/engines/module.hpp"
 #include "lib/engines/mpi/watch.hpp"
@@ -165,6 +166,30 @@ void exchange(const Exchange& what) {
                   what.receive_at, MPI_BYTE, MPI_COMM_WORLD);
 }
 
+/// MPI copies the rows out of the matrix itself, to where it sends from: who packs them copies them twice.
+void exchange_rows(const RowsExchange& what) {
+    const auto ranks = static_cast<std::size_t>(size());
+    std::vector<MPI_Datatype> sent(ranks);
+    const std::vector<MPI_Datatype> received(ranks, MPI_BYTE);
+    std::vector<int> counts(ranks);
+    const std::vector<int> places(ranks);  // the types have addresses
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+        const StridedRows& rows = what.send[rank];
+        MPI_Datatype strided = MPI_DATATYPE_NULL;
+        MPI_Type_create_hvector(rows.count, rows.bytes, rows.pitch, MPI_BYTE, &strided);
+        MPI_Aint address = 0;
+        MPI_Get_address(rows.first, &address);
+        const int one = 1;
+        MPI_Type_create_hindexed(one, &one, &address, strided, &sent[rank]);
+        MPI_Type_commit(&sent[rank]);
+        MPI_Type_free(&strided);
+        counts[rank] = rows.count > 0 && rows.bytes > 0 ? 1 : 0;
+    }
+    MPI_Alltoallw(MPI_BOTTOM, counts.data(), places.data(), sent.data(), what.receive, what.receive_bytes,
+                  what.receive_at, received.data(), MPI_COMM_WORLD);
+    for (MPI_Datatype& type : sent) MPI_Type_free(&type);
+}
+
 /// The transpose of what is spread, as BLAS sees it.
 Descriptor describe(const Spread& spread, std::int64_t block) {
     constexpr int kDense = 1;
@@ -230,8 +255,9 @@ void end_all(int code) {
     MPI_Abort(MPI_COMM_WORLD, code);
 }
 
-constexpr Module kModule = {kModuleVersion, start,  rank,    size,     open_library, open_grid, broadcast,
-                            gather,         add_up, largest, exchange, multiply,     finish,    end_all};
+constexpr Module kModule = {kModuleVersion, start,         rank,     size,   open_library,
+                            open_grid,      broadcast,     gather,   add_up, largest,
+                            exchange,       exchange_rows, multiply, finish, end_all};
 
 }  // namespace
 }  // namespace gpumat::engines
