@@ -1,5 +1,6 @@
 #include "lib/matrices/compare_on_ranks.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -47,10 +48,11 @@ ElementFindings compare_rows(engines::Team& team, const CompareOptions& options,
     return compare_pieces(elements, x.data, y.data, team.panel_of(Held::a), mask, options);
 }
 
-/// A reader of the transpose, which leaves the other one to its owner.
-std::shared_ptr<formats::Reader> transposed_of(formats::Reader& y, int threads) {
+/// Y or its transpose, which leaves the other reader to its owner.
+std::shared_ptr<formats::Reader> as_x(formats::Reader& y, const CompareOptions& options) {
     const std::shared_ptr<formats::Reader> not_owned(&y, [](formats::Reader* /*reader*/) {});
-    return std::make_shared<TransposedReader>(not_owned, threads);
+    if (!options.transposed) return not_owned;
+    return std::make_shared<TransposedReader>(not_owned, options.threads);
 }
 
 }  // namespace
@@ -68,11 +70,15 @@ Comparison compare_on_ranks(formats::Reader& x, formats::Reader& y, const Compar
     team.plan(shape, 0);
     const engines::Layout of_x = team.layout(shape, x.header().type);
     const engines::Layout of_y = team.layout(shape, y.header().type);
+    const std::shared_ptr<formats::Reader> turned_y = as_x(y, options);
     const engines::Layout of_mask = team.layout(shape, Type::u8);
     if (options.memory_limit) {
         const std::uint64_t element =
             size_of(of_x.type) + size_of(of_y.type) + (mismatch != nullptr ? size_of(Type::u8) : 0);
-        require_memory(block_bytes(of_x.local(0), element), options.memory_limit, "the share of a rank");
+        const std::uint64_t moving =
+            std::max(engines::loading_bytes(team, x, of_x), engines::loading_bytes(team, *turned_y, of_y));
+        require_memory(saturating_add(block_bytes(of_x.local(0), element), moving), options.memory_limit,
+                       "the share of a rank");
     }
     team.start();
     Comparison comparison{.shape = shape, .engine = engines::record_of(team)};
@@ -84,10 +90,7 @@ Comparison compare_on_ranks(formats::Reader& x, formats::Reader& y, const Compar
         engines::note_stage(team, "read", *comparison.engine);
     };
     load(Held::a, of_x, x, false);
-    if (options.transposed)
-        load(Held::b, of_y, *transposed_of(y, team.threads()), true);
-    else
-        load(Held::b, of_y, y, false);
+    load(Held::b, of_y, *turned_y, options.transposed);
     if (mismatch != nullptr) team.allocate(Held::c, of_mask);
     team.share([&](std::span<const std::byte> bytes) {
         comparison.found.merge(unpacked(bytes), options.most_listed);

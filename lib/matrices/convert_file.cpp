@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/numbers/whole.hpp"
 #include "core/stopwatch.hpp"
 #include "formats/slice.hpp"
 #include "lib/matrices/copy_on_ranks.hpp"
@@ -104,9 +105,12 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
         source.after_all();
         return hash;
     };
+    const auto beside = [&](const engines::Layout& layout) {
+        return saturating_add(source.bytes, engines::loading_bytes(*options.team, *reader, layout));
+    };
     const StoredCopy copy =
-        options.team != nullptr ? write_on_ranks(*options.team, header.shape, header.type, load, destination,
-                                                 how, record.engine.emplace(), say, name)
+        options.team != nullptr ? write_on_ranks(*options.team, {header.shape, header.type, load, beside},
+                                                 destination, how, record.engine.emplace(), say, name)
         : stays_sparse          ? copy_sparse(*reader, destination, how, record.inputs.front(), say, name)
                                 : write_blocks(source, destination, how, progress, say, name);
     record.output = copy.output;

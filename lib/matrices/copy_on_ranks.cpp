@@ -6,6 +6,7 @@
 #include "core/hash/hash.hpp"
 #include "core/memory.hpp"
 #include "core/numbers/blocks.hpp"
+#include "core/numbers/whole.hpp"
 #include "core/stopwatch.hpp"
 
 namespace gpumat {
@@ -17,13 +18,14 @@ void require_dense_on_ranks(bool sparse) {
                     "where there is that option, --engine local keeps it as it is");
 }
 
-StoredCopy write_on_ranks(engines::Team& team, const Shape& shape, Type type,
-                          const std::function<std::uint32_t()>& load, Destination& destination,
+StoredCopy write_on_ranks(engines::Team& team, const RanksSource& source, Destination& destination,
                           const formats::WriteOptions& how, RecordedEngine& engine, const Tell& say,
                           const NamingListener& before_naming) {
+    const auto& [shape, type, load, beside] = source;
     team.plan(shape, 0);
     const engines::Layout layout = team.layout(shape, type);
-    require_memory(block_bytes(layout.local(0), size_of(type)), how.memory_limit, "the share of a rank");
+    require_memory(saturating_add(block_bytes(layout.local(0), size_of(type)), beside ? beside(layout) : 0),
+                   how.memory_limit, "the share of a rank");
     auto writer = destination.create(shape, type, how);  // before MPI starts, for it forks
     tell_left_out(*writer, say);
     team.start();

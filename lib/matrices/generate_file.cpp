@@ -94,8 +94,8 @@ void generate_file(const GenerateOptions& options, FileRecord& record, Progress&
         return options.team->load_by_all(engines::Held::c, rows_of(generator, how.threads), {});
     };
     const StoredCopy copy = options.team != nullptr
-                                ? write_on_ranks(*options.team, matrix.shape, matrix.type, load, destination,
-                                                 how, record.engine.emplace(), say, name)
+                                ? write_on_ranks(*options.team, {matrix.shape, matrix.type, load},
+                                                 destination, how, record.engine.emplace(), say, name)
                             : is_sparse ? write_pattern(generator, destination, how, name)
                                         : write_blocks(source, destination, how, progress, say, name);
     record.output = copy.output;

@@ -1,8 +1,12 @@
-"""generate, convert, compare and verify on ranks: what one machine gives. Commands that ranks do not share are refused under mpirun."""
+"""generate, convert, compare and verify on ranks: what one machine gives. Commands that ranks do not share are refused under mpirun.
+
+GPUMAT_RANK_CASES draws so many of all operations, types, shapes and storages (six else) from GPUMAT_TEST_SEED on.
+"""
 
 import glob
 import json
 import os
+import random
 import time
 import unittest
 
@@ -10,8 +14,8 @@ import h5py
 import jsonschema
 import numpy as np
 
-from harness import DTYPES, cases, random_bits, random_values, read_h5, same_bits, snapshot, write_h5, write_mtx
-from test_ranks import ENVIRONMENT, MPIRUN, SCHEMAS, Ranks
+from harness import DTYPES, cases, is_integer, random_bits, random_values, read_h5, same_bits, snapshot, write_h5, write_mtx
+from test_ranks import ALL_TYPES, ENVIRONMENT, MPIRUN, SCHEMAS, TYPES, Ranks
 
 ENGINE = ["--engine", "scalapack"]
 # One row, a prime, fewer rows than ranks, no rows.
@@ -223,7 +227,59 @@ class Verified(Commands):
             self.check_verdict(1, "reduce", "A.h5", "S.h5", "--op", "sum", "--axis", axis)
 
 
+class Drawn(Commands):
+    """Any operation of any type, on any shape, stored in any way: on ranks as on one machine."""
+
+    def storage(self, rng, shape):
+        if 0 in shape or rng.random() < 0.5:
+            return {}
+        chunks = tuple(rng.randint(1, extent) for extent in shape)
+        return {"chunks": chunks, **({"compression": "gzip"} if rng.random() < 0.5 else {})}
+
+    def operation(self, rng, kind, dtype, shape):
+        if kind == "multiply":
+            b = random_values(dtype, (shape[1], rng.choice([1, 7, 19])), 2)
+            write_h5(self.path("B.h5"), b, dtype, **self.storage(rng, b.shape))
+            return ["multiply", "A.h5", "B.h5"]
+        if kind == "reduce":  # these do not depend on the order
+            return ["reduce", "A.h5", "--axis", rng.choice(["rows", "columns"]), "--op", "sum" if is_integer(dtype) else "nan-count"]
+        return [kind, "A.h5"]
+
+    def test_drawn(self):
+        rng = random.Random(int(os.environ.get("GPUMAT_TEST_SEED", "1")))
+        for draw in range(int(os.environ.get("GPUMAT_RANK_CASES", "6"))):
+            kind = rng.choice(["transpose", "multiply", "reduce", "convert"])
+            dtype = rng.choice(TYPES if kind == "multiply" else ALL_TYPES)
+            shape = rng.choice([(1, 37), (37, 1), (31, 37), (2, 3), (0, 7), (7, 0), (97, 5), (3, 200)])
+            storage = self.storage(rng, shape)
+            with self.subTest(draw=draw, kind=kind, dtype=dtype, shape=shape, storage=storage):
+                a = random_values(dtype, shape, 1)
+                write_h5(self.path("A.h5"), a, dtype, **storage)
+                command = self.operation(rng, kind, dtype, shape)
+                kept = ["--contiguous"] if kind == "convert" and rng.random() < 0.5 else []
+                ranked = self.share(*command, "-o", "ranks.h5", "--force", *kept, ranks=rng.choice([2, 3, 4]), code=None)
+                alone = self.run_tool(*command, "-o", "alone.h5", "--force", code=None)
+                self.assertEqual(ranked.code, alone.code, str(ranked) + str(alone))
+                if alone.code != 0:
+                    continue
+                (kind_r, c), (kind_a, d) = read_h5(self.path("ranks.h5")), read_h5(self.path("alone.h5"))
+                self.assertEqual((kind_r, c.shape), (kind_a, d.shape))
+                if kind == "multiply":
+                    self.assert_product("ranks.h5", dtype, a, read_h5(self.path("B.h5"))[1])
+                else:
+                    self.assertTrue(same_bits(c, d))
+
+
 class Refused(Commands):
+    def test_memory(self):
+        write_h5(self.path("A.h5"), np.ones((400, 40)), chunks=(30, 30))
+        self.run_tool("reduce", "A.h5", "-o", "S.h5")
+        for command in (["generate", "--shape", "400x40", "-o", "B.h5"], ["convert", "A.h5", "-o", "B.h5"], ["compare", "A.h5", "A.h5"],
+                        ["verify", "reduce", "A.h5", "S.h5"]):
+            said = self.share(*command, "--memory-limit", "8KiB", code=6)
+            self.assertEqual(said.err.count("gpumat: "), 1, str(said))
+            self.assertFalse(os.path.exists(self.path("B.h5")))
+
     def test_without_an_engine(self):
         write_h5(self.path("A.h5"), np.ones((4, 4)))
         with open(self.path("jobs"), "w", encoding="utf-8") as file:
