@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdio>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -64,29 +65,37 @@ std::string footer(const Command& tool) {
     return text;
 }
 
+/// What it is where one `mpirun` starts several of it.
+enum class Started {
+    on_ranks,  ///< one run on all of them, if --engine says so
+    alone,     ///< nothing: each would do and write the same
+    each       ///< as many times the same answer
+};
+
 /// A command that is no operation; the operations come from their rows.
 struct NamedCommand {
     std::string_view name;
     bool may_be_job;
+    Started started;
     void (*add)(Command& tool, Context& context);
 };
 constexpr std::array kCommands = {
-    NamedCommand{"verify", true, add_verify},
-    NamedCommand{"compare", true, add_compare},
-    NamedCommand{"generate", true, add_generate},
-    NamedCommand{"convert", true, add_convert},
-    NamedCommand{"batch", false, add_batch},
-    NamedCommand{"bench", false, add_bench},
-    NamedCommand{"tune", false, add_tune},
-    NamedCommand{"probe", false, add_probe},
-    NamedCommand{"levels", false, add_levels},
-    NamedCommand{"info", true, add_info},
-    NamedCommand{"devices", false, add_devices},
-    NamedCommand{"report", false, add_report},
-    NamedCommand{"help", false, add_help},
-    NamedCommand{"version", false, add_version},
-    NamedCommand{"completion", false, add_completion},
-    NamedCommand{"manpage", false, add_manpage},
+    NamedCommand{"verify", true, Started::on_ranks, add_verify},
+    NamedCommand{"compare", true, Started::on_ranks, add_compare},
+    NamedCommand{"generate", true, Started::on_ranks, add_generate},
+    NamedCommand{"convert", true, Started::on_ranks, add_convert},
+    NamedCommand{"batch", false, Started::alone, add_batch},
+    NamedCommand{"bench", false, Started::alone, add_bench},
+    NamedCommand{"tune", false, Started::alone, add_tune},
+    NamedCommand{"probe", false, Started::alone, add_probe},
+    NamedCommand{"levels", false, Started::each, add_levels},
+    NamedCommand{"info", true, Started::each, add_info},
+    NamedCommand{"devices", false, Started::each, add_devices},
+    NamedCommand{"report", false, Started::alone, add_report},
+    NamedCommand{"help", false, Started::each, add_help},
+    NamedCommand{"version", false, Started::each, add_version},
+    NamedCommand{"completion", false, Started::each, add_completion},
+    NamedCommand{"manpage", false, Started::each, add_manpage},
 };
 
 /// Opens standard streams that are closed, the wrong way round: using them stays an error, and no file of
@@ -110,14 +119,37 @@ class PrintableMessage : public spdlog::custom_flag_formatter {
     }
 };
 
-/// Of ranks that run an operation together, the first speaks and has the exit code: mpirun ends it where
+/// What several of the command are, of the operations too; nothing where there is no such command.
+std::optional<Started> started_together(const std::string& command, const Registry& registry) {
+    if (registry.operation(command) != nullptr) return Started::on_ranks;
+    const auto found = std::ranges::find(kCommands, command, &NamedCommand::name);
+    return found == kCommands.end() ? std::nullopt : std::optional(found->started);
+}
+
+/// Of processes that were started together, the first speaks and has the exit code: mpirun ends it where
 /// another one fails before it has said why.
 bool is_follower(const std::vector<std::string>& words, const Registry& registry) {
     const auto asks_for_own = [](const std::string& word) {
         return word == "local" || word == "--engine=local";
     };
-    return engines::launched().rank > 0 && words.size() > 1 && registry.operation(words[1]) != nullptr &&
+    if (engines::launched().rank == 0 || words.size() < 2) return false;
+    return started_together(words[1], registry).value_or(Started::each) != Started::each &&
            std::ranges::none_of(words, asks_for_own);
+}
+
+/// The command of the tool in which that one is.
+const Command& outermost(const Command& command) {
+    return command.outer() == nullptr || command.outer()->outer() == nullptr ? command
+                                                                             : outermost(*command.outer());
+}
+
+/// Error{usage} for several of a command that ranks cannot share. Others look for themselves.
+void require_started_alone(const Command& command, const Registry& registry) {
+    const int size = engines::launched().size;
+    const std::string& name = outermost(command).name;
+    if (size == 1 || started_together(name, registry) != Started::alone) return;
+    throw Error(ErrorCode::usage, std::to_string(size) + " processes were started together, and each would " +
+                                      name + " the same; start one (" + name + " has no --engine)");
 }
 
 /// Messages go to standard error: plain lines, coloured by severity on a terminal.
@@ -137,6 +169,7 @@ int parse_and_run(Parser& parser, const Context& context) {
     const Asked asked = parser.parse(context.command_line);
     if (asked.text.empty()) {
         try {
+            if (!context.is_job) require_started_alone(*asked.command, context.registry());
             asked.command->run();
         } catch (const Error& error) {
             throw parser.with_origins(*asked.command, error);

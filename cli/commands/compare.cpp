@@ -221,7 +221,6 @@ void compare_asked(CompareRequest& request, ComparisonRecord& record) {
     require_one_standard_input({named_x, named_y});
     if (request.mismatch == "-")
         throw Error(ErrorCode::usage, "--save-mismatch takes a file: standard output has the findings");
-    request.how.tolerance.nan_equal = request.nan == "equal";
     request.read.threads = request.how.threads;
     request.read.memory_limit = request.how.memory_limit;
     request.how.tell = request.read.tell;
@@ -296,6 +295,19 @@ int show_comparison(CompareRequest& request, const Context& context) {
     return record.exit_code;
 }
 
+void compare_on_engine(CompareRequest& request, Context& context) {
+    request.team = team_of(request.ranks, "compare", nullptr, request.how.threads, context);
+    request.how.team = request.team.get();
+    request.how.tolerance.nan_equal = request.nan == "equal";
+    engines::Own own;
+    if (request.team) {
+        request.how.threads = request.team->threads();
+        own = own_of(*request.team, request.how, request.read, request.mismatch.has_value());
+    }
+    run_with(request.how.team, context, std::move(own),
+             [&] { context.exit_code = show_comparison(request, context); });
+}
+
 void add_tolerances(Command& command, CompareRequest& request) {
     Tolerance& tolerance = request.how.tolerance;
     command
@@ -346,6 +358,7 @@ void add_compare(Command& tool, Context& context) {
     command.flag("--force", &request->force, "replace an existing file").needs(mismatch);
     command.begin_group("Run");
     add_threads(command, request->how.threads, "CPU threads");
+    add_engine(command, request->ranks);
     add_memory_limit(command, request->how.memory_limit, "most host memory for blocks, such as 256MiB");
     add_log(command, request->log, kAppendsRecord);
     add_reading_options(command, request->read);
@@ -359,7 +372,7 @@ void add_compare(Command& tool, Context& context) {
         "of one name with each other, a line each.\n\n"
         "Exit codes: 0 equal or within the tolerance, 1 differ, 3 input, 8 other shapes\n"
         "or types. Of two files: 1 where a pair is not equal or a matrix is in one alone.";
-    command.run = [request, &context] { context.exit_code = show_comparison(*request, context); };
+    command.run = [request, &context] { compare_on_engine(*request, context); };
 }
 
 }  // namespace gpumat::cli

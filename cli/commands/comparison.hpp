@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/options/run_options.hpp"
 #include "formats/format.hpp"
 #include "lib/matrices/compare.hpp"
 #include "lib/record/record.hpp"
@@ -25,6 +26,8 @@ struct CompareRequest {
     std::optional<std::string> mismatch;  ///< FILE of --save-mismatch
     bool force = false;
     std::string log;
+    EngineOptions ranks;
+    std::shared_ptr<engines::Team> team;  ///< null: this process compares
 };
 
 /// What is known of two matrices of which one may be missing. `exit_code` is that of comparing them alone.

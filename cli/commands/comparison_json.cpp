@@ -72,6 +72,7 @@ void add_findings(const Comparison& comparison, OrderedJson& json) {
     json["norms"] = norms_json(found);
     json["differences"] = OrderedJson::array();
     for (const Difference& difference : found.first) json["differences"].push_back(json_of(difference));
+    if (comparison.engine) json["engine"] = to_json(*comparison.engine);
 }
 
 std::string verdict_of(const PairRecord& pair) {

@@ -5,6 +5,7 @@
 #include "cli/options/output_options.hpp"
 #include "cli/options/run_options.hpp"
 #include "cli/terminal/context.hpp"
+#include "lib/engines/team_files.hpp"
 #include "lib/matrices/convert_file.hpp"
 
 namespace gpumat::cli {
@@ -20,6 +21,8 @@ struct ConvertRequest {
     formats::ReadOptions read;
     int threads = 1;
     std::string log;
+    EngineOptions ranks;
+    std::shared_ptr<engines::Team> team;  ///< null: this process converts
 };
 
 /// Whether nothing says how the result is to be stored.
@@ -37,7 +40,8 @@ ConvertOptions convert_options(const ConvertRequest& request) {
                               .write = write_options_of(request.storage, request.output, request.threads),
                               .dense = request.storage.dense,
                               .sparse = request.storage.sparse,
-                              .keep_chunks = keeps_chunks(request)};
+                              .keep_chunks = keeps_chunks(request),
+                              .team = request.team.get()};
     options.read.threads = request.threads;
     if (request.type) options.read.type = parse_type(*request.type);
     return options;
@@ -53,6 +57,12 @@ void convert_asked(const ConvertRequest& request, Context& context) {
         convert_file(options, record, log, progress, say);
         warn_of_packing(record.inputs, request.read.unpack);
     });
+}
+
+void convert_on_engine(ConvertRequest& request, Context& context) {
+    if (request.team) request.threads = request.team->threads();
+    run_with(request.team.get(), context, {.source = engines::reading(request.read)},
+             [&] { convert_asked(request, context); });
 }
 
 }  // namespace
@@ -75,6 +85,7 @@ void add_convert(Command& tool, Context& context) {
     command.begin_group("Run and record");
     add_log(command, request->log, kAppendsRecord);
     add_threads(command, request->threads, "CPU threads");
+    add_engine(command, request->ranks);
     add_memory_limit(command, request->read.memory_limit, "most host memory for blocks, such as 256MiB");
     add_reading_options(command, request->read);
     add_style_options(command, context.style);
@@ -92,11 +103,12 @@ void add_convert(Command& tool, Context& context) {
         "  gpumat convert matlab.mat:/A -o A.h5\n"
         "  gpumat convert 'A.h5:/frames[7,:,0:512]' -o A.npy  # a slice, counted from 0";
     command.run = [&command, request, several, &context] {
+        request->team = team_of(request->ranks, command.name, nullptr, request->threads, context);
         if (run_several(command, *several, request->output, request->storage.format, false, request->log,
                         context))
             return;
         request->input = several->names.front();
-        convert_asked(*request, context);
+        convert_on_engine(*request, context);
     };
 }
 

@@ -23,13 +23,16 @@ struct GenerateRequest {
     int threads = 1;
     std::optional<std::uint64_t> memory_limit;
     std::string log;
+    EngineOptions ranks;
+    std::shared_ptr<engines::Team> team;  ///< null: this process generates
 };
 
 GenerateOptions generate_options(const GenerateRequest& request) {
     GenerateOptions options = {.matrix = request.matrix,
                                .destination = destination_of(request.output, request.storage),
                                .write = write_options_of(request.storage, request.output, request.threads),
-                               .memory_limit = request.memory_limit};
+                               .memory_limit = request.memory_limit,
+                               .team = request.team.get()};
     options.matrix.shape = parse_shape(request.shape, "--shape", 0);
     options.matrix.type = parse_type(request.type);
     return options;
@@ -43,6 +46,15 @@ void generate_asked(const GenerateRequest& request, Context& context) {
         options.before_naming = listener_of(context);
         generate_file(options, record, progress, say);
     });
+}
+
+void generate_on_engine(GenerateRequest& request, Context& context) {
+    request.team = team_of(request.ranks, "generate", nullptr, request.threads, context);
+    if (request.team) request.threads = request.team->threads();
+    const auto source = [&](const engines::Order& order) {
+        return own_of(generate_options(request)).source(order);
+    };
+    run_with(request.team.get(), context, {.source = source}, [&] { generate_asked(request, context); });
 }
 
 std::string list_of_kinds() {
@@ -83,6 +95,7 @@ void add_generate(Command& tool, Context& context) {
     command.begin_group("Run and record");
     add_log(command, request->log, kAppendsRecord);
     add_threads(command, request->threads, "CPU threads");
+    add_engine(command, request->ranks);
     add_memory_limit(command, request->memory_limit, "most host memory for blocks, such as 256MiB");
     add_style_options(command, context.style);
     command.footer = list_of_kinds() +
@@ -94,7 +107,7 @@ void add_generate(Command& tool, Context& context) {
                      "  gpumat generate toeplitz --band -1,2,-1 --shape 1000x1000 -t f64 -o T.mtx\n"
                      "  gpumat generate integers --shape 512x512 --seed 7 -o - |\n"
                      "    gpumat transpose - -o At.h5";
-    command.run = [request, &context] { generate_asked(*request, context); };
+    command.run = [request, &context] { generate_on_engine(*request, context); };
 }
 
 }  // namespace gpumat::cli

@@ -102,8 +102,8 @@ void add_operation(Command& tool, Context& context, const Operation& operation) 
                                 ", unless --output\n") +
                      "names another.\n" + (place ? kPlaceholders : "") + "\nExamples:\n" +
                      std::string(operation.examples);
-    command.run = [&command, shared, several, place, &context] {
-        shared->team = team_of(shared->ranks, *shared->run.operation, shared->run.threads, context);
+    command.run = [&command, shared, several, place, &operation, &context] {
+        shared->team = team_of(shared->ranks, operation.name, &operation, shared->run.threads, context);
         if (place) {
             if (run_several(command, *several, shared->output, shared->storage.format,
                             shared->run.operation->answers, shared->log, context))

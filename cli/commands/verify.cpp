@@ -15,6 +15,7 @@
 #include "cli/terminal/last_words.hpp"
 #include "cli/terminal/progress.hpp"
 #include "kernels/check/check.hpp"
+#include "lib/engines/team_files.hpp"
 #include "lib/record/run_log.hpp"
 #include "lib/run/executor.hpp"
 #include "lib/run/verify_stored.hpp"
@@ -31,6 +32,8 @@ struct VerifyRequest {
     std::string mode = "auto";
     std::string log;
     bool strict = false;
+    EngineOptions ranks;
+    std::shared_ptr<engines::Team> team;  ///< null: this process verifies
 };
 
 /// What was found, for people: indices count from 1.
@@ -65,7 +68,6 @@ void verify_asked(VerifyRequest& request, Context& context) {
     asked.result = formats::parse_reference(request.result);
     asked.how.mode = *verify_mode_from_name(request.mode);
     asked.how.any_order = !request.strict;
-    asked.read.strict |= request.strict;
     asked.read.threads = asked.how.threads;
     require_json_log(request.log);
     require_one_on_stdout("", request.log, context);
@@ -111,6 +113,17 @@ void verify_asked(VerifyRequest& request, Context& context) {
     });
 }
 
+void verify_on_engine(VerifyRequest& request, Context& context) {
+    StoredResult& asked = request.asked;
+    request.team = team_of(request.ranks, "verify", asked.operation, asked.how.threads, context);
+    asked.team = request.team.get();
+    asked.say = say;
+    if (request.team) asked.how.threads = request.team->threads();
+    asked.read.strict |= request.strict;
+    run_with(asked.team, context, {.source = engines::reading(asked.read)},
+             [&] { verify_asked(request, context); });
+}
+
 /// How the check is made, where there is a choice: what is checked block by block is compared bit for bit.
 void add_mode_options(Command& command, VerifyRequest& request) {
     VerifyOptions& how = request.asked.how;
@@ -150,13 +163,14 @@ void add_verify_operation(Command& verify_command, Context& context, const Opera
     suggest_types(
         command.option("-t,--type", &request->type, "convert all matrices to this type while reading them"));
     add_threads(command, request->asked.how.threads, "CPU threads");
+    add_engine(command, request->ranks);
     add_memory_limit(command, request->asked.read.memory_limit,
                      "most host memory for the matrices, such as 4GiB");
     add_log(command, request->log, kAppendsRecord);
     add_reading_options(command, request->asked.read);
     add_style_options(command, context.style);
     command.footer = "Examples:\n  " + std::string(operation.verify_example);
-    command.run = [request, &context] { verify_asked(*request, context); };
+    command.run = [request, &context] { verify_on_engine(*request, context); };
 }
 
 }  // namespace

@@ -1,9 +1,13 @@
 #include <charconv>
+#include <cstdio>
+#include <utility>
 
 #include "cli/options/run_options.hpp"
 #include "cli/options/value_names.hpp"
+#include "cli/terminal/progress.hpp"
 #include "core/error.hpp"
 #include "lib/engines/team.hpp"
+#include "lib/output/signal_cleanup.hpp"
 
 namespace gpumat::cli {
 namespace {
@@ -27,11 +31,14 @@ std::optional<engines::Grid> grid_of(const std::string& text) {
 
 }  // namespace
 
+Option& add_engine(Command& command, EngineOptions& options) {
+    return command.option("--engine", &options.engine, "local, or scalapack: the ranks of an MPI run")
+        .value("ENGINE")
+        .choices(engine_names());
+}
+
 void add_engine_options(Command& command, EngineOptions& options) {
-    const Option& engine =
-        command.option("--engine", &options.engine, "local, or scalapack: the ranks of an MPI run")
-            .value("ENGINE")
-            .choices(engine_names());
+    const Option& engine = add_engine(command, options);
     command.option("--grid", &options.grid, "ranks along rows and columns, such as 2x3")
         .value("PxQ")
         .needs(engine);
@@ -40,8 +47,8 @@ void add_engine_options(Command& command, EngineOptions& options) {
         .needs(engine);
 }
 
-std::shared_ptr<engines::Team> team_of(const EngineOptions& options, const Operation& operation, int threads,
-                                       const Context& context) {
+std::shared_ptr<engines::Team> team_of(const EngineOptions& options, std::string_view name,
+                                       const Operation* operation, int threads, const Context& context) {
     const int size = engines::launched().size;
     if (options.engine.empty() && size > 1)
         throw Error(ErrorCode::usage,
@@ -58,12 +65,37 @@ std::shared_ptr<engines::Team> team_of(const EngineOptions& options, const Opera
     if (context.is_job)
         throw Error(ErrorCode::usage, "a job of a batch cannot use --engine " + options.engine +
                                           ": MPI starts once in a process");
-    if (engines::served(engine, operation) == nullptr) {
+    const engines::Served* const served = engines::served(engine, name);
+    if (served == nullptr) {
         Problem any;
-        any.operation = &operation;
-        engines::require_served(engine, operation, engines::unsupported_reasons(engine, any));
+        any.operation = operation;
+        engines::require_served(engine, *operation, engines::unsupported_reasons(engine, any));
     }
-    return std::make_shared<engines::Team>(engine, operation, grid_of(options.grid), options.block, threads);
+    return std::make_shared<engines::Team>(engine, *served, operation, grid_of(options.grid), options.block,
+                                           threads);
+}
+
+void say_of_silence(const Error& error) {
+    forbid_naming();
+    clear_line();
+    std::fprintf(stderr, "gpumat: %s\n", error.what());
+    remove_unfinished_files();
+}
+
+void run_with(engines::Team* team, Context& context, engines::Own own, const std::function<void()>& lead) {
+    if (team == nullptr) return lead();
+    engines::Ranks::hear_silence(say_of_silence);
+    team->give(std::move(own));
+    if (!engines::Team::leads()) {
+        context.exit_code = team->follow();
+        return;
+    }
+    try {
+        lead();
+    } catch (...) {
+        context.exit_code = report_failure();  // at once: the others may not have started MPI yet
+    }
+    team->dismiss(context.exit_code);
 }
 
 }  // namespace gpumat::cli

@@ -18,7 +18,7 @@
 #include "cli/terminal/progress.hpp"
 #include "cli/terminal/table.hpp"
 #include "core/error.hpp"
-#include "lib/engines/team.hpp"
+#include "lib/engines/team_files.hpp"
 #include "lib/record/progress.hpp"
 #include "lib/record/record.hpp"
 #include "lib/record/run_log.hpp"
@@ -259,11 +259,6 @@ void add_shared_options(Command& command, SharedOptions& shared, Context& contex
 
 namespace {
 
-/// A rank that follows has no other messages.
-void say_of_silence(const Error& error) {
-    std::fprintf(stderr, "gpumat: %s\n", error.what());
-}
-
 /// While it lives, the record tells too of ranks that fall silent.
 class HearingSilence {
   public:
@@ -309,9 +304,7 @@ void run_and_tell(SharedOptions& shared, Context& context) {
             const std::lock_guard lock(knowing);
             tell(known, static_cast<int>(error.code()), error.what());
         });
-        clear_line();
         say_of_silence(error);
-        remove_unfinished_files();
     });
     try {
         const ProgressLine line(progress, shared.output ? "writing" : "verifying", context);
@@ -336,20 +329,9 @@ void run_and_tell(SharedOptions& shared, Context& context) {
 void run_operation(SharedOptions& shared, Context& context) {
     if (shared.team) shared.run.threads = shared.team->threads();
     finish_options(shared, context);
-    if (!shared.team) return run_and_tell(shared, context);
-    if (!engines::Team::leads()) {
-        engines::Ranks::hear_silence(say_of_silence);
-        context.exit_code = shared.team->follow();
-        return;
-    }
     shared.run.team = shared.team.get();
-    try {
-        run_and_tell(shared, context);
-    } catch (...) {
-        shared.team->dismiss(static_cast<int>(failure_in_flight().code()));
-        throw;
-    }
-    shared.team->dismiss(context.exit_code);
+    run_with(shared.run.team, context, {.source = engines::reading(shared.run.read)},
+             [&] { run_and_tell(shared, context); });
 }
 
 }  // namespace gpumat::cli

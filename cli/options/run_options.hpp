@@ -1,16 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/options/command.hpp"
 #include "cli/options/output_options.hpp"
 #include "cli/terminal/context.hpp"
+#include "lib/engines/team.hpp"
 #include "lib/record/record.hpp"
 #include "lib/run/options.hpp"
 
@@ -39,14 +42,23 @@ struct SharedOptions {
 /// The value of --type. Throws Error{usage} listing the names there are.
 Type parse_type(const std::string& text);
 
-/// Adds the options that say which engine computes, and how it is spread.
+/// Adds the option that says which engine computes.
+Option& add_engine(Command& command, EngineOptions& options);
+/// With those that say how it is spread.
 void add_engine_options(Command& command, EngineOptions& options);
 
 /// The ranks that they ask for; null where this process computes. Throws Error{usage} where `mpirun` started
 /// several processes that would all do the same, Error{unsupported} where the engine is missing or has no
-/// such operation.
-std::shared_ptr<engines::Team> team_of(const EngineOptions& options, const Operation& operation, int threads,
-                                       const Context& context);
+/// such operation. `name` is the command's; `operation` is null where it has none.
+std::shared_ptr<engines::Team> team_of(const EngineOptions& options, std::string_view name,
+                                       const Operation* operation, int threads, const Context& context);
+
+/// Has rank 0 of the team lead, and the others follow with what they have of their own; without a team it
+/// just runs. A failure of the leader is reported, and ends the team.
+void run_with(engines::Team* team, Context& context, engines::Own own, const std::function<void()>& lead);
+
+/// Ranks that fall silent end the run: says so, and removes what is not complete.
+void say_of_silence(const Error& error);
 
 /// Adds the shared options to a command.
 void add_shared_options(Command& command, SharedOptions& shared, Context& context);

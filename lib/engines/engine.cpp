@@ -18,7 +18,11 @@ std::span<const Served> of_scalapack() {
     static const std::array kServed = {
         Served{.operation = "multiply", .types = kBlasTypes, .routine = "p?gemm"},
         Served{.operation = "transpose", .types = all_types(), .routine = "alltoallv", .way = Way::exchange},
-        Served{.operation = "reduce", .types = all_types(), .routine = "parts", .way = Way::parts}};
+        Served{.operation = "reduce", .types = all_types(), .routine = "parts", .way = Way::parts},
+        Served{.operation = "verify", .types = all_types(), .routine = "rows", .way = Way::parts},
+        Served{.operation = "compare", .types = all_types(), .routine = "rows", .way = Way::parts},
+        Served{.operation = "generate", .types = all_types(), .routine = "rows", .way = Way::parts},
+        Served{.operation = "convert", .types = all_types(), .routine = "rows", .way = Way::parts}};
     return kServed;
 }
 
@@ -63,13 +67,13 @@ const Engine& find_engine(const std::string& name) {
     throw Error(ErrorCode::usage, "--engine is '" + name + "'; expected one of " + names);
 }
 
-const Served* served(const Engine& engine, const Operation& operation) {
-    const auto found = std::ranges::find(engine.serves, name_of(operation), &Served::operation);
+const Served* served(const Engine& engine, std::string_view command) {
+    const auto found = std::ranges::find(engine.serves, command, &Served::operation);
     return found == engine.serves.end() ? nullptr : &*found;
 }
 
 std::vector<std::string> unsupported_reasons(const Engine& engine, const Problem& problem) {
-    const Served* const found = served(engine, *problem.operation);
+    const Served* const found = served(engine, name_of(*problem.operation));
     if (found == nullptr) {
         std::string names;
         for (const Served& row : engine.serves)

@@ -14,11 +14,11 @@ namespace gpumat::engines {
 /// How ranks do an operation.
 enum class Way {
     library,   ///< it computes, on blocks that they take in turn
-    parts,     ///< a level computes on the rows that each has whole, and what it gives is combined
+    parts,     ///< each does its part, on rows that it has whole, and what it gives is combined
     exchange,  ///< of rows, which they have whole: each sends a tile to each other one, and a level turns it
 };
 
-/// What an engine has of an operation.
+/// What an engine has of an operation, or of another command.
 struct Served {
     std::string_view operation;
     std::span<const Type> types;
@@ -39,8 +39,8 @@ std::span<const Engine> engines();
 /// Throws Error{usage} with those that there are.
 const Engine& find_engine(const std::string& name);
 
-/// What the engine has of an operation; null where it has nothing.
-const Served* served(const Engine& engine, const Operation& operation);
+/// What the engine has of an operation or command of that name; null where it has nothing.
+const Served* served(const Engine& engine, std::string_view command);
 
 /// Throws Error{unsupported} with the reasons, where there are some.
 void require_served(const Engine& engine, const Operation& operation,

@@ -8,7 +8,7 @@
 
 namespace gpumat::engines {
 
-inline constexpr int kModuleVersion = 2;
+inline constexpr int kModuleVersion = 3;
 inline constexpr const char* kModuleEntry = "gpumat_ranks";
 
 /// A rank that lives sends a sign of it each second; after so many without one, it is given up.
@@ -23,6 +23,27 @@ struct Exchange {
     void* receive = nullptr;
     const int* receive_bytes = nullptr;
     const int* receive_at = nullptr;
+};
+
+/// Rows of a matrix in memory, or a part of each.
+struct StridedRows {
+    const void* first = nullptr;
+    int count = 0;
+    int bytes = 0;           ///< of each
+    std::int64_t pitch = 0;  ///< bytes from one to the next
+};
+
+/// Pieces of rows that each rank sends to each other one in their order, from where they lie: some at a time
+/// are under way between two ranks, and no two wait for a third. Both know which are empty.
+struct PieceExchange {
+    static constexpr int kUnderWay = 2;  ///< each way between two ranks
+    int pieces = 0;                      ///< between two ranks
+    void* owner = nullptr;
+    StridedRows (*to_send)(void* owner, int to, int piece) = nullptr;
+    int (*bytes_to_receive)(void* owner, int from, int piece) = nullptr;
+    void (*take)(void* owner, int from, int piece, const void* bytes) = nullptr;  ///< must not throw
+    void* room = nullptr;  ///< for kUnderWay pieces of each rank
+    std::int64_t piece_bytes = 0;
 };
 
 /// This rank's blocks of a matrix that is spread block-cyclically over the grid: row-major, without gaps.
@@ -65,6 +86,7 @@ struct Module {
     void (*add_up)(double* values, std::int64_t count);              ///< the same sums for all
     int (*largest)(int value);                                       ///< of all ranks
     void (*exchange)(const Exchange& what);
+    void (*exchange_pieces)(const PieceExchange& what);
     void (*multiply)(const Product& what);
     void (*finish)();
     void (*end_all)(int code);  ///< all ranks, at once

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <optional>
+#include <string>
 
 #include "core/numbers/blocks.hpp"
 #include "core/numbers/scalar.hpp"
@@ -30,11 +33,12 @@ struct FilePlace {
 enum class Step : std::int32_t {
     set_up,    ///< the library and the grid
     allocate,  ///< the blocks of a matrix
-    load,      ///< from rank 0's reader, or from a file
+    load,      ///< from rank 0's reader, from a file, or from what each rank has for it
     compute,
     store,  ///< to rank 0's writer, or into a file
     fetch,  ///< a rectangle for rank 0
     check,
+    share,  ///< what each rank makes of its rows, for rank 0
     end
 };
 
@@ -45,10 +49,13 @@ struct Order {
     std::int32_t threads = 1;
     Layout layout;
     bool from_file = false;
+    bool from_own = false;    ///< each rank has its own source
+    bool transposed = false;  ///< of what is read
     bool conjugate = false;
     bool plain_nans = false;  ///< a format does not keep their bits
-    FilePlace place;
-    std::int64_t panel_rows = 0;  ///< at rank 0; 0: bounded panels
+    FilePlace place;          ///< without a path where there is none
+    std::array<char, 1024> dataset{};
+    std::int64_t panel_rows = 0;  ///< of who reads or writes; 0: bounded panels
     Block block;
     bool transpose_a = false;
     bool transpose_b = false;
@@ -60,8 +67,15 @@ struct Order {
     VerifyMode mode = VerifyMode::automatic;
     std::optional<double> tolerance;
     std::uint64_t seed = 0;
+    bool any_order = false;
     std::uint64_t room = 0;  ///< bytes for a check, on each rank
 };
+
+/// As much of the text as there is room for, and its end.
+template <std::size_t kRoom>
+void put_text(const std::string& text, std::array<char, kRoom>& into) {
+    std::memcpy(into.data(), text.data(), std::min(text.size(), kRoom - 1));
+}
 
 struct Answer {
     std::int32_t code = 0;

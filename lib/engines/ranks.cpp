@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <mutex>
 #include <system_error>
@@ -171,6 +172,42 @@ void Ranks::exchange(const std::byte* send, const std::vector<int>& send_bytes, 
     for (int rank = 0; rank < size_; ++rank)
         if (rank != rank_)
             bytes_sent_ += static_cast<std::uint64_t>(send_bytes[static_cast<std::size_t>(rank)]);
+}
+
+void Ranks::exchange_pieces(const Pieces& pieces, std::byte* room, std::int64_t piece_bytes) {
+    struct Owner {
+        const Pieces& pieces;
+        std::uint64_t sent = 0;
+        std::exception_ptr failure;
+    };
+    Owner owner{pieces, 0, nullptr};
+    module_->exchange_pieces(
+        {.pieces = pieces.count,
+         .owner = &owner,
+         .to_send =
+             [](void* of, int to, int piece) {
+                 auto& own = *static_cast<Owner*>(of);
+                 const StridedRows rows = own.pieces.to_send(to, piece);
+                 own.sent += static_cast<std::uint64_t>(rows.count) * static_cast<std::uint64_t>(rows.bytes);
+                 return rows;
+             },
+         .bytes_to_receive =
+             [](void* of, int from, int piece) {
+                 return static_cast<Owner*>(of)->pieces.bytes_to_receive(from, piece);
+             },
+         .take =
+             [](void* of, int from, int piece, const void* bytes) {
+                 auto& own = *static_cast<Owner*>(of);
+                 try {
+                     if (!own.failure) own.pieces.take(from, piece, static_cast<const std::byte*>(bytes));
+                 } catch (...) {
+                     own.failure = std::current_exception();
+                 }
+             },
+         .room = room,
+         .piece_bytes = piece_bytes});
+    bytes_sent_ += owner.sent;
+    if (owner.failure) std::rethrow_exception(owner.failure);
 }
 
 }  // namespace gpumat::engines

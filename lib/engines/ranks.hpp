@@ -47,6 +47,14 @@ class Ranks {
     /// Bytes for each rank, which lie one behind the other in `send` and are received so.
     void exchange(const std::byte* send, const std::vector<int>& send_bytes, std::byte* receive,
                   const std::vector<int>& receive_bytes);
+    /// Pieces for each rank, as `PieceExchange` says; what `take` throws, at the end.
+    struct Pieces {
+        int count = 0;
+        std::function<StridedRows(int to, int piece)> to_send;
+        std::function<int(int from, int piece)> bytes_to_receive;
+        std::function<void(int from, int piece, const std::byte* bytes)> take;
+    };
+    void exchange_pieces(const Pieces& pieces, std::byte* room, std::int64_t piece_bytes);
     /// To other ranks, so far.
     [[nodiscard]] std::uint64_t bytes_sent() const { return bytes_sent_; }
 

@@ -2,25 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <exception>
 #include <memory>
-#include <vector>
 
 #include "core/memory.hpp"
-#include "core/parallel.hpp"
 
 namespace gpumat::engines {
 namespace {
 
-constexpr std::int64_t kRoundBytes = std::int64_t{8} << 20;        ///< that a rank sends
+constexpr std::int64_t kPiecesBytes = std::int64_t{4} << 20;       ///< of a piece for each rank
 constexpr std::int64_t kLeastPieceBytes = std::int64_t{64} << 10;  ///< to one rank
-constexpr std::int64_t kPackedAtOnce = std::int64_t{1} << 20;
 
 /// The rows and columns of a piece, from the input's side: as near to a square as panels let it be.
 Shape piece_shape(const Layout& input, const Layout& result) {
     constexpr std::int64_t kWhole = 64;  // pieces begin where cache lines do
-    const std::int64_t bytes = std::max(kRoundBytes / input.grid.rows, kLeastPieceBytes);
+    const std::int64_t bytes = std::max(kPiecesBytes / input.grid.rows, kLeastPieceBytes);
     const std::int64_t elements = bytes / input.element();
     const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(elements))) / kWhole * kWhole;
     Shape piece{std::min(input.block, std::max(kWhole, side)), 0};
@@ -29,34 +25,6 @@ Shape piece_shape(const Layout& input, const Layout& result) {
     piece.rows = std::min(input.block, std::max(piece.rows, elements / piece.cols / kWhole * kWhole));
     return piece;
 }
-
-/// One round: a piece of each tile.
-class TileRound {
-  public:
-    TileRound(const Layout& input, const Layout& result, const Block& piece)
-        : input_(input), result_(result), piece_(piece) {}
-
-    /// The block of the input that goes from one rank to another.
-    [[nodiscard]] Block between(int from, int to) const {
-        const Block rows = input_.panel(from);
-        const Block cols = result_.panel(to);
-        return {rows.row + piece_.row, cols.row + piece_.col, clipped(rows.rows - piece_.row, piece_.rows),
-                clipped(cols.rows - piece_.col, piece_.cols)};
-    }
-    [[nodiscard]] int bytes(int from, int to) const {
-        const Block block = between(from, to);
-        return from == to ? 0 : static_cast<int>(block.rows * block.cols * input_.element());
-    }
-
-  private:
-    static std::int64_t clipped(std::int64_t left, std::int64_t most) {
-        return std::clamp<std::int64_t>(left, 0, most);
-    }
-
-    const Layout& input_;
-    const Layout& result_;
-    Block piece_;
-};
 
 class TileExchange {
   public:
@@ -69,60 +37,63 @@ class TileExchange {
           result_(result),
           out_(out),
           threads_(threads),
-          to_send_(static_cast<std::size_t>(ranks.size())),
-          to_receive_(to_send_.size()) {
+          piece_(piece_shape(input, result)),
+          across_(pieces_of(result.block, piece_.cols)),
+          received_(tile_bytes(input, result)) {
         problem_.operation = level.operation;
         problem_.type = input.type;
-        const std::size_t bytes = tile_bytes(input, result) / 2;
-        sent_ = Buffer(bytes);
-        received_ = Buffer(bytes);
     }
 
     void run() {
-        const Shape piece = piece_shape(input_, result_);
-        for (std::int64_t row = 0; row < input_.block; row += piece.rows)
-            for (std::int64_t col = 0; col < result_.block; col += piece.cols)
-                move({input_, result_, {row, col, piece.rows, piece.cols}});
+        const int own = ranks_.rank();
+        const int pieces = pieces_of(input_.block, piece_.rows) * across_;
+        const auto take = [&](int from, int piece, const std::byte* bytes) {
+            const Block block = between(from, own, piece);
+            turn(block, bytes, block.cols);
+        };
+        ranks_.exchange_pieces(
+            {.count = pieces,
+             .to_send = [&](int to, int piece) { return rows_of(between(own, to, piece)); },
+             .bytes_to_receive =
+                 [&](int from, int piece) {
+                     const Block block = between(from, own, piece);
+                     return static_cast<int>(block.rows * block.cols * input_.element());
+                 },
+             .take = take},
+            received_.data(), piece_.elements() * input_.element());
+        for (int piece = 0; piece < pieces; ++piece) {
+            const Block here = between(own, own, piece);
+            turn(here, at(here), input_.shape.cols);
+        }
     }
 
   private:
-    void move(const TileRound& round) {
-        const int own = ranks_.rank();
-        for (int other = 0; other < ranks_.size(); ++other) {
-            to_send_[static_cast<std::size_t>(other)] = round.bytes(own, other);
-            to_receive_[static_cast<std::size_t>(other)] = round.bytes(other, own);
-        }
-        std::byte* to = sent_.data();
-        for (int other = 0; other < ranks_.size(); ++other)
-            if (other != own) to = pack(round.between(own, other), to);
-        ranks_.exchange(sent_.data(), to_send_, received_.data(), to_receive_);
-        const Block here = round.between(own, own);
-        turn(here, at(here), input_.shape.cols);
-        const std::byte* from = received_.data();
-        for (int other = 0; other < ranks_.size(); ++other) {
-            if (other == own) continue;
-            const Block block = round.between(other, own);
-            turn(block, from, block.cols);
-            from += block.rows * block.cols * input_.element();
-        }
+    static int pieces_of(std::int64_t extent, std::int64_t step) {
+        return step > 0 ? static_cast<int>((extent + step - 1) / step) : 0;
+    }
+    static std::int64_t clipped(std::int64_t left, std::int64_t most) {
+        return std::clamp<std::int64_t>(left, 0, most);
+    }
+
+    /// The block of the input that goes from one rank to another as that piece; may be empty.
+    [[nodiscard]] Block between(int from, int to, int piece) const {
+        const Block rows = input_.panel(from);
+        const Block cols = result_.panel(to);
+        const std::int64_t row = piece / across_ * piece_.rows;
+        const std::int64_t col = piece % across_ * piece_.cols;
+        return {rows.row + row, cols.row + col, clipped(rows.rows - row, piece_.rows),
+                clipped(cols.rows - col, piece_.cols)};
+    }
+
+    [[nodiscard]] StridedRows rows_of(const Block& block) const {
+        return {at(block), static_cast<int>(block.rows), static_cast<int>(block.cols * input_.element()),
+                input_.shape.cols * input_.element()};
     }
 
     /// Where the block of the input begins, of which this rank has the rows.
     [[nodiscard]] const std::byte* at(const Block& block) const {
         return rows_ + ((block.row - input_.panel(ranks_.rank()).row) * input_.shape.cols + block.col) *
                            input_.element();
-    }
-
-    std::byte* pack(const Block& block, std::byte* to) const {
-        const std::byte* const from = at(block);
-        const std::int64_t bytes = block.cols * input_.element();
-        const std::int64_t pitch = input_.shape.cols * input_.element();
-        parallel_for(block.rows, 1 + kPackedAtOnce / (bytes + 1), threads_,
-                     [&](std::int64_t begin, std::int64_t end) {
-                         for (std::int64_t i = begin; i < end; ++i)
-                             std::memcpy(to + i * bytes, from + i * pitch, static_cast<std::size_t>(bytes));
-                     });
-        return to + block.rows * bytes;
     }
 
     /// Into the rows of the result, which this rank has.
@@ -146,10 +117,9 @@ class TileExchange {
     const Layout& result_;
     std::byte* out_;
     int threads_;
-    std::vector<int> to_send_;
-    std::vector<int> to_receive_;
+    Shape piece_;
+    int across_;  ///< pieces beside each other
     Problem problem_;
-    Buffer sent_;
     Buffer received_;
 };
 
@@ -157,7 +127,8 @@ class TileExchange {
 
 std::uint64_t tile_bytes(const Layout& input, const Layout& result) {
     const Shape piece = piece_shape(input, result);
-    return 2 * static_cast<std::uint64_t>(input.grid.rows - 1) * block_bytes(piece, size_of(input.type));
+    return static_cast<std::uint64_t>(PieceExchange::kUnderWay * input.grid.rows) *
+           block_bytes(piece, size_of(input.type));
 }
 
 void exchange_tiles(Ranks& ranks, const Level& level, const Layout& input, const std::byte* rows,

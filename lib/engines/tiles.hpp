@@ -5,8 +5,8 @@
 #include "lib/engines/ranks.hpp"
 
 // A transpose of panels: the rows of the one rank and the columns that are rows of the other make a tile that
-// goes from the one to the other. Tiles go piece by piece, one of each at a time, so that memory and counts
-// of bytes are bounded and what is sent and received stays in a cache.
+// goes from the one to the other. Tiles go piece by piece, two of each at a time, so that memory and counts
+// of bytes are bounded, what is received stays in a cache, and a piece is turned while others come.
 
 namespace gpumat::engines {
 

@@ -7,6 +7,7 @@
 #include "core/numbers/transpose.hpp"
 #include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
+#include "lib/matrices/compare_on_ranks.hpp"
 #include "lib/matrices/compare_ranges.hpp"
 #include "lib/matrices/compare_sparse.hpp"
 #include "lib/stored/blocks_of_ranges.hpp"
@@ -28,14 +29,9 @@ class BlockComparison {
 
     void take(const Block& block, const MatrixView& x, const MatrixView& y) {
         const std::byte* y_elements = options_.transposed ? transposed(y) : y.data;
-        const std::int64_t count = block.rows * block.cols;
-        std::vector<ElementFindings> pieces(static_cast<std::size_t>((count + kPiece - 1) / kPiece));
         std::uint8_t* mask = mismatch_ == nullptr ? nullptr : mask_for(block);
-        parallel_for(count, kPiece, options_.threads, [&](std::int64_t begin, std::int64_t end) {
-            pieces[static_cast<std::size_t>(begin / kPiece)] =
-                elements_.compare(x.data, y_elements, block, begin, end, mask);
-        });
-        for (const ElementFindings& piece : pieces) found_.merge(piece, options_.most_listed);
+        found_.merge(compare_pieces(elements_, x.data, y_elements, block, mask, options_),
+                     options_.most_listed);
         if (mismatch_ != nullptr) mismatch_->write(block, mask_.view(block.shape()));
     }
 
@@ -80,6 +76,18 @@ std::string described(const formats::Header& header) {
 }
 
 }  // namespace
+
+ElementFindings compare_pieces(const ElementComparison& elements, const std::byte* x, const std::byte* y,
+                               const Block& block, std::uint8_t* mask, const CompareOptions& options) {
+    const std::int64_t count = block.rows * block.cols;
+    std::vector<ElementFindings> pieces(static_cast<std::size_t>((count + kPiece - 1) / kPiece));
+    parallel_for(count, kPiece, options.threads, [&](std::int64_t begin, std::int64_t end) {
+        pieces[static_cast<std::size_t>(begin / kPiece)] = elements.compare(x, y, block, begin, end, mask);
+    });
+    ElementFindings found;
+    for (const ElementFindings& piece : pieces) found.merge(piece, options.most_listed);
+    return found;
+}
 
 void require_comparable(const formats::Header& x, const formats::Header& y, const CompareOptions& options) {
     const Shape wanted = options.transposed ? x.shape.transposed() : x.shape;
@@ -166,6 +174,7 @@ ElementFindings compare_held(formats::Reader& x, formats::Reader& y, const Compa
 Comparison compare(formats::Reader& x, formats::Reader& y, const CompareOptions& options,
                    formats::Writer* mismatch) {
     require_comparable(x.header(), y.header(), options);
+    if (options.team != nullptr) return compare_on_ranks(x, y, options, mismatch);
     const auto room = [&] { return options.memory_limit.value_or(available_memory_bytes()); };
     const std::uint64_t sparse_bytes = bytes_to_stay_sparse(x, y, options);
     const bool fits = sparse_bytes > 0 && sparse_bytes <= room() / 2;

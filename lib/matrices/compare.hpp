@@ -6,8 +6,10 @@
 
 #include "core/messages.hpp"
 #include "formats/format.hpp"
+#include "lib/engines/team.hpp"
 #include "lib/matrices/compare_elements.hpp"
 #include "lib/record/progress.hpp"
+#include "lib/record/record.hpp"
 
 namespace gpumat {
 
@@ -19,16 +21,28 @@ struct CompareOptions {
     std::size_t most_listed = 10;  ///< differences
     int threads = 1;
     std::optional<std::uint64_t> memory_limit{};
-    Progress* progress = nullptr;  ///< hears how far it has come; may be null
-    Tell tell{};                   ///< hears how sparse matrices were compared
+    Progress* progress = nullptr;   ///< hears how far it has come; may be null
+    engines::Team* team = nullptr;  ///< the ranks that compare; null: this process does
+    Tell tell{};                    ///< hears how it was done
 };
 
 struct Comparison {
     Shape shape;  ///< of X
     ElementFindings found;
+    std::optional<RecordedEngine> engine{};  ///< absent: this process compared alone
 
     [[nodiscard]] bool differs() const { return found.differing > 0; }
 };
+
+/// What every rank gives its team, before one of them compares; `marks`: there will be a mask of what
+/// differs.
+engines::Own own_of(engines::Team& team, const CompareOptions& options, const formats::ReadOptions& read,
+                    bool marks);
+
+/// Compares elements that lie row after row, the first of which are those of the block, and writes 1 or 0 for
+/// each to `mask`, unless it is null.
+ElementFindings compare_pieces(const ElementComparison& elements, const std::byte* x, const std::byte* y,
+                               const Block& block, std::uint8_t* mask, const CompareOptions& options);
 
 /// Throws Error{not_comparable} where shapes (or, where they must be, types) are not the same.
 void require_comparable(const formats::Header& x, const formats::Header& y, const CompareOptions& options);

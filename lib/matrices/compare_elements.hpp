@@ -58,8 +58,8 @@ struct Norms {
     void add(const Norms& other);
 };
 
-/// What the comparison of some elements found. Merged in the order of the elements, in whatever pieces.
-struct ElementFindings {
+/// What the comparison of some elements found, but for the list of differences.
+struct ElementSums {
     std::int64_t unequal = 0;    ///< by value
     std::int64_t differing = 0;  ///< unequal, and not within the tolerance
     std::int64_t nans_x = 0;
@@ -75,6 +75,10 @@ struct ElementFindings {
     std::optional<Difference> largest_absolute;
     std::optional<Difference> largest_relative;
     std::optional<Difference> largest_ulps;
+};
+
+/// What the comparison of some elements found. Merged in the order of the elements, in whatever pieces.
+struct ElementFindings : ElementSums {
     std::vector<Difference> first;  ///< the first of `differing` in the order of rows
 
     void merge(const ElementFindings& other, std::size_t most_listed);

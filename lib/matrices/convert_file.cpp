@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/numbers/whole.hpp"
 #include "core/stopwatch.hpp"
 #include "formats/slice.hpp"
+#include "lib/matrices/copy_on_ranks.hpp"
 #include "lib/matrices/sparse_copy.hpp"
 #include "lib/matrices/stored_copy.hpp"
 #include "lib/output/sparse_output.hpp"
@@ -85,7 +87,10 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
     }
     const std::vector<std::string> files = reader->files();
     log.require_apart(files);
-    destination.open(files, header.shape, header.type, how, OutputPurpose::write, say);
+    if (options.team != nullptr) require_dense_on_ranks(stays_sparse);
+    const bool far = options.team != nullptr && engines::Team::on_several_hosts();
+    destination.open(files, header.shape, header.type, how, far ? OutputPurpose::share : OutputPurpose::write,
+                     say);
     const NamingListener name = [&](const RecordedMatrix& output, const std::string& given_hash) {
         record.inputs.front().hash = given_hash;
         FileRecord named = record;
@@ -94,8 +99,19 @@ void convert_file(const ConvertOptions& options, FileRecord& record, RunLog& log
     };
     BlockSource source = source_of(*reader);
     source.after_all = [&] { reader->require_unchanged(); };
-    const StoredCopy copy = stays_sparse
-                                ? copy_sparse(*reader, destination, how, record.inputs.front(), say, name)
+    const auto load = [&] {
+        const std::uint32_t hash = engines::load_stored(*options.team, engines::Held::c, *reader,
+                                                        {.memory_limit = options.read.memory_limit}, say);
+        source.after_all();
+        return hash;
+    };
+    const auto beside = [&](const engines::Layout& layout) {
+        return saturating_add(source.bytes, engines::loading_bytes(*options.team, *reader, layout));
+    };
+    const StoredCopy copy =
+        options.team != nullptr ? write_on_ranks(*options.team, {header.shape, header.type, load, beside},
+                                                 destination, how, record.engine.emplace(), say, name)
+        : stays_sparse          ? copy_sparse(*reader, destination, how, record.inputs.front(), say, name)
                                 : write_blocks(source, destination, how, progress, say, name);
     record.output = copy.output;
     record.read_ms = copy.fill_ms;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "lib/engines/team.hpp"
 #include "lib/output/destination.hpp"
 #include "lib/record/file_record.hpp"
 #include "lib/record/progress.hpp"
@@ -15,6 +16,7 @@ struct ConvertOptions {
     bool dense = false;                  ///< what is sparse becomes dense
     bool sparse = false;                 ///< what is dense becomes sparse
     bool keep_chunks = false;            ///< and filters, where input and output are of HDF5 and it has some
+    engines::Team* team = nullptr;       ///< the ranks that do it; null: this process does
     FileRecordListener before_naming{};  ///< may be empty
 };
 

@@ -7,6 +7,7 @@
 #include "core/memory.hpp"
 #include "core/numbers/whole.hpp"
 #include "core/stopwatch.hpp"
+#include "lib/matrices/copy_on_ranks.hpp"
 #include "lib/matrices/sparse_copy.hpp"
 #include "lib/matrices/stored_copy.hpp"
 #include "lib/output/sparse_output.hpp"
@@ -44,7 +45,22 @@ StoredCopy write_pattern(const Generator& generator, Destination& destination,
     return copy;
 }
 
+engines::FillPanel rows_of(const Generator& generator, int threads) {
+    return [&generator, threads](std::int64_t first, const MutableMatrixView& panel) {
+        generator.fill({first, 0, panel.shape.rows, panel.shape.cols}, panel, threads);
+    };
+}
+
 }  // namespace
+
+engines::Own own_of(const GenerateOptions& options) {
+    return {.source = [options](const engines::Order& order) -> engines::FillPanel {
+        const auto generator = std::make_shared<const Generator>(options.matrix);
+        return [generator, threads = order.threads](std::int64_t first, const MutableMatrixView& panel) {
+            rows_of(*generator, threads)(first, panel);
+        };
+    }};
+}
 
 void generate_file(const GenerateOptions& options, FileRecord& record, Progress& progress, const Tell& say) {
     const Stopwatch watch;
@@ -60,7 +76,10 @@ void generate_file(const GenerateOptions& options, FileRecord& record, Progress&
     formats::WriteOptions how = options.write;
     how.memory_limit = options.memory_limit;
     if (destination.format().has_datasets) how.attributes = origin_of(matrix, record);
-    destination.open({}, matrix.shape, matrix.type, how, OutputPurpose::write, say);
+    if (options.team != nullptr) require_dense_on_ranks(is_sparse);
+    const bool far = options.team != nullptr && engines::Team::on_several_hosts();
+    destination.open({}, matrix.shape, matrix.type, how, far ? OutputPurpose::share : OutputPurpose::write,
+                     say);
     const BlockSource source = {.shape = matrix.shape,
                                 .type = matrix.type,
                                 .fill = [&](const Block& block, const MutableMatrixView& out) {
@@ -71,8 +90,14 @@ void generate_file(const GenerateOptions& options, FileRecord& record, Progress&
         named.output = output;
         if (options.before_naming) options.before_naming(named);
     };
-    const StoredCopy copy = is_sparse ? write_pattern(generator, destination, how, name)
-                                      : write_blocks(source, destination, how, progress, say, name);
+    const auto load = [&] {
+        return options.team->load_by_all(engines::Held::c, rows_of(generator, how.threads), {});
+    };
+    const StoredCopy copy = options.team != nullptr
+                                ? write_on_ranks(*options.team, {matrix.shape, matrix.type, load},
+                                                 destination, how, record.engine.emplace(), say, name)
+                            : is_sparse ? write_pattern(generator, destination, how, name)
+                                        : write_blocks(source, destination, how, progress, say, name);
     record.output = copy.output;
     record.read_ms = copy.fill_ms;
     record.write_ms = copy.write_ms;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <future>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
@@ -130,6 +131,29 @@ class BlockWriting {
 
 }  // namespace
 
+void tell_left_out(const formats::Writer& writer, const Tell& say) {
+    for (const std::string& attribute : writer.left_out())
+        tell(say, Severity::warning, "the result does not keep the attribute " + attribute);
+}
+
+StoredCopy finish_copy(std::unique_ptr<formats::Writer> writer, Destination& destination, const Shape& shape,
+                       Type type, const CopyHashes& hashes, const NamingListener& before_naming) {
+    writer->finish();
+    writer.reset();  // its descriptor may not be used after the file has its name
+    const RecordedMatrix output = {.path = destination.reference().path,
+                                   .dataset = destination.reference().dataset,
+                                   .format = std::string(destination.format().name),
+                                   .rows = shape.rows,
+                                   .cols = shape.cols,
+                                   .type = std::string(name_of(type)),
+                                   .bytes = dense_bytes(shape, type, to_string(destination.reference())),
+                                   .hash = hashes.written,
+                                   .file_bytes = destination.file_bytes()};
+    before_naming(output, hashes.given);
+    destination.commit();
+    return {.output = output, .given_hash = hashes.given};
+}
+
 StoredCopy write_blocks(const BlockSource& source, Destination& destination, const formats::WriteOptions& how,
                         Progress& progress, const Tell& say, const NamingListener& before_naming) {
     const formats::Format& format = destination.format();
@@ -155,8 +179,7 @@ StoredCopy write_blocks(const BlockSource& source, Destination& destination, con
         if (source.set_spare) source.set_spare(spare);
     }
     auto writer = destination.create(source.shape, source.type, writing);
-    for (const std::string& attribute : writer->left_out())
-        tell(say, Severity::warning, "the result does not keep the attribute " + attribute);
+    tell_left_out(*writer, say);
     progress.bytes_to_check = dense_bytes(source.shape, source.type, what);
     const Shape step = choose_block(source, required, most);
     BlockWriting writing_blocks(source, *writer, format.keeps_nans, step, buffers, how.threads, progress);
@@ -164,21 +187,12 @@ StoredCopy write_blocks(const BlockSource& source, Destination& destination, con
     writing_blocks.finish();
     if (source.after_all) source.after_all();
     const Stopwatch watch;
-    writer->finish();
-    writer.reset();  // its descriptor may not be used after the file has its name
-    const RecordedMatrix output = {.path = destination.reference().path,
-                                   .dataset = destination.reference().dataset,
-                                   .format = std::string(format.name),
-                                   .rows = source.shape.rows,
-                                   .cols = source.shape.cols,
-                                   .type = std::string(name_of(source.type)),
-                                   .bytes = dense_bytes(source.shape, source.type, what),
-                                   .hash = writing_blocks.written_hash(),
-                                   .file_bytes = destination.file_bytes()};
-    before_naming(output, writing_blocks.given_hash());
-    destination.commit();
-    return {output, writing_blocks.given_hash(), writing_blocks.fill_ms(),
-            writing_blocks.write_ms() + watch.elapsed_ms()};
+    StoredCopy copy =
+        finish_copy(std::move(writer), destination, source.shape, source.type,
+                    {writing_blocks.given_hash(), writing_blocks.written_hash()}, before_naming);
+    copy.fill_ms = writing_blocks.fill_ms();
+    copy.write_ms = writing_blocks.write_ms() + watch.elapsed_ms();
+    return copy;
 }
 
 }  // namespace gpumat

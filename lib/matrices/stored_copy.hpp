@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,19 @@ struct StoredCopy {
 
 /// Hears of the output, and of the hash of what was given, before the output gets its name.
 using NamingListener = std::function<void(const RecordedMatrix& output, const std::string& given_hash)>;
+
+/// The content hashes of what was given and of what was written.
+struct CopyHashes {
+    std::string given;
+    std::string written;
+};
+
+/// Ends what a writer was given whole: the output gets its name. Tells what it does not keep.
+StoredCopy finish_copy(std::unique_ptr<formats::Writer> writer, Destination& destination, const Shape& shape,
+                       Type type, const CopyHashes& hashes, const NamingListener& before_naming);
+
+/// Tells what the output does not keep.
+void tell_left_out(const formats::Writer& writer, const Tell& say);
 
 /// Writes a matrix. Two blocks are in memory at a time, one of which is filled while the other is written; or
 /// one, where there is no room for two.

@@ -26,6 +26,7 @@ nlohmann::ordered_json to_json(const FileRecord& record) {
                          {"total", or_null(record.total_ms)}};
     json["error"] = or_null(record.error);
     json["exit_code"] = record.exit_code;
+    if (record.engine) json["engine"] = to_json(*record.engine);
     return json;
 }
 

@@ -20,8 +20,9 @@ struct FileRecord {
     std::shared_ptr<const nlohmann::ordered_json> asked;  ///< an object of what only this command has
     std::vector<RecordedMatrix> inputs;
     std::optional<RecordedMatrix> output;
-    std::optional<double> read_ms;   ///< reading or making the blocks
-    std::optional<double> write_ms;  ///< beside it
+    std::optional<RecordedEngine> engine;  ///< absent: this process did it alone
+    std::optional<double> read_ms;         ///< reading or making the blocks
+    std::optional<double> write_ms;        ///< beside it
     std::optional<double> total_ms;
     std::string error;
     int exit_code = 0;

@@ -158,6 +158,7 @@ std::string answer_text(const nlohmann::ordered_json& answer);
 /// The objects of a matrix and of a verification in a record.
 nlohmann::ordered_json to_json(const RecordedMatrix& matrix);
 nlohmann::ordered_json to_json(const Verification& verification);
+nlohmann::ordered_json to_json(const RecordedEngine& engine);
 
 /// One that is named and not opened yet.
 RecordedMatrix named_matrix(const formats::Reference& reference);

@@ -53,24 +53,6 @@ Json stages_json(const StageTimes& stages) {
     return json;
 }
 
-Json engine_json(const RecordedEngine& engine) {
-    Json stages = Json::array();
-    for (const RecordedSpread& stage : engine.stages)
-        stages.push_back({{"name", stage.name},
-                          {"least_ms", or_null(stage.least_ms)},
-                          {"median_ms", or_null(stage.median_ms)},
-                          {"most_ms", or_null(stage.most_ms)}});
-    return {{"name", engine.name},
-            {"library", or_null(engine.library)},
-            {"ranks", engine.ranks},
-            {"grid", {engine.grid.first, engine.grid.second}},
-            {"block_size", engine.block},
-            {"hosts", engine.hosts},
-            {"stages", std::move(stages)},
-            {"bytes_sent", engine.bytes_sent},
-            {"bytes_a_rank", engine.bytes_a_rank}};
-}
-
 Json timeline_json(const std::vector<StageTime>& stages) {
     Json list = Json::array();
     for (const StageTime& stage : stages) {
@@ -143,6 +125,24 @@ nlohmann::ordered_json to_json(const RecordedMatrix& matrix) {
     }
     if (!matrix.values.empty()) json["values"] = matrix.values;
     return json;
+}
+
+nlohmann::ordered_json to_json(const RecordedEngine& engine) {
+    Json stages = Json::array();
+    for (const RecordedSpread& stage : engine.stages)
+        stages.push_back({{"name", stage.name},
+                          {"least_ms", or_null(stage.least_ms)},
+                          {"median_ms", or_null(stage.median_ms)},
+                          {"most_ms", or_null(stage.most_ms)}});
+    return {{"name", engine.name},
+            {"library", or_null(engine.library)},
+            {"ranks", engine.ranks},
+            {"grid", {engine.grid.first, engine.grid.second}},
+            {"block_size", engine.block},
+            {"hosts", engine.hosts},
+            {"stages", std::move(stages)},
+            {"bytes_sent", engine.bytes_sent},
+            {"bytes_a_rank", engine.bytes_a_rank}};
 }
 
 nlohmann::ordered_json to_json(const Verification& verification) {
@@ -224,7 +224,7 @@ nlohmann::ordered_json to_json(const RunRecord& record) {
         {"error", or_null(record.error)},
         {"exit_code", record.exit_code},
     });
-    if (record.engine) json["engine"] = engine_json(*record.engine);
+    if (record.engine) json["engine"] = to_json(*record.engine);
     return json;
 }
 

@@ -13,6 +13,7 @@
 #include "kernels/check/check.hpp"
 #include "lib/record/json_values.hpp"
 #include "lib/run/plan/inputs.hpp"
+#include "lib/run/ranks/verify.hpp"
 #include "lib/run/verify_in_parts.hpp"
 #include "lib/run/verify_sparse.hpp"
 #include "lib/run/verify_sparse_parts.hpp"
@@ -192,10 +193,13 @@ int verify_stored(const StoredResult& asked, const Registry& registry, StoredVer
     formats::ReadOptions read = asked.read;
     if (read.type) read.type = stored_type;
     const auto result = formats::open_reader(asked.result, read);
-    record.problem.structure = structure_to_verify(inputs, *result, asked, record.problem);
+    if (asked.team == nullptr)  // ranks have no sparse matrices
+        record.problem.structure = structure_to_verify(inputs, *result, asked, record.problem);
     const Level* level = require_computable(inputs, *result, registry, asked, record);
     std::optional<Verification> found;
-    if (record.problem.is_sparse()) {
+    if (asked.team != nullptr) {
+        found = verify_stored_on_ranks(inputs, *result, asked, record);
+    } else if (record.problem.is_sparse()) {
         found = fits_sparse(inputs, *result, asked, record.problem)
                     ? verify_sparse_stored(inputs, *result, asked, record)
                     : verify_sparse_in_parts(inputs, *result, asked, *level, record);
@@ -254,6 +258,7 @@ nlohmann::ordered_json to_json(const StoredVerification& record) {
         {"error", or_null(record.error)},
         {"exit_code", record.exit_code},
     });
+    if (record.engine) json["engine"] = to_json(*record.engine);
     return json;
 }
 

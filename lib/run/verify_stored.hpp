@@ -22,7 +22,9 @@ struct StoredResult {
     std::map<std::string, std::string, std::less<>> settings;
     formats::Reference result;
     VerifyOptions how;
-    formats::ReadOptions read;  ///< with the type, threads and memory limit
+    formats::ReadOptions read;      ///< with the type, threads and memory limit
+    engines::Team* team = nullptr;  ///< the ranks that verify; null: this process does
+    Tell say{};
 };
 
 /// What a verification of stored matrices read and found, filled while it goes on.
@@ -36,6 +38,7 @@ struct StoredVerification {
     Problem problem;  ///< shape and settings
     StageTimes stages_ms;
     Verification verification;
+    std::optional<RecordedEngine> engine;  ///< absent: this process verified alone
     std::string error;
     int exit_code = 0;
 };

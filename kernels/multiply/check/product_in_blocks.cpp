@@ -99,6 +99,8 @@ class ProductInBlocks {
   private:
     /// Of the room, while rows are compared: rows of A; columns of B; what they are read in; rows of C and D.
     static constexpr std::uint64_t kShares = 4;
+    /// Of B that comes from other processes at a time: all of them make room for what one of them gets.
+    static constexpr std::uint64_t kPartOfB = std::uint64_t{64} << 20;
 
     [[nodiscard]] bool adds() const { return !problem_.beta.is_zero(problem_.type); }
 
@@ -123,7 +125,8 @@ class ProductInBlocks {
         const auto at_once =
             static_cast<std::size_t>(std::clamp<std::uint64_t>(share / line, 1, rows.size()));
         // Of C and D there are as many columns, of the same rows, and as many again of D.
-        const std::uint64_t most = std::min(share / line, share / (2 * element * at_once));
+        const std::uint64_t of_b = stored_.add_up ? std::min(share, kPartOfB) : share;
+        const std::uint64_t most = std::min(of_b / line, share / (2 * element * at_once));
         const auto columns = static_cast<std::int64_t>(
             std::clamp<std::uint64_t>(most, 1, static_cast<std::uint64_t>(problem_.n)));
         for (std::size_t first = 0; first < rows.size(); first += at_once) {

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "lib/engines/module.hpp"
 #include "lib/engines/mpi/watch.hpp"
@@ -165,6 +166,84 @@ void exchange(const Exchange& what) {
                   what.receive_at, MPI_BYTE, MPI_COMM_WORLD);
 }
 
+constexpr int kPieces = 7;  ///< the tag
+
+/// MPI copies the rows out of the matrix itself, to where it sends from: who packs them copies them twice.
+MPI_Datatype type_of(const StridedRows& rows) {
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    MPI_Type_create_hvector(rows.count, rows.bytes, rows.pitch, MPI_BYTE, &type);
+    MPI_Type_commit(&type);
+    return type;
+}
+
+/// The pieces under way, each in a slot: of all sent, then of all received, by rank.
+class Pieces {
+  public:
+    explicit Pieces(const PieceExchange& what)
+        : what_(what),
+          sent_(size() * kEach),
+          requests_(static_cast<std::size_t>(2 * sent_), MPI_REQUEST_NULL),
+          piece_(requests_.size()),
+          next_(requests_.size() / kEach) {}
+
+    void run() {
+        for (int slot = 0; slot < 2 * sent_; ++slot) start(slot);
+        for (;;) {
+            int slot = 0;
+            MPI_Waitany(2 * sent_, requests_.data(), &slot, MPI_STATUS_IGNORE);
+            if (slot == MPI_UNDEFINED) return;
+            if (slot >= sent_)
+                what_.take(what_.owner, peer(slot), piece_[static_cast<std::size_t>(slot)], room(slot));
+            start(slot);
+        }
+    }
+
+  private:
+    static constexpr int kEach = PieceExchange::kUnderWay;
+
+    [[nodiscard]] int peer(int slot) const { return slot % sent_ / kEach; }
+    [[nodiscard]] char* room(int slot) const {
+        return static_cast<char*>(what_.room) + (slot - sent_) * what_.piece_bytes;
+    }
+
+    /// The next piece that is not empty, if there is one.
+    void start(int slot) {
+        int& next = next_[static_cast<std::size_t>(slot / kEach)];
+        while (peer(slot) != rank() && next < what_.pieces) {
+            piece_[static_cast<std::size_t>(slot)] = next;
+            if (slot < sent_ ? send(slot, next++) : receive(slot, next++)) return;
+        }
+    }
+
+    bool send(int slot, int piece) {
+        const StridedRows rows = what_.to_send(what_.owner, peer(slot), piece);
+        if (rows.count == 0 || rows.bytes == 0) return false;
+        MPI_Datatype type = type_of(rows);
+        MPI_Isend(rows.first, 1, type, peer(slot), kPieces, MPI_COMM_WORLD,
+                  &requests_[static_cast<std::size_t>(slot)]);
+        MPI_Type_free(&type);  // when it is sent
+        return true;
+    }
+
+    bool receive(int slot, int piece) {
+        const int bytes = what_.bytes_to_receive(what_.owner, peer(slot), piece);
+        if (bytes == 0) return false;
+        MPI_Irecv(room(slot), bytes, MPI_BYTE, peer(slot), kPieces, MPI_COMM_WORLD,
+                  &requests_[static_cast<std::size_t>(slot)]);
+        return true;
+    }
+
+    const PieceExchange& what_;
+    int sent_;
+    std::vector<MPI_Request> requests_;
+    std::vector<int> piece_;
+    std::vector<int> next_;
+};
+
+void exchange_pieces(const PieceExchange& what) {
+    Pieces(what).run();
+}
+
 /// The transpose of what is spread, as BLAS sees it.
 Descriptor describe(const Spread& spread, std::int64_t block) {
     constexpr int kDense = 1;
@@ -230,8 +309,9 @@ void end_all(int code) {
     MPI_Abort(MPI_COMM_WORLD, code);
 }
 
-constexpr Module kModule = {kModuleVersion, start,  rank,    size,     open_library, open_grid, broadcast,
-                            gather,         add_up, largest, exchange, multiply,     finish,    end_all};
+constexpr Module kModule = {kModuleVersion, start,           rank,     size,   open_library,
+                            open_grid,      broadcast,       gather,   add_up, largest,
+                            exchange,       exchange_pieces, multiply, finish, end_all};
 
 }  // namespace
 }  // namespace gpumat::engines

@@ -1,33 +1,16 @@
 #include "lib/run/ranks/flow.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cstring>
 #include <optional>
 
-#include "core/error.hpp"
 #include "core/hash/hash.hpp"
-#include "kernels/check/check.hpp"
-#include "lib/engines/byte_ranges.hpp"
-#include "lib/engines/team.hpp"
+#include "lib/engines/team_files.hpp"
+#include "lib/run/ranks/checking.hpp"
 #include "lib/run/ranks/plan.hpp"
 
 namespace gpumat {
 namespace {
 
 using engines::Held;
-
-constexpr std::array kHeldByRole = {Held::a, Held::b, Held::added};
-constexpr std::int64_t kMostPanelBytes = std::int64_t{1} << 30;  ///< that is moved at once
-constexpr std::int64_t kPanelBytes = std::int64_t{32} << 20;
-
-/// Rows of a panel that rank 0 reads or writes in whole grains; 0 where the matrix must be whole.
-std::int64_t panel_rows(const Shape& shape, Type type, std::int64_t grain) {
-    const std::int64_t row = std::max<std::int64_t>(1, shape.cols * static_cast<std::int64_t>(size_of(type)));
-    const std::int64_t step = std::clamp<std::int64_t>(grain, 1, std::max<std::int64_t>(1, shape.rows));
-    const std::int64_t rows = std::max<std::int64_t>(1, kPanelBytes / row / step) * step;
-    return rows <= kMostPanelBytes / row ? std::min(rows, std::max<std::int64_t>(1, shape.rows)) : 0;
-}
 
 class FlowOnRanks {
   public:
@@ -45,7 +28,7 @@ class FlowOnRanks {
         if (outlet_.open) timeline_.write([&] { writer_ = outlet_.open(); });
         timeline_.prepare([&] { team_.start(); });
         found_.level = std::string(team_.served().routine);
-        begin_record();
+        record_.engine = engines::record_of(team_);
         timeline_.prepare([&] { allocate(); });
         timeline_.read([&] { read(); });
         timeline_.kernel([&] { compute(); });
@@ -53,44 +36,13 @@ class FlowOnRanks {
         if (options_.operation->answers && plan_.result.elements() <= kMostAnswered) fetch_answer();
         found_.details = facts_of_ranks(options_, plan_);
         if (writer_ && !(found_.wrong() && !options_.keep_failed)) timeline_.write([&] { write(); });
-        end_record();
+        engines::note_effort(team_, *record_.engine);
         return std::move(found_);
     }
 
   private:
-    void begin_record() {
-        record_.engine.emplace();
-        record_.engine->name = team_.engine().name;
-        record_.engine->library = team_.library();
-        record_.engine->ranks = team_.grid().size();
-        record_.engine->grid = {team_.grid().rows, team_.grid().cols};
-        record_.engine->block = team_.block();
-        for (const engines::Answer& answer : team_.answers()) {
-            const std::string host = answer.host.data();
-            auto& hosts = record_.engine->hosts;
-            if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
-        }
-    }
-
-    void end_record() {
-        record_.engine->bytes_sent = 0;
-        for (const engines::Answer& answer : team_.answers()) {
-            record_.engine->bytes_sent += answer.bytes_sent;
-            record_.engine->bytes_a_rank = std::max(record_.engine->bytes_a_rank, answer.memory);
-        }
-    }
-
     /// What the ranks took for a step of the stage.
-    double note(const std::string& stage) {
-        const engines::StepTimes times = team_.times();
-        auto& stages = record_.engine->stages;
-        auto place = std::ranges::find(stages, stage, &RecordedSpread::name);
-        if (place == stages.end()) place = stages.insert(stages.end(), {.name = stage});
-        place->least_ms += times.least_ms;
-        place->median_ms += times.median_ms;
-        place->most_ms += times.most_ms;
-        return times.most_ms;
-    }
+    double note(const std::string& stage) { return engines::note_stage(team_, stage, *record_.engine); }
 
     [[nodiscard]] bool is_read(const PlannedInput& input) const {
         return options_.operation->input(plan_.problem, input.role).has_value();
@@ -99,8 +51,7 @@ class FlowOnRanks {
     void allocate() {
         for (const PlannedInput& input : plan_.inputs)
             if (is_read(input))
-                team_.allocate(kHeldByRole.at(input.role),
-                               team_.layout(input.header().shape, input.header().type));
+                team_.allocate(held_as(input.role), team_.layout(input.header().shape, input.header().type));
         team_.allocate(Held::c, result_layout());
     }
 
@@ -121,35 +72,10 @@ class FlowOnRanks {
     }
 
     std::uint32_t read(const PlannedInput& input) {
-        const Held which = kHeldByRole.at(input.role);
-        const bool conjugate = is_conjugated(plan_.problem, input.role);
-        if (const auto place = shared_place(input))
-            return team_.load(which, engines::place_to_read(*place), conjugate);
-        return read_here(input, which, conjugate);
-    }
-
-    std::uint32_t read_here(const PlannedInput& input, Held which, bool conjugate) {
-        const formats::Header& header = input.header();
-        const Shape& shape = header.shape;
-        if (team_.grid().size() > 1)
-            tell(say_, Severity::info,
-                 describe(input) + " (" + header.storage + "): is read by rank 0 for all");
-        std::int64_t rows = header.rereads ? 0 : panel_rows(shape, header.type, header.grain.rows);
-        Matrix whole;
-        if (rows == 0) {
-            whole = formats::read_whole(*input.reader, options_.read);
-            rows = panel_rows(shape, header.type, 1);
-        }
-        const engines::FillPanel fill = [&](std::int64_t first, const MutableMatrixView& panel) {
-            if (whole.bytes() > 0)
-                std::memcpy(
-                    panel.data,
-                    whole.data() + first * shape.cols * static_cast<std::int64_t>(size_of(header.type)),
-                    static_cast<std::size_t>(panel.shape.elements()) * size_of(header.type));
-            else
-                input.reader->read({first, 0, panel.shape.rows, panel.shape.cols}, panel);
-        };
-        return team_.load(which, fill, rows, conjugate);
+        return engines::load_stored(team_, held_as(input.role), *input.reader,
+                                    {.conjugate = is_conjugated(plan_.problem, input.role),
+                                     .memory_limit = options_.read.memory_limit},
+                                    say_);
     }
 
     void compute() {
@@ -165,36 +91,10 @@ class FlowOnRanks {
                                 .tolerance = options_.tolerance,
                                 .threads = options_.threads,
                                 .seed = options_.seed};
-        const std::uint64_t room =
-            options_.memory_limit
-                ? *options_.memory_limit - std::min(*options_.memory_limit, plan_.host_bytes)
-                : available_memory_bytes() / (2 * static_cast<std::uint64_t>(team_.grid().size()));
-        auto checked = team_.check(plan_.problem, how, room);
-        if (checked) note("verify");
-        found_.verification = checked ? *std::move(checked) : verify_whole(how, room);
-    }
-
-    /// Small products, and others where that was asked for: all at rank 0.
-    Verification verify_whole(const VerifyOptions& how, std::uint64_t room) {
-        std::uint64_t bytes = verification_bytes(plan_.problem, how.mode);
-        for (const PlannedInput& input : plan_.inputs)
-            bytes += block_bytes(input.header().shape, size_of(input.header().type));
-        bytes += block_bytes(plan_.result, size_of(plan_.result_type));
-        require_memory(bytes, room, "verifying this product in full at rank 0");
-        std::vector<Matrix> matrices;
-        std::vector<const void*> places(options_.inputs.size());
-        const auto whole = [&](Held which, const Shape& shape, Type type) -> std::byte* {
-            Matrix& own = matrices.emplace_back(shape, type);
-            team_.fetch(which, {0, 0, shape.rows, shape.cols}, own.data());
-            return own.data();
-        };
-        for (const PlannedInput& input : plan_.inputs)
-            if (is_read(input))
-                places[input.role] =
-                    whole(kHeldByRole.at(input.role), input.header().shape, input.header().type);
-        const Operands operands =
-            operands_at(plan_.problem, places, whole(Held::c, plan_.result, plan_.result_type));
-        return options_.operation->check->verify(plan_.problem, operands, how);
+        bool by_all = false;
+        found_.verification = verify_on_ranks(team_, plan_.problem, plan_.inputs, how, options_.memory_limit,
+                                              plan_.host_bytes, by_all);
+        if (by_all) note("verify");
     }
 
     void fetch_answer() {
@@ -211,43 +111,11 @@ class FlowOnRanks {
     }
 
     std::uint32_t store() {
-        const bool plain_nans = !plan_.output->format().keeps_nans;
-        const std::string path = plan_.output->shared_path();
-        const auto offset = path.empty() ? std::nullopt : writer_->hand_over();
-        const auto row_bytes = plan_.result.cols * static_cast<std::int64_t>(size_of(plan_.result_type));
-        if (offset && row_bytes * plan_.result.rows > 0)
-            return team_.store(
-                engines::place_to_write(path, plan_.output->reference().path, *offset, row_bytes),
-                plain_nans);
-        return store_here(plain_nans);
-    }
-
-    std::uint32_t store_here(bool plain_nans) {
-        if (team_.grid().size() > 1 && plan_.result.elements() > 0)
-            tell(say_, Severity::info,
-                 to_string(plan_.output->reference()) + ": is written by rank 0 for all");
-        const Shape& shape = plan_.result;
-        std::int64_t rows = writer_->order() == formats::BlockOrder::column_panels
-                                ? 0
-                                : panel_rows(shape, plan_.result_type, writer_->grain().rows);
-        Matrix whole;
-        if (rows == 0) {
-            whole = Matrix(shape, plan_.result_type, "the result, which is written as a whole");
-            rows = panel_rows(shape, plan_.result_type, 1);
-        }
-        const engines::TakePanel take = [&](std::int64_t first, const MutableMatrixView& panel) {
-            if (whole.bytes() > 0)
-                std::memcpy(
-                    whole.data() + first * shape.cols * static_cast<std::int64_t>(size_of(panel.type)),
-                    panel.data, static_cast<std::size_t>(panel.shape.elements()) * size_of(panel.type));
-            else if (shape.elements() > 0)
-                writer_->write({first, 0, panel.shape.rows, panel.shape.cols}, panel);
-        };
-        const std::uint32_t hash = team_.store(take, rows, plain_nans);
-        if (whole.bytes() > 0) writer_->write({0, 0, shape.rows, shape.cols}, whole.view());
-        if (shape.elements() == 0)
-            writer_->write({0, 0, shape.rows, shape.cols}, Matrix(shape, plan_.result_type).view());
-        return hash;
+        return engines::store_result(team_, *writer_, result_layout(),
+                                     {.shared_path = plan_.output->shared_path(),
+                                      .shown = to_string(plan_.output->reference()),
+                                      .keeps_nans = plan_.output->format().keeps_nans},
+                                     say_);
     }
 
     const Plan& plan_;

@@ -8,7 +8,7 @@
 #include "core/numbers/whole.hpp"
 #include "kernels/check/check.hpp"
 #include "lib/engines/part_of_rank.hpp"
-#include "lib/engines/team.hpp"
+#include "lib/engines/team_files.hpp"
 #include "lib/engines/tiles.hpp"
 #include "lib/run/plan.hpp"
 
@@ -40,12 +40,28 @@ std::uint64_t bytes_of_rank(const engines::Team& team, const Plan& plan, const R
     for (std::size_t i = 0; i < layouts.size(); ++i) {
         const engines::Layout& layout = layouts[i];
         bytes = saturating_add(bytes, block_bytes(layout.local(0), size_of(layout.type)));
-        if (layout.has_panels() && (i == 0 ? !plan.output : shared_place(plan.inputs[i - 1]).has_value()))
-            continue;
-        moving =
-            std::max(moving, engines::moving_bytes(layout, engines::panels_for(layout, team.grid().size())));
+        if (i == 0 && layout.has_panels() && !plan.output) continue;
+        moving = std::max(
+            moving, i == 0 ? engines::moving_bytes(layout, engines::panels_for(layout, team.grid().size()))
+                           : engines::loading_bytes(team, *plan.inputs[i - 1].reader, layout));
     }
     return saturating_add(bytes, moving);
+}
+
+/// What moves between ranks, of matrices that are spread evenly: on the way from files and to them, and to be
+/// transposed. What a library and a check send is not planned.
+std::uint64_t bytes_to_send(const engines::Team& team, const Plan& plan) {
+    const std::vector<engines::Layout> layouts = layouts_of(team, plan);
+    std::uint64_t moved = 0;
+    for (std::size_t i = 0; i < layouts.size(); ++i) {
+        const engines::Layout& layout = layouts[i];
+        const bool moves = i == 0 ? plan.output && !layout.has_panels()
+                                  : team.served().way == engines::Way::exchange ||
+                                        engines::loading_bytes(team, *plan.inputs[i - 1].reader, layout) > 0;
+        if (moves) moved = saturating_add(moved, block_bytes(layout.shape, size_of(layout.type)));
+    }
+    const auto ranks = static_cast<std::uint64_t>(team.grid().size());
+    return moved - moved / ranks;
 }
 
 void require_countable_shares(const engines::Team& team, const Plan& plan) {
@@ -59,11 +75,6 @@ void require_countable_shares(const engines::Team& team, const Plan& plan) {
 }
 
 }  // namespace
-
-std::optional<formats::StoredPlace> shared_place(const PlannedInput& input) {
-    const bool by_name = input.header().source.path != "-" && input.header().shape.elements() > 0;
-    return by_name ? input.reader->place() : std::nullopt;
-}
 
 void plan_on_ranks(const RunOptions& options, Plan& plan) {
     engines::Team& team = *options.team;
@@ -100,7 +111,8 @@ std::vector<std::pair<std::string, std::string>> facts_of_ranks(const RunOptions
         {"grid", std::to_string(grid.rows) + "x" + std::to_string(grid.cols)},
         {in_blocks ? "block_size" : "rows_a_rank", std::to_string(team.block())},
         {"threads_a_rank", std::to_string(team.threads())},
-        {"memory_a_rank", format_bytes(plan.host_bytes)}};
+        {"memory_a_rank", format_bytes(plan.host_bytes)},
+        {"to_send", format_bytes(bytes_to_send(team, plan))}};
     if (!in_blocks) facts.emplace_back("level", engines::level_of_ranks(plan.problem).name);
     return facts;
 }
