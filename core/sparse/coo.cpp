@@ -82,6 +82,9 @@ std::int64_t sort_columns_of(const MutableCsrView& matrix, int threads) {
         for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t first = matrix.pointers[i];
             const std::int64_t last = matrix.pointers[i + 1];
+            bool increase = true;
+            for (std::int64_t at = first + 1; at < last; ++at) increase &= columns[at - 1] < columns[at];
+            if (increase) continue;
             if (!std::is_sorted(columns + first, columns + last)) {
                 row.clear();
                 for (std::int64_t at = first; at < last; ++at) row.emplace_back(columns[at], values[at]);
