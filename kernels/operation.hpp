@@ -112,6 +112,8 @@ struct Operation {
     std::string_view dataset = {};
     /// The result is the first input in another order, so that it keeps that dataset's attributes.
     bool keeps_attributes = false;
+    /// The result is the transpose of the only input, unless that is conjugated.
+    bool transposes = false;
     /// A result of one element answers a question, and is printed.
     bool answers = false;
 

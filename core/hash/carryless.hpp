@@ -9,19 +9,23 @@
 
 namespace gpumat {
 
-/// Powers of x that move an entry of a row past the columns behind it: those behind in steps of `low.size()`
-/// columns, and one by one.
-struct RowPowers {
+/// Powers of x that move a number past the elements behind it, which count modulo 2³² − 1: those in steps of
+/// `low.size()` elements, and one by one.
+struct PlacePowers {
     std::vector<std::uint32_t> low;
     std::vector<std::uint32_t> high;
     unsigned shift = 0;  ///< the binary logarithm of low.size()
-    std::int64_t cols = 0;
 };
 
 /// A sum of products that is not yet divided: as the bytes of which it is the message.
-struct RowProducts {
+struct Products {
     std::uint64_t low = 0;
     std::uint64_t high = 0;
+
+    void add(const Products& others) {
+        low ^= others.low;
+        high ^= others.high;
+    }
 };
 
 /// Whether the processor can.
@@ -31,9 +35,26 @@ bool has_carryless_products();
 /// and of eight bytes.
 inline constexpr unsigned kProductBits = 2;
 
-/// The sum of the products of `count` numbers of `bytes` bytes (1, 2, 4, 8), which lie `stride` bytes apart,
-/// with the powers of their columns.
-RowProducts row_products(const RowPowers& powers, const std::int32_t* columns, const std::byte* values,
-                         std::size_t bytes, std::size_t stride, std::int64_t count);
+/// Adds the products of `count` numbers of `bytes` bytes (1, 2, 4, 8), which lie `stride` bytes apart, with
+/// the powers of their places in a row, whose first column has `behind` elements behind it.
+void add_row_products(const PlacePowers& powers, std::uint64_t behind, const std::int32_t* columns,
+                      const std::byte* numbers, std::size_t bytes, std::size_t stride, std::int64_t count,
+                      Products& sum);
+
+/// Entries of a matrix with this shape: their rows, columns and numbers of so many bytes (1, 2, 4, 8).
+struct PlacedNumbers {
+    std::int64_t rows_of_matrix = 0;
+    std::int64_t cols_of_matrix = 0;
+    const std::int32_t* rows = nullptr;
+    const std::int32_t* columns = nullptr;
+    const std::byte* numbers = nullptr;
+    std::size_t bytes = 0;
+    std::int64_t count = 0;
+};
+
+/// Adds the products of numbers with the powers of their places to `given`, and with those of their places in
+/// the transpose to `transposed`.
+void add_products(const PlacePowers& powers, const PlacedNumbers& entries, Products& given,
+                  Products& transposed);
 
 }  // namespace gpumat

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "core/hash/carryless.hpp"
 #include "core/hash/crc32.hpp"
 #include "core/hash/hash.hpp"
+#include "core/memory.hpp"
 #include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
 
@@ -101,77 +103,6 @@ std::uint32_t remainder_of(const CsrView& block, std::int64_t col, std::int64_t 
     return move(remainder, turned((place(end, 0) - at) * element));
 }
 
-/// The same, row by row: numbers are multiplied by the power of x that their column asks for, and divided
-/// once a row. Of numbers wider than eight bytes the halves are added up apart.
-class RowRemainders {
-  public:
-    /// Nothing where the processor cannot, or where the powers would cost more than they save.
-    static std::optional<RowRemainders> of(const CsrView& matrix, const MovePastAny& move) {
-        const auto shift =
-            static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(matrix.shape.cols)) + 1) / 2;
-        const bool pays = shift <= 14 && matrix.entries >= std::int64_t{2} << shift;
-        if (!pays || !has_short_indices(matrix.shape) || !has_carryless_products()) return {};
-        return RowRemainders(matrix, move, shift);
-    }
-
-    [[nodiscard]] std::uint32_t operator()(std::int64_t begin, std::int64_t end) const {
-        const auto row_bytes = static_cast<std::uint64_t>(matrix_.shape.cols) * element_;
-        std::uint32_t remainder = 0;
-        std::int64_t at = begin;
-        for (std::int64_t row = begin; row < end; ++row) {
-            if (matrix_.pointers[row] == matrix_.pointers[row + 1]) continue;
-            remainder = move_(remainder, turned(static_cast<unsigned __int128>(row_bytes) *
-                                                static_cast<std::uint64_t>(row + 1 - at))) ^
-                        of_row(row);
-            at = row + 1;
-        }
-        return move_(remainder, turned(static_cast<unsigned __int128>(row_bytes) *
-                                       static_cast<std::uint64_t>(end - at)));
-    }
-
-  private:
-    RowRemainders(const CsrView& matrix, const MovePastAny& move, unsigned shift)
-        : matrix_(matrix),
-          move_(move),
-          element_(size_of(matrix.type)),
-          half_(std::min<std::size_t>(element_, 8)) {
-        powers_.shift = shift;
-        powers_.cols = matrix.shape.cols;
-        std::uint32_t power = std::uint32_t{1} << 31;  // x to the 0
-        const std::uint64_t step = std::uint64_t{element_} << shift;
-        for (std::size_t i = 0; i < std::size_t{1} << shift; ++i, power = move(power, element_))
-            powers_.low.push_back(power);
-        power = std::uint32_t{1} << 31;
-        for (std::size_t bit = 0; bit < kProductBits + 8 * (8 - half_); ++bit) power = divided(power);
-        for (std::int64_t i = 0; i <= (powers_.cols - 1) >> shift; ++i, power = move(power, step))
-            powers_.high.push_back(power);
-    }
-
-    /// Divided by x.
-    static std::uint32_t divided(std::uint32_t remainder) {
-        constexpr std::uint32_t kPolynomial = 0xedb88320;
-        return remainder >> 31 == 0 ? remainder << 1 : (remainder ^ kPolynomial) << 1 | 1;
-    }
-
-    [[nodiscard]] std::uint32_t of_row(std::int64_t row) const {
-        const std::int64_t first = matrix_.pointers[row];
-        const auto products = [&](std::size_t offset) {
-            const RowProducts sum =
-                row_products(powers_, matrix_.columns_as<std::int32_t>() + first,
-                             matrix_.values + static_cast<std::size_t>(first) * element_ + offset, half_,
-                             element_, matrix_.pointers[row + 1] - first);
-            return remainder_of(reinterpret_cast<const std::byte*>(&sum), sizeof sum);
-        };
-        return half_ == element_ ? products(0) : move_(products(0), half_) ^ products(half_);
-    }
-
-    CsrView matrix_;
-    const MovePastAny& move_;
-    std::size_t element_;
-    std::size_t half_;
-    RowPowers powers_;
-};
-
 unsigned __int128 bytes_of_rows(const Shape& shape, Type type, std::int64_t rows) {
     return static_cast<unsigned __int128>(shape.cols) * size_of(type) * static_cast<std::uint64_t>(rows);
 }
@@ -182,41 +113,191 @@ MovePastAny moves_within(const Shape& shape, Type type) {
         std::min<unsigned __int128>(bytes_of_rows(shape, type, shape.rows), kOrder)));
 }
 
+/// A remainder divided by x.
+std::uint32_t divided(std::uint32_t remainder) {
+    constexpr std::uint32_t kPolynomial = 0xedb88320;
+    return remainder >> 31 == 0 ? remainder << 1 : (remainder ^ kPolynomial) << 1 | 1;
+}
+
+/// Powers for all places of a matrix with about so many entries. Nothing where the processor cannot, or where
+/// they would cost more than they save.
+std::shared_ptr<const PlacePowers> powers_of_places(const Shape& shape, Type type, std::int64_t entries) {
+    if (shape.rows == 0 || shape.cols == 0 || !has_short_indices(shape) || !has_carryless_products())
+        return nullptr;
+    const auto all = static_cast<std::uint64_t>(shape.rows) * static_cast<std::uint64_t>(shape.cols);
+    const std::uint64_t last = std::min(all, kOrder + 1) - 1;  // counts of elements behind are up to this
+    const auto shift = static_cast<unsigned>(std::bit_width(last) + 1) / 2;
+    if (entries < std::int64_t{2} << shift) return nullptr;
+    const MovePastAny move = moves_within(shape, type);
+    const std::uint64_t element = size_of(type);
+    auto powers = std::make_shared<PlacePowers>();
+    powers->shift = shift;
+    std::uint32_t power = std::uint32_t{1} << 31;  // x to the 0
+    for (std::size_t i = 0; i < std::size_t{1} << shift; ++i, power = move(power, element))
+        powers->low.push_back(power);
+    power = std::uint32_t{1} << 31;
+    const std::size_t bits = kProductBits + 8 * (8 - std::min<std::size_t>(element, 8));
+    for (std::size_t bit = 0; bit < bits; ++bit) power = divided(power);
+    for (std::uint64_t i = 0; i <= last >> shift; ++i, power = move(power, element << shift))
+        powers->high.push_back(power);
+    return powers;
+}
+
+std::uint32_t remainder_of(const Products& products) {
+    return remainder_of(reinterpret_cast<const std::byte*>(&products), sizeof products);
+}
+
+/// The products of rows [begin, end) of a block with this place in a matrix. Of numbers wider than eight
+/// bytes the halves are added up apart.
+std::array<Products, 2> products_of(const PlacePowers& powers, const CsrView& block, std::int64_t row,
+                                    std::int64_t col, const Shape& whole, std::int64_t begin,
+                                    std::int64_t end) {
+    const std::size_t element = size_of(block.type);
+    const std::size_t half = std::min<std::size_t>(element, 8);
+    std::array<Products, 2> sums{};
+    for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t first = block.pointers[i];
+        const std::int64_t count = block.pointers[i + 1] - first;
+        if (count == 0) continue;
+        const std::int64_t behind = (whole.rows - 1 - row - i) * whole.cols + whole.cols - 1 - col;
+        const std::byte* const numbers = block.values + static_cast<std::size_t>(first) * element;
+        for (std::size_t offset = 0; offset < element; offset += half)
+            add_row_products(powers, static_cast<std::uint64_t>(behind),
+                             block.columns_as<std::int32_t>() + first, numbers + offset, half, element, count,
+                             sums[offset / half]);
+    }
+    return sums;
+}
+
+/// Some rows of a matrix whose values are texts, with their numbers.
+class RowsOfNumbers {
+  public:
+    RowsOfNumbers(const CsrView& matrix, std::int64_t begin, std::int64_t end, const ValueTexts& texts) {
+        const std::int64_t first = matrix.pointers[begin];
+        for (std::int64_t row = begin; row <= end; ++row) pointers_.push_back(matrix.pointers[row] - first);
+        const std::int64_t entries = pointers_.back();
+        numbers_ = Buffer(static_cast<std::size_t>(entries) * size_of(texts.type()));
+        texts.to_numbers(matrix.values + static_cast<std::size_t>(first) * size_of(matrix.type), entries,
+                         numbers_.data());
+        view_ = {.type = texts.type(),
+                 .shape = {end - begin, matrix.shape.cols},
+                 .entries = entries,
+                 .pointers = pointers_.data(),
+                 .columns = matrix.columns + static_cast<std::size_t>(first) * index_bytes(matrix.shape),
+                 .values = numbers_.data()};
+    }
+    [[nodiscard]] const CsrView& view() const { return view_; }
+
+  private:
+    std::vector<std::int64_t> pointers_;
+    Buffer numbers_;
+    CsrView view_;
+};
+
+/// The hash of a matrix whose entries have this remainder.
+std::string text_of(std::uint32_t remainder, const Shape& whole, Type type) {
+    // As if bytes of ones were before the first byte.
+    const std::uint32_t start =
+        moves_within(whole, type)(0xffffffff, turned(bytes_of_rows(whole, type, whole.rows)));
+    return hash_text(start ^ remainder ^ 0xffffffff);
+}
+
 }  // namespace
 
-void SparseContentHash::add(std::int64_t row, std::int64_t col, const CsrView& block, int threads) {
-    if (block.shape.rows == 0 || block.shape.cols == 0) return;
-    const MovePastAny move = moves_within(whole_, type_);
+std::int64_t SparseContentHash::add(std::int64_t row, std::int64_t col, const CsrView& block,
+                                    const ValueTexts* texts, int threads) {
+    if (block.shape.rows == 0 || block.shape.cols == 0) return 0;
+    std::atomic<std::int64_t> zeros = 0;
+    if (powers_ == nullptr) powers_ = powers_of_places(whole_, type_, block.entries);
     const std::int64_t pieces = std::clamp<std::int64_t>(block.entries >> 14, 1, 256);
     const std::int64_t grain = ceil_div(block.shape.rows, pieces);
-    std::vector<std::uint32_t> remainders(static_cast<std::size_t>(ceil_div(block.shape.rows, grain)), 0);
-    const auto rows = block.shape.cols == whole_.cols ? RowRemainders::of(block, move) : std::nullopt;
-    visit_index(block.shape, [&]<class I>(TypeTag<I>) {
-        parallel_for(block.shape.rows, grain, threads, [&](std::int64_t begin, std::int64_t end) {
-            remainders[static_cast<std::size_t>(begin / grain)] =
-                rows ? (*rows)(begin, end) : remainder_of<I>(block, col, whole_.cols, move, begin, end);
+    const auto count = static_cast<std::size_t>(ceil_div(block.shape.rows, grain));
+    std::vector<std::uint32_t> remainders(count, 0);
+    std::vector<std::array<Products, 2>> sums(count);
+    const auto move = powers_ ? std::nullopt : std::optional(moves_within(whole_, type_));
+    const auto take = [&](std::size_t piece, const CsrView& rows, std::int64_t first, std::int64_t begin,
+                          std::int64_t end) {
+        if (powers_) {
+            sums[piece] = products_of(*powers_, rows, row + first, col, whole_, begin, end);
+            return;
+        }
+        remainders[piece] = visit_index(rows.shape, [&]<class I>(TypeTag<I>) {
+            return remainder_of<I>(rows, col, whole_.cols, *move, begin, end);
         });
+    };
+    parallel_for(block.shape.rows, grain, threads, [&](std::int64_t begin, std::int64_t end) {
+        const auto piece = static_cast<std::size_t>(begin / grain);
+        if (texts == nullptr) return take(piece, block, 0, begin, end);
+        const RowsOfNumbers numbers(block, begin, end, *texts);
+        take(piece, numbers.view(), begin, 0, end - begin);
+        zeros += explicit_zeros(numbers.view(), 1);
     });
+    for (const auto& [lower, upper] : sums) {
+        sums_[0].add(lower);
+        sums_[1].add(upper);
+    }
+    if (!move) return zeros;
     std::uint32_t remainder = 0;
     for (std::size_t piece = 0; piece < remainders.size(); ++piece) {
         const std::int64_t begin = static_cast<std::int64_t>(piece) * grain;
-        const std::int64_t count = std::min(grain, block.shape.rows - begin);
-        remainder = move(remainder, turned(bytes_of_rows(whole_, type_, count))) ^ remainders[piece];
+        const std::int64_t rows = std::min(grain, block.shape.rows - begin);
+        remainder = (*move)(remainder, turned(bytes_of_rows(whole_, type_, rows))) ^ remainders[piece];
     }
     const std::int64_t below = whole_.rows - row - block.shape.rows;
-    remainder_ ^= move(remainder, turned(bytes_of_rows(whole_, type_, below)));
+    remainder_ ^= (*move)(remainder, turned(bytes_of_rows(whole_, type_, below)));
+    return zeros;
 }
 
 std::string SparseContentHash::text() const {
-    // As if bytes of ones were before the first byte.
-    const std::uint32_t start =
-        moves_within(whole_, type_)(0xffffffff, turned(bytes_of_rows(whole_, type_, whole_.rows)));
-    return hash_text(start ^ remainder_ ^ 0xffffffff);
+    std::uint32_t sums = remainder_of(sums_[0]);
+    constexpr std::uint64_t kHalf = 8;
+    if (powers_ && size_of(type_) > kHalf)
+        sums = moves_within(whole_, type_)(sums, kHalf) ^ remainder_of(sums_[1]);
+    return text_of(remainder_ ^ sums, whole_, type_);
+}
+
+std::optional<EntryHashes> EntryHashes::of(const Shape& shape, Type type, std::int64_t entries) {
+    EntryHashes hashes(shape, type);
+    if (size_of(type) <= sizeof(std::uint64_t)) hashes.powers_ = powers_of_places(shape, type, entries);
+    return hashes.powers_ ? std::optional(hashes) : std::nullopt;
+}
+
+void EntryHashes::add(const std::int32_t* rows, const std::int32_t* columns, const std::byte* numbers,
+                      std::int64_t count, Sums& sums) const {
+    add_products(*powers_,
+                 {.rows_of_matrix = shape_.rows,
+                  .cols_of_matrix = shape_.cols,
+                  .rows = rows,
+                  .columns = columns,
+                  .numbers = numbers,
+                  .bytes = size_of(type_),
+                  .count = count},
+                 sums.given, sums.transposed);
+}
+
+std::string EntryHashes::text(const Products& products) const {
+    return text_of(remainder_of(products), shape_, type_);
 }
 
 std::string content_hash(const CsrView& matrix, int threads) {
     SparseContentHash hash(matrix.shape, matrix.type);
     hash.add(0, 0, matrix, threads);
+    return hash.text();
+}
+
+std::string given_hash(const CsrView& matrix, const ValueTexts& texts, int threads, std::int64_t& zeros) {
+    if (const auto& known = texts.content()) {
+        zeros = known->zeros;
+        return known->hash;
+    }
+    SparseContentHash hash(matrix.shape, texts.type());
+    zeros = hash.add(0, 0, matrix, texts, threads);
+    return hash.text();
+}
+
+std::string content_hash(const CsrView& matrix, const ValueTexts& texts, int threads) {
+    SparseContentHash hash(matrix.shape, texts.type());
+    hash.add(0, 0, matrix, texts, threads);
     return hash.text();
 }
 

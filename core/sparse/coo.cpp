@@ -1,7 +1,6 @@
 #include "core/sparse/coo.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstring>
@@ -18,6 +17,7 @@
 #include "core/numbers/whole.hpp"
 #include "core/numbers/zero.hpp"
 #include "core/parallel.hpp"
+#include "core/sparse/row_sorter.hpp"
 
 namespace gpumat {
 namespace {
@@ -29,32 +29,14 @@ std::size_t room_bytes(std::int64_t count, std::size_t each, const std::string& 
     return static_cast<std::size_t>(count) * each;
 }
 
-/// Bytes of an element, to move: the same code for all types of a size.
-template <std::size_t SIZE>
-struct Bytes {
-    std::array<std::byte, SIZE> bytes;
-};
-
-/// Calls `function(TypeTag<Bytes<SIZE>>{})`.
-template <class Function>
-decltype(auto) visit_bytes(Type type, Function&& function) {
-    switch (size_of(type)) {
-        case 1:
-            return function(TypeTag<Bytes<1>>{});
-        case 2:
-            return function(TypeTag<Bytes<2>>{});
-        case 4:
-            return function(TypeTag<Bytes<4>>{});
-        case 8:
-            return function(TypeTag<Bytes<8>>{});
-        default:
-            return function(TypeTag<Bytes<16>>{});
-    }
+/// Where a share begins of those into which entries are divided.
+std::int64_t begin_of_share(std::int64_t entries, std::int64_t share, std::int64_t shares) {
+    return entries / shares * share + std::min(share, entries % shares);
 }
 
 /// Entries in the order of their rows, and within a row in the order in which they came.
 template <class I, class T>
-Csr in_order_of_rows(Coo from, const std::string& what) {
+Csr in_order_of_rows(Coo from, int threads, const std::string& what) {
     const std::int64_t count = from.entries();
     const I* const rows = from.rows_as<I>();
     if (std::is_sorted(rows, rows + count)) {
@@ -66,31 +48,30 @@ Csr in_order_of_rows(Coo from, const std::string& what) {
         for (std::int64_t i = 0; i < from.shape().rows; ++i) pointers[i + 1] += pointers[i];
         return sorted;
     }
-    Csr sorted(from.shape(), from.type(), count, what);
-    const MutableCsrView to = sorted.view();
-    std::int64_t* const pointers = to.pointers;
-    std::fill_n(pointers, to.shape.rows + 1, 0);
-    for (std::int64_t at = 0; at < count; ++at) ++pointers[rows[at]];
-    std::int64_t before = 0;
-    for (std::int64_t i = 0; i <= to.shape.rows; ++i) before += std::exchange(pointers[i], before);
-    I* const columns = to.columns_as<I>();
-    T* const values = to.values_as<T>();
-    const I* const from_columns = from.columns_as<I>();
-    const T* const from_values = reinterpret_cast<const T*>(from.values());
-    for (std::int64_t at = 0; at < count; ++at) {
-        const std::int64_t place = pointers[rows[at]]++;
-        columns[place] = from_columns[at];
-        values[place] = from_values[at];
-    }
-    // Each pointer has come to the end of its row, where the next one begins.
-    for (std::int64_t i = to.shape.rows; i > 0; --i) pointers[i] = pointers[i - 1];
-    pointers[0] = 0;
-    return sorted;
+    RowSorter<I, T> sorter(from.shape(), from.type(), count, threads, what);
+    const auto each_share = [&](const auto& act) {
+        parallel_for(threads, 1, threads, [&](std::int64_t share, std::int64_t) {
+            act(share, begin_of_share(count, share, threads), begin_of_share(count, share + 1, threads));
+        });
+    };
+    each_share([&](std::int64_t share, std::int64_t begin, std::int64_t end) {
+        auto counter = sorter.counter(share);
+        for (std::int64_t at = begin; at < end; ++at) counter.add(rows[at]);
+    });
+    sorter.find_places();
+    const I* const columns = from.columns_as<I>();
+    const T* const values = reinterpret_cast<const T*>(from.values());
+    each_share([&](std::int64_t share, std::int64_t begin, std::int64_t end) {
+        auto putter = sorter.putter(share);
+        for (std::int64_t at = begin; at < end; ++at) putter.put(rows[at], columns[at], values[at]);
+    });
+    from = Coo({}, from.type(), 0, {}, {}, {});
+    return sorter.finish(threads);
 }
 
 /// Sorts the columns of each row, stably; how many entries have the column of the one before them.
 template <class I, class T>
-std::int64_t sort_columns(const MutableCsrView& matrix, int threads) {
+std::int64_t sort_columns_of(const MutableCsrView& matrix, int threads) {
     I* const columns = matrix.columns_as<I>();
     T* const values = matrix.values_as<T>();
     std::atomic<std::int64_t> duplicates = 0;
@@ -101,6 +82,9 @@ std::int64_t sort_columns(const MutableCsrView& matrix, int threads) {
         for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t first = matrix.pointers[i];
             const std::int64_t last = matrix.pointers[i + 1];
+            bool increase = true;
+            for (std::int64_t at = first + 1; at < last; ++at) increase &= columns[at - 1] < columns[at];
+            if (increase) continue;
             if (!std::is_sorted(columns + first, columns + last)) {
                 row.clear();
                 for (std::int64_t at = first; at < last; ++at) row.emplace_back(columns[at], values[at]);
@@ -237,13 +221,43 @@ void Coo::add(const Entries& entries) {
     entries_ += entries.count;
 }
 
+void Coo::add(std::span<const EntryPiece> pieces, int threads) {
+    std::vector<std::int64_t> starts;
+    for (const EntryPiece& piece : pieces) {
+        if (piece.count > room_ - entries_) throw std::logic_error("entries of another matrix");
+        starts.push_back(entries_);
+        entries_ += piece.count;
+    }
+    const auto copy = [](Buffer& to, std::int64_t start, const std::byte* from, std::int64_t count,
+                         std::size_t each) {
+        std::memcpy(to.data() + static_cast<std::size_t>(start) * each, from,
+                    static_cast<std::size_t>(count) * each);
+    };
+    const std::size_t index = index_bytes(shape_);
+    parallel_for(static_cast<std::int64_t>(pieces.size()), 1, threads, [&](std::int64_t at, std::int64_t) {
+        const EntryPiece& piece = pieces[static_cast<std::size_t>(at)];
+        const std::int64_t start = starts[static_cast<std::size_t>(at)];
+        if (piece.count == 0) return;
+        copy(rows_, start, piece.rows, piece.count, index);
+        copy(columns_, start, piece.columns, piece.count, index);
+        copy(values_, start, piece.values, piece.count, size_of(type_));
+    });
+}
+
 Csr sorted_rows(Coo entries, int threads, const std::string& what, std::int64_t& duplicates) {
     return visit_index(entries.shape(), [&]<class I>(TypeTag<I>) {
         return visit_bytes(entries.type(), [&]<class B>(TypeTag<B>) {
-            Csr moved = in_order_of_rows<I, B>(std::move(entries), what);
-            duplicates = sort_columns<I, B>(moved.view(), threads);
+            Csr moved = in_order_of_rows<I, B>(std::move(entries), std::max(1, threads), what);
+            duplicates = sort_columns_of<I, B>(moved.view(), threads);
             return moved;
         });
+    });
+}
+
+std::int64_t sort_columns(const MutableCsrView& rows, int threads) {
+    return visit_index(rows.shape, [&]<class I>(TypeTag<I>) {
+        return visit_bytes(rows.type,
+                           [&]<class B>(TypeTag<B>) { return sort_columns_of<I, B>(rows, threads); });
     });
 }
 
@@ -269,7 +283,8 @@ void add_again(const std::vector<Element>& unadded, const Coo& wide, const Mutab
 }
 
 std::uint64_t to_csr_bytes(const Shape& shape, Type type, std::int64_t entries) {
-    return saturating_add(Coo::bytes(shape, type, entries), csr_bytes(shape, type, entries));
+    return saturating_add(saturating_add(Coo::bytes(shape, type, entries), csr_bytes(shape, type, entries)),
+                          row_sorter_bytes(shape, entries));
 }
 
 }  // namespace gpumat

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,14 @@
 // Sparse matrices as they are read: entries in any order (COO), several for one element too.
 
 namespace gpumat {
+
+/// Entries as arrays, of indices of the type that visit_index says of the matrix and of its values.
+struct EntryPiece {
+    std::int64_t count = 0;
+    const std::byte* rows = nullptr;
+    const std::byte* columns = nullptr;
+    const std::byte* values = nullptr;
+};
 
 /// Entries in the order in which they came.
 class Coo {
@@ -26,6 +35,8 @@ class Coo {
 
     /// Takes entries of the matrix's type that lie in it, for which there is room.
     void add(const Entries& entries);
+    /// The same of several pieces, one behind the other.
+    void add(std::span<const EntryPiece> pieces, int threads);
 
     template <class I>
     [[nodiscard]] const I* rows_as() const {
@@ -75,6 +86,9 @@ struct Merged {
 /// Sorts entries by row and column, those for the same element in the order in which they came; `duplicates`
 /// becomes how many follow another one. Throws Error{memory} naming `what`.
 Csr sorted_rows(Coo entries, int threads, const std::string& what, std::int64_t& duplicates);
+
+/// Sorts the columns of each row, stably; how many entries have the column of the one before them.
+std::int64_t sort_columns(const MutableCsrView& rows, int threads);
 
 /// Makes one entry of sorted ones for the same element, as `to_csr`. Leaves `duplicates` alone.
 void merge_duplicates(Csr& sorted, const std::string& what, Merged& merged);

@@ -3,36 +3,17 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/parallel.hpp"
-
 namespace gpumat {
 
 void ValueTexts::keep(std::uint64_t block, const std::byte* records, std::size_t bytes, std::size_t longest) {
+    if (bytes == 0) return;
     Buffer kept(bytes);
-    if (bytes > 0) std::memcpy(kept.data(), records, bytes);
+    std::memcpy(kept.data(), records, bytes);
     bytes_ += bytes;
     const std::lock_guard lock(mutex_);
     if (blocks_.size() <= block) blocks_.resize(block + 1);
     blocks_[block] = std::move(kept);
     longest_ = std::max(longest_, longest);
-}
-
-CsrView ValueTexts::numbers(const CsrView& places, int threads, Buffer& values) const {
-    constexpr std::int64_t kGrain = std::int64_t{1} << 14;
-    constexpr std::int64_t kAhead = 16;
-    const std::size_t size = size_of(type_);
-    values = Buffer(static_cast<std::size_t>(places.entries) * size);
-    const auto* const from = places.values_as<std::uint64_t>();
-    parallel_for(places.entries, kGrain, threads, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t n = begin; n < end; ++n) {
-            __builtin_prefetch(at(from[std::min(n + kAhead, end - 1)]));
-            std::memcpy(values.data() + static_cast<std::size_t>(n) * size, at(from[n]), size);
-        }
-    });
-    CsrView numbers = places;
-    numbers.type = type_;
-    numbers.values = values.data();
-    return numbers;
 }
 
 void TextBlock::begin(ValueTexts& texts) {
@@ -43,7 +24,7 @@ void TextBlock::begin(ValueTexts& texts) {
     longest_ = 0;
 }
 
-std::uint64_t TextBlock::add(const void* number, std::string_view text) {
+TextBits TextBlock::add(const void* number, std::string_view text) {
     if (numbers_alone_) text = {};
     const std::size_t size = size_of(texts_->type_);
     const std::size_t bytes = ValueTexts::record_bytes(texts_->type_) + text.size();
@@ -60,7 +41,8 @@ std::uint64_t TextBlock::add(const void* number, std::string_view text) {
     std::memcpy(to, &length, sizeof length);
     if (!text.empty()) std::memcpy(to + sizeof length, text.data(), text.size());
     longest_ = std::max(longest_, text.size());
-    return block_ << ValueTexts::kOffsetBits | std::exchange(used_, used_ + bytes);
+    const std::uint64_t place = block_ << ValueTexts::kOffsetBits | std::exchange(used_, used_ + bytes);
+    return {.low = place << 4 | 15, .high = 0};
 }
 
 void TextBlock::end() {

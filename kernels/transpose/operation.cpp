@@ -105,6 +105,7 @@ constinit const Operation kTranspose = {
     .rate = Rate::bandwidth,
     .yardstick = "copy",
     .keeps_attributes = true,
+    .transposes = true,
     .fit = transpose::fit,
     .input = transpose::input,
     .result = transpose::result,

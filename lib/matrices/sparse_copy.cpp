@@ -49,8 +49,9 @@ std::optional<std::uint64_t> room_for_text(const formats::Reader& reader, const 
                                            const formats::WriteOptions& how) {
     const formats::Header& header = reader.header();
     if (!keeps_text(header, format)) return {};
-    const std::uint64_t beside = saturating_add(to_csr_bytes(header.shape, kPlaceType, *header.most_entries),
-                                                bytes_beside(reader, format, how));
+    const std::uint64_t beside =
+        saturating_add(to_csr_bytes(header.shape, text_type(header.type), *header.most_entries),
+                       bytes_beside(reader, format, how));
     const std::uint64_t all = how.memory_limit.value_or(available_memory_bytes());
     if (saturating_add(beside, *header.text_bytes) > all) return {};
     return all - beside;
@@ -165,11 +166,12 @@ StoredCopy write_sparse(Csr matrix, Destination& destination, const formats::Wri
     const Stopwatch watch;
     const formats::Format& format = destination.format();
     StoredCopy copy;
-    Buffer values;
-    CsrView numbers = std::as_const(matrix).view();
-    if (how.texts != nullptr) numbers = how.texts->numbers(numbers, how.threads, values);
-    copy.given_hash = content_hash(numbers, how.threads);
-    copy.output = recorded_output(destination, numbers.shape, numbers.type, numbers.entries);
+    const CsrView given = std::as_const(matrix).view();
+    std::int64_t zeros = 0;
+    copy.given_hash = how.texts != nullptr ? given_hash(given, *how.texts, how.threads, zeros)
+                                           : content_hash(given, how.threads);
+    copy.output = recorded_output(destination, given.shape,
+                                  how.texts != nullptr ? how.texts->type() : given.type, given.entries);
     copy.output.hash = copy.given_hash;
     if (how.texts != nullptr) {
         copy.output.values = "text";

@@ -36,14 +36,17 @@ void RowsOnDisk::for_each(
     const std::function<void(std::int64_t first_row, const CsrView& rows)>& take) const {
     using formats::CsrArray;
     std::int64_t first = 0;
+    std::array<Buffer, 3> arrays;  // kept for the next range, as fresh memory has to be cleared
     for (const Range& range : ranges_) {
         std::uint64_t offset = range.offset;
-        std::array<Buffer, 3> arrays;
         const auto bytes = bytes_of_arrays(range.shape, range.type, range.entries);
         constexpr std::array kArrays = {CsrArray::pointers, CsrArray::columns, CsrArray::values};
         for (std::size_t at = 0; at < arrays.size(); ++at) {
             if (wanted == CsrArray::all || wanted == kArrays.at(at)) {
-                arrays.at(at) = Buffer(bytes.at(at));
+                if (arrays.at(at).size() < bytes.at(at)) {
+                    arrays.at(at) = Buffer();  // before there is more
+                    arrays.at(at) = Buffer(bytes.at(at));
+                }
                 read_from(file_, offset, arrays.at(at).data(), bytes.at(at), what_);
             }
             offset += bytes.at(at);

@@ -10,7 +10,9 @@
 #include "core/error.hpp"
 #include "core/memory.hpp"
 #include "core/numbers/whole.hpp"
+#include "core/parallel.hpp"
 #include "core/sparse/coo.hpp"
+#include "core/sparse/row_sorter.hpp"
 #include "lib/stored/spool_io.hpp"
 
 namespace gpumat {
@@ -128,7 +130,7 @@ void SparseRanges::bring_to_disk(std::uint64_t room) {
     file_->bytes = 0;
     pieces_.resize(step_of(std::max<std::int64_t>(1, lines_) - 1) + 1);
     const std::uint64_t bytes = std::clamp(room / pieces_.size(), kLeastPending, kMostPending);
-    visit_type(type_, [&]<class T>(TypeTag<T>) {
+    visit_bytes(type_, [&]<class T>(TypeTag<T>) {
         visit_index(shape_, [&]<class I>(TypeTag<I>) {
             using Kept = KeptEntry<T, I>;
             const std::size_t most = bytes / sizeof(Kept);
@@ -174,29 +176,56 @@ Csr SparseRanges::read(const LineRange& range, int threads, std::int64_t& duplic
     return file_ ? read_from_disk(range, threads, duplicates) : reader_.read_lines(block(range), duplicates);
 }
 
-Csr SparseRanges::read_from_disk(const LineRange& range, int threads, std::int64_t& duplicates) const {
+template <class T, class I, class Take>
+void SparseRanges::for_each_kept(std::size_t first_step, std::size_t end_step, const Take& take) const {
+    std::vector<KeptEntry<T, I>> kept;
+    for (std::size_t step = first_step; step < end_step; ++step) {
+        for (const Piece& piece : pieces_[step]) {
+            kept.resize(static_cast<std::size_t>(piece.entries));
+            read_from(*file_, piece.offset, kept.data(), kept.size() * sizeof(kept.front()), name_);
+            for (const auto& entry : kept) take(entry);
+        }
+    }
+}
+
+Csr SparseRanges::rows_from_disk(const LineRange& range, int threads) const {
     const Block place = block(range);
-    Coo entries(place.shape(), type_, entries_in(range), name_);
-    visit_type(type_, [&]<class T>(TypeTag<T>) {
-        visit_index(shape_, [&]<class I>(TypeTag<I>) {
-            std::vector<KeptEntry<T, I>> kept;
-            std::vector<Entry<T>> some;
-            for (std::size_t at = step_of(range.first);
-                 range.count > 0 && at <= step_of(range.first + range.count - 1); ++at) {
-                for (const Piece& piece : pieces_[at]) {
-                    kept.resize(static_cast<std::size_t>(piece.entries));
-                    read_from(*file_, piece.offset, kept.data(), kept.size() * sizeof(kept.front()), name_);
-                    some.clear();
-                    for (const auto& entry : kept)
-                        some.push_back({entry.row - place.row, entry.col - place.col, entry.value});
-                    entries.add({type_, piece.entries, some.data()});
-                }
-            }
+    const std::size_t first = step_of(range.first);
+    const std::size_t steps = range.count == 0 ? 0 : step_of(range.first + range.count - 1) + 1 - first;
+    const auto shares =
+        static_cast<std::int64_t>(std::min<std::size_t>(steps, static_cast<std::size_t>(threads)));
+    const auto begin_of = [&](std::int64_t share) {
+        return first + steps * static_cast<std::size_t>(share) / static_cast<std::size_t>(shares);
+    };
+    return visit_bytes(type_, [&]<class T>(TypeTag<T>) {
+        return visit_index(shape_, [&]<class K>(TypeTag<K>) {
+            return visit_index(place.shape(), [&]<class I>(TypeTag<I>) {
+                RowSorter<I, T> sorter(place.shape(), type_, entries_in(range), shares, name_);
+                parallel_for(shares, 1, threads, [&](std::int64_t share, std::int64_t) {
+                    auto counter = sorter.counter(share);
+                    for_each_kept<T, K>(begin_of(share), begin_of(share + 1), [&](const auto& entry) {
+                        counter.add(static_cast<I>(entry.row - place.row));
+                    });
+                });
+                sorter.find_places();
+                parallel_for(shares, 1, threads, [&](std::int64_t share, std::int64_t) {
+                    auto putter = sorter.putter(share);
+                    for_each_kept<T, K>(begin_of(share), begin_of(share + 1), [&](const auto& entry) {
+                        putter.put(static_cast<I>(entry.row - place.row),
+                                   static_cast<I>(entry.col - place.col), entry.value);
+                    });
+                });
+                return sorter.finish(threads);
+            });
         });
     });
+}
+
+Csr SparseRanges::read_from_disk(const LineRange& range, int threads, std::int64_t& duplicates) const {
+    Csr matrix = rows_from_disk(range, std::max(1, threads));
     Merged merged;
-    Csr matrix = to_csr(std::move(entries), threads, name_, merged);
-    duplicates = merged.duplicates;
+    duplicates = sort_columns(matrix.view(), threads);
+    if (duplicates > 0) merge_duplicates(matrix, name_, merged);
     if (merged.unadded.empty()) return matrix;
     throw Error(ErrorCode::memory, name_ + ": found entries for the same element, of which those of " +
                                        std::string(name_of(type_)) +

@@ -85,6 +85,10 @@ class SparseRanges {
     [[nodiscard]] std::size_t step_of(std::int64_t line) const {
         return static_cast<std::size_t>(line >> step_bits_);
     }
+    /// Gives all entries of some steps in the temporary file, in the order in which they came to each.
+    template <class T, class I, class Take>
+    void for_each_kept(std::size_t first_step, std::size_t end_step, const Take& take) const;
+    [[nodiscard]] Csr rows_from_disk(const LineRange& range, int threads) const;
     [[nodiscard]] Csr read_from_disk(const LineRange& range, int threads, std::int64_t& duplicates) const;
 
     formats::Reader& reader_;

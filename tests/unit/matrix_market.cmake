@@ -16,7 +16,7 @@ endif()
 # The same tests with chunks of a few bytes: numbers and lines across every boundary; and without SSE2.
 file(GLOB_RECURSE matrix_market_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/formats/matrix_market/*.cpp)
 gpumat_test(test_matrix_market_small_chunks
-  SOURCES matrix_market_corpus.cpp matrix_market_numbers.cpp ${matrix_market_sources} LINK gpumat::formats ZLIB::ZLIB LABEL slow)
+  SOURCES matrix_market_corpus.cpp matrix_market_numbers.cpp matrix_market_shortest.cpp ${matrix_market_sources} LINK gpumat::formats ZLIB::ZLIB LABEL slow)
 target_compile_definitions(test_matrix_market_small_chunks PRIVATE
   GPUMAT_SOURCE_DIR="${PROJECT_SOURCE_DIR}" GPUMAT_MATRIX_MARKET_CHUNK_BYTES=16 GPUMAT_MATRIX_MARKET_PORTABLE)
 target_compile_options(test_matrix_market_small_chunks PRIVATE -O0)  # it takes longer to compile than to run

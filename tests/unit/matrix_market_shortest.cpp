@@ -5,10 +5,14 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <random>
 #include <string>
+#include <vector>
 
+#include "formats/matrix_market/numbers/packed_text.hpp"
 #include "formats/matrix_market/numbers/shortest.hpp"
+#include "formats/matrix_market/text/number_text.hpp"
 #include "tests/catch.hpp"
 
 namespace gpumat::formats::matrix_market {
@@ -39,7 +43,57 @@ void compare(T value) {
     if (found != expected) FAIL_CHECK("found " << found << ", expected " << expected);
 }
 
+/// The text after it was packed and unpacked; nothing where it is not packed.
+std::optional<std::string> unpacked(const std::string& text) {
+    const std::string padded = text + std::string(64, 'x');
+    TextBits bits{};
+    if (!pack(padded.data(), text.size(), bits)) return {};
+    CHECK(!bits.is_place());
+    std::array<char, kUnpackedRoom> found{};
+    const std::size_t length = unpack(bits, found.data());
+    if (text.size() <= kMostPackedShort) CHECK(bits.high == ~std::uint64_t{0});
+    return std::string(found.data(), length);
+}
+
 }  // namespace
+
+TEST_CASE("matrix market digits: texts are packed and unpacked as they are") {
+    std::mt19937_64 random(23);
+    const std::string alphabet = "0123456789+-.eE";
+    for (std::size_t length = 1; length <= kMostPacked; ++length) {
+        for (int n = 0; n < 200; ++n) {
+            std::string text;
+            while (text.size() < length) text += alphabet[random() % alphabet.size()];
+            CHECK(unpacked(text) == text);
+        }
+    }
+    CHECK(!unpacked(""));
+    CHECK(!unpacked(std::string(kMostPacked + 1, '1')));
+    for (int c = -128; c < 128; ++c) {
+        if (alphabet.find(static_cast<char>(c)) != std::string::npos) continue;
+        for (const std::size_t length : {1, 15, 16, 17, 31}) {
+            std::string text(length, '7');
+            text.back() = static_cast<char>(c);
+            CHECK(!unpacked(text));
+        }
+    }
+}
+
+TEST_CASE("matrix market digits: indices") {
+    std::mt19937_64 random(29);
+    std::vector<std::int64_t> indices = {
+        0, 1, 9, 10, 99'999'999, 100'000'000, std::numeric_limits<std::int64_t>::max()};
+    for (std::int64_t power = 1; power <= 1'000'000'000'000; power *= 10) {
+        indices.insert(indices.end(), {power - 1, power, power + 1});
+        for (int n = 0; n < 1000; ++n)
+            indices.push_back(static_cast<std::int64_t>(random()) & (10 * power - 1));
+    }
+    for (const std::int64_t index : indices) {
+        if (index < 0) continue;
+        std::array<char, kLongestIndex + 8> text{};
+        CHECK(std::string(text.data(), format_index(text.data(), index)) == std::to_string(index));
+    }
+}
 
 TEST_CASE("matrix market digits: special values") {
     CHECK(found_text(0.0) == "0");

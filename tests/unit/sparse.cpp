@@ -110,6 +110,47 @@ TEST_CASE("entries that are sorted by row or by column become the same rows") {
     CHECK(by_row.size() == entries.size());
 }
 
+TEST_CASE("many entries become rows in the cache, and where they lie, and keep the order of duplicates") {
+    const auto in_order = [](const Shape& shape, std::vector<Entry<std::int32_t>> entries, int threads) {
+        for (std::size_t at = 0; at < entries.size(); ++at) entries[at].value = static_cast<std::int32_t>(at);
+        Coo coo(shape, Type::i32, static_cast<std::int64_t>(entries.size()));
+        coo.add({Type::i32, static_cast<std::int64_t>(entries.size()), entries.data()});
+        std::int64_t duplicates = 0;
+        const Csr rows = sorted_rows(std::move(coo), threads, "these entries", duplicates);
+        std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+            return std::pair(a.row, a.col) < std::pair(b.row, b.col);
+        });
+        std::vector<std::tuple<std::int64_t, std::int64_t, std::int32_t>> expected;
+        for (const auto& entry : entries) expected.emplace_back(entry.row, entry.col, entry.value);
+        CHECK(listed<std::int32_t>(rows) == expected);
+    };
+    for (const int threads : {1, 3}) {
+        in_order({100'000, 50}, random_entries<std::int32_t>({100'000, 50}, 200'000, 7), threads);
+        in_order({3, 90'000}, random_entries<std::int32_t>({3, 90'000}, 300'000, 8), threads);  // long rows
+        auto one_row = random_entries<std::int32_t>({100'000, 50}, 100'000, 9);
+        for (std::size_t at = 0; at < one_row.size(); at += 2) one_row[at].row = 77'777;
+        in_order({100'000, 50}, one_row, threads);
+    }
+}
+
+TEST_CASE("arrays of entries are put one behind the other") {
+    const std::vector<std::int32_t> rows{3, 0, 2};
+    const std::vector<std::int32_t> columns{1, 1, 0};
+    const std::vector<float> values{5, 6, 7};
+    const auto piece = [&](std::size_t first, std::int64_t count) {
+        return EntryPiece{count, reinterpret_cast<const std::byte*>(rows.data() + first),
+                          reinterpret_cast<const std::byte*>(columns.data() + first),
+                          reinterpret_cast<const std::byte*>(values.data() + first)};
+    };
+    Coo coo({4, 2}, Type::f32, 3);
+    const std::vector pieces{piece(0, 1), piece(0, 0), piece(1, 2)};
+    coo.add(pieces, 2);
+    CHECK_THROWS_AS(coo.add(pieces, 2), std::logic_error);  // no room
+    Merged merged;
+    CHECK(listed<float>(to_csr(std::move(coo), 1, "these entries", merged)) ==
+          std::vector<std::tuple<std::int64_t, std::int64_t, float>>{{0, 1, 6}, {2, 0, 7}, {3, 1, 5}});
+}
+
 TEST_CASE("several entries for an element are added exactly, and zeros stay") {
     Merged merged;
     const Csr matrix = csr_of<double>({3, 3},
@@ -181,6 +222,80 @@ TEST_CASE("the content hash of a sparse matrix is that of the dense one") {
         const Csr matrix = csr_of<float>(none, {}, merged);
         CHECK(content_hash(matrix.view(), 1) == content_hash(Matrix(none, Type::f32).view(), 1));
     }
+}
+
+TEST_CASE("the hash of a sparse matrix in blocks is that of the whole") {
+    Merged merged;
+    const auto agrees = [&]<class T>(TypeTag<T>, std::size_t count) {
+        const Shape shape{400, 300};
+        auto entries = random_entries<T>(shape, count, 13);
+        sort_and_leave_one(entries);
+        SparseContentHash hash(shape, type_of<T>());
+        for (const Block block : {Block{0, 200, 400, 100}, Block{0, 0, 150, 200}, Block{150, 0, 250, 200}}) {
+            std::vector<Entry<T>> some;
+            for (Entry<T> entry : entries) {
+                entry.row -= block.row;
+                entry.col -= block.col;
+                if (entry.row < 0 || entry.row >= block.rows || entry.col < 0 || entry.col >= block.cols)
+                    continue;
+                some.push_back(entry);
+            }
+            hash.add(block.row, block.col, csr_of(block.shape(), some, merged).view(), 2);
+        }
+        CHECK(hash.text() == content_hash(csr_of(shape, entries, merged).view(), 1));
+        CHECK(hash.text() == content_hash(dense_of<T>(csr_of(shape, entries, merged)).view(), 1));
+    };
+    for (const std::size_t count : {3, 3000, 100'000}) {  // with tables, without, and some blocks with
+        agrees(TypeTag<std::uint8_t>{}, count);
+        agrees(TypeTag<double>{}, count);
+        agrees(TypeTag<std::complex<double>>{}, count);
+    }
+}
+
+TEST_CASE("entries in any order have the hashes of the matrix and of its transpose") {
+    Merged merged;
+    const auto agrees = [&]<class T>(TypeTag<T>, const Shape& shape, std::size_t count) {
+        auto entries = random_entries<T>(shape, count, 17);
+        sort_and_leave_one(entries);
+        const Csr matrix = csr_of(shape, entries, merged);
+        const auto hashes = EntryHashes::of(shape, type_of<T>(), 1 << 30);
+        if (!hashes) return;  // another processor
+        std::shuffle(entries.begin(), entries.end(), std::mt19937_64(19));
+        std::vector<std::int32_t> rows;
+        std::vector<std::int32_t> columns;
+        std::vector<T> numbers;
+        for (const Entry<T>& entry : entries) {
+            rows.push_back(static_cast<std::int32_t>(entry.row));
+            columns.push_back(static_cast<std::int32_t>(entry.col));
+            numbers.push_back(entry.value);
+        }
+        EntryHashes::Sums sums;
+        const std::size_t half = rows.size() / 2;
+        const auto add = [&](std::size_t first, std::size_t end) {
+            EntryHashes::Sums some;
+            hashes->add(rows.data() + first, columns.data() + first,
+                        reinterpret_cast<const std::byte*>(numbers.data() + first),
+                        static_cast<std::int64_t>(end - first), some);
+            sums.add(some);
+        };
+        add(half, rows.size());
+        add(0, half);
+        CHECK(hashes->given(sums) == content_hash(matrix.view(), 1));
+        CHECK(hashes->transposed(sums) ==
+              content_hash(rows_of_columns(matrix.view(), 1, "matrix").view(), 1));
+    };
+    for (const Shape shape :
+         {Shape{1, 1}, Shape{1, 2}, Shape{300, 200}, Shape{5000, 1}, Shape{200'000, 150'000}}) {
+        for (const std::size_t count : {0, 1, 400}) {
+            agrees(TypeTag<std::int8_t>{}, shape, count);
+            agrees(TypeTag<std::uint16_t>{}, shape, count);
+            agrees(TypeTag<float>{}, shape, count);
+            agrees(TypeTag<double>{}, shape, count);
+        }
+    }
+    CHECK(!EntryHashes::of({0, 5}, Type::f64, 1 << 30));
+    CHECK(!EntryHashes::of({5, 5}, Type::c128, 1 << 30));
+    CHECK(!EntryHashes::of({1'000'000, 1'000'000}, Type::f64, 5));
 }
 
 TEST_CASE("the columns of a matrix become rows") {

@@ -49,4 +49,13 @@ inline std::uint64_t join_digits(std::uint64_t digits) {
     }
 }
 
+/// The eight digits of a number below 10⁸, each in its byte, the first in the lowest.
+[[gnu::always_inline]] inline std::uint64_t split_digits(std::uint64_t number) {
+    const std::uint64_t fours = number / 10'000 | (number % 10'000) << 32;
+    const std::uint64_t hundreds = (fours * 10486) >> 20 & 0x0000'007f'0000'007fULL;  // fours / 100
+    const std::uint64_t twos = hundreds | (fours - 100 * hundreds) << 16;
+    const std::uint64_t tens = (twos * 103) >> 10 & 0x000f'000f'000f'000fULL;  // twos / 10
+    return tens | (twos - 10 * tens) << 8;
+}
+
 }  // namespace gpumat::formats::matrix_market

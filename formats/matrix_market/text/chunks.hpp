@@ -17,7 +17,7 @@
 namespace gpumat::formats::matrix_market {
 
 /// Chunks a thread between two meetings of the threads.
-constexpr std::uint64_t kChunksPerThread = 8;
+constexpr std::uint64_t kChunksPerThread = 4;
 
 /// The least text that is worth a thread's while, where memory is scarce.
 constexpr std::uint64_t kLeastChunkBytes = std::min(kChunkBytes, std::uint64_t{16} << 10);

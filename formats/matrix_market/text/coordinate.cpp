@@ -122,27 +122,37 @@ class CoordinateText : public CoordinateBody {
     /// Parses the entries that lie in the block as the context's type, some chunks at a time. Once all of a
     /// plain file was seen, only the pieces that may hold some.
     void parse_all(const BodyContext& context, const Block& block, const Owners& owners,
-                   const TakeChunks& take, ValueTexts* texts = nullptr) {
-        const ParseEntries parse = entry_parser(context, block, owners, texts);
-        Batches<CoordinateChunk> batches(context, texts == nullptr ? cost_of_text() : 2 * cost_of_text());
+                   const TakeChunks& take) {
+        const ParseEntries parse = entry_parser(context, block, owners);
+        Batches<CoordinateChunk> batches(context, cost_of_text());
         if (!pieces_.empty()) return parse_some(batches, parse, block, take);
-        std::vector<Piece> pieces;
-        bool above = false;
-        bool below = false;
-        Cursor cursor{context.header.body_offset, context.header.body_line, 0};
-        while (batches.next(cursor, batches.most_bytes(), parse, locate_entry)) {
-            for (const CoordinateChunk& chunk : batches.chunks()) {
-                pieces.push_back({chunk.start, chunk.bounds});
-                above |= chunk.above;
-                below |= chunk.below;
+        parse_whole(batches, parse, take);
+    }
+
+    /// Parses all entries as arrays, of values of the context's type or of those of the texts.
+    Coo parse_arrays(ValueTexts* texts) {
+        const FileHeader& header = context_.header;
+        Coo entries(header.shape, texts == nullptr ? context_.type : texts->value_type(),
+                    most_entries(header), context_.name);
+        Batches<CoordinateChunk> batches(context_, texts == nullptr ? cost_of_text() : 2 * cost_of_text());
+        const auto hashes = texts == nullptr
+                                ? std::nullopt
+                                : EntryHashes::of(header.shape, context_.type, most_entries(header));
+        EntryHashes::Sums sums;
+        std::int64_t zeros = 0;
+        std::vector<EntryPiece> found;
+        const ParseEntries parse = array_parser(context_, texts, hashes ? &*hashes : nullptr);
+        parse_whole(batches, parse, [&](std::span<const CoordinateChunk> chunks) {
+            found.clear();
+            for (const CoordinateChunk& chunk : chunks) {
+                found.push_back(chunk.arrays.piece());
+                sums.add(chunk.sums);
+                zeros += chunk.zeros;
             }
-            take(batches.chunks());
-        }
-        batches.require_all(cursor);
-        if (above && below && !std::exchange(one_side_, true)) require_one_side(context_);
-        if (context.source.text_bytes() == 0) return;
-        pieces_ = std::move(pieces);
-        end_ = cursor.offset;
+            entries.add(found, context_.threads);
+        });
+        if (hashes) texts->know({hashes->given(sums), hashes->transposed(sums), zeros});
+        return entries;
     }
 
     /// Calls `act(owner)` for every owner, on all threads.
@@ -193,6 +203,27 @@ class CoordinateText : public CoordinateBody {
         Cursor start;
         Bounds bounds;
     };
+
+    /// Parses all of the file, and keeps what its pieces are.
+    void parse_whole(Batches<CoordinateChunk>& batches, const ParseEntries& parse, const TakeChunks& take) {
+        std::vector<Piece> pieces;
+        bool above = false;
+        bool below = false;
+        Cursor cursor{context_.header.body_offset, context_.header.body_line, 0};
+        while (batches.next(cursor, batches.most_bytes(), parse, locate_entry)) {
+            for (const CoordinateChunk& chunk : batches.chunks()) {
+                pieces.push_back({chunk.start, chunk.bounds});
+                above |= chunk.above;
+                below |= chunk.below;
+            }
+            take(batches.chunks());
+        }
+        batches.require_all(cursor);
+        if (above && below && !std::exchange(one_side_, true)) require_one_side(context_);
+        if (context_.source.text_bytes() == 0) return;
+        pieces_ = std::move(pieces);
+        end_ = cursor.offset;
+    }
 
     void parse_some(Batches<CoordinateChunk>& batches, const ParseEntries& parse, const Block& block,
                     const TakeChunks& take) const {
@@ -254,30 +285,16 @@ class PlacedText final : public CoordinateText {
     }
 
     Csr read_sparse(std::int64_t& duplicates) override {
-        const FileHeader& header = context().header;
-        Coo entries(header.shape, context().type, most_entries(header), context().name);
-        read_entries([&](const Entries& some) { entries.add(some); });
         Merged merged;
-        Csr matrix = to_csr(std::move(entries), context().threads, context().name, merged);
+        Csr matrix = to_csr(parse_arrays(nullptr), context().threads, context().name, merged);
         duplicates = merged.duplicates;
         if (!merged.unadded.empty()) add_again(merged.unadded, matrix.view());
         return matrix;
     }
 
     Csr read_as_text(ValueTexts& texts, std::int64_t& duplicates) override {
-        const FileHeader& header = context().header;
-        Coo places(header.shape, kPlaceType, most_entries(header), context().name);
-        const Owners one(header.shape.rows, 1);
-        parse_all(
-            context(), Block::whole(header.shape), one,
-            [&](std::span<const CoordinateChunk> chunks) {
-                for (const CoordinateChunk& chunk : chunks) {
-                    const EntryList& some = chunk.owned.front();
-                    places.add({kPlaceType, static_cast<std::int64_t>(some.count()), some.data()});
-                }
-            },
-            &texts);
-        Csr rows = sorted_rows(std::move(places), context().threads, context().name, duplicates);
+        texts.convert_by(text_converter(context().type));
+        Csr rows = sorted_rows(parse_arrays(&texts), context().threads, context().name, duplicates);
         if (duplicates == 0 && !texts.full()) return rows;
         Csr matrix = with_numbers(rows, texts);
         texts.drop();
@@ -291,14 +308,22 @@ class PlacedText final : public CoordinateText {
 
   private:
     [[nodiscard]] Csr with_numbers(const Csr& rows, const ValueTexts& texts) const {
-        Buffer values;
-        const CsrView numbers = texts.numbers(rows.view(), context().threads, values);
-        const std::size_t bytes = static_cast<std::size_t>(numbers.entries) * index_bytes(numbers.shape);
+        const CsrView places = rows.view();
+        const std::size_t bytes = static_cast<std::size_t>(places.entries) * index_bytes(places.shape);
         Buffer columns(bytes);
-        if (bytes > 0) std::memcpy(columns.data(), numbers.columns, bytes);
-        Csr matrix(numbers.shape, numbers.type, numbers.entries, std::move(columns), std::move(values),
+        if (bytes > 0) std::memcpy(columns.data(), places.columns, bytes);
+        const std::size_t from_bytes = size_of(places.type);
+        const std::size_t to_bytes = size_of(texts.type());
+        Buffer values(static_cast<std::size_t>(places.entries) * to_bytes);
+        constexpr std::int64_t kGrain = std::int64_t{1} << 14;
+        parallel_for(places.entries, kGrain, context().threads, [&](std::int64_t begin, std::int64_t end) {
+            const auto first = static_cast<std::size_t>(begin);
+            texts.to_numbers(places.values + first * from_bytes, end - begin,
+                             values.data() + first * to_bytes);
+        });
+        Csr matrix(places.shape, texts.type(), places.entries, std::move(columns), std::move(values),
                    context().name);
-        std::copy_n(numbers.pointers, numbers.shape.rows + 1, matrix.view().pointers);
+        std::copy_n(places.pointers, places.shape.rows + 1, matrix.view().pointers);
         return matrix;
     }
 

@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/hash/sparse_hash.hpp"
 #include "core/memory.hpp"
+#include "core/sparse/coo.hpp"
 #include "formats/matrix_market/text/body.hpp"
 #include "formats/matrix_market/text/chunks.hpp"
 
@@ -42,6 +44,50 @@ class EntryList {
     std::size_t room_ = 0;
 };
 
+/// Entries in the order in which they came, as the arrays that a Coo has of them, in memory that is kept for
+/// the next chunk.
+class EntryArrays {
+  public:
+    void clear() { count_ = 0; }
+    template <class V>
+    [[gnu::always_inline]] void push(bool short_indices, std::int64_t row, std::int64_t col, const V& value) {
+        if (count_ == room_) grow(sizeof value);
+        if (short_indices) {
+            put(rows_, static_cast<std::int32_t>(row));
+            put(columns_, static_cast<std::int32_t>(col));
+        } else {
+            put(rows_, row);
+            put(columns_, col);
+        }
+        put(values_, value);
+        ++count_;
+    }
+    /// The number of the entry that is pushed next, of up to eight bytes.
+    template <class T>
+    [[gnu::always_inline]] void note(const T& number) {
+        if (count_ == room_) grow(sizeof(TextBits));
+        if constexpr (sizeof number <= sizeof(std::uint64_t)) put(numbers_, number);
+    }
+    [[nodiscard]] const std::byte* numbers() const { return numbers_.data(); }
+    [[nodiscard]] EntryPiece piece() const {
+        return {static_cast<std::int64_t>(count_), rows_.data(), columns_.data(), values_.data()};
+    }
+
+  private:
+    template <class V>
+    [[gnu::always_inline]] void put(Buffer& to, const V& value) {
+        std::memcpy(to.data() + count_ * sizeof value, &value, sizeof value);
+    }
+    void grow(std::size_t value_bytes);
+
+    Buffer rows_;
+    Buffer columns_;
+    Buffer values_;
+    Buffer numbers_;
+    std::size_t count_ = 0;
+    std::size_t room_ = 0;
+};
+
 /// The rows and columns that entries lie in.
 struct Bounds {
     std::int64_t top = std::numeric_limits<std::int64_t>::max();
@@ -68,8 +114,11 @@ struct CoordinateChunk : Chunk {
     bool below = false;
     /// The elements that each owner of rows has to add, relative to the block.
     std::vector<EntryList> owned;
-    TextBlock texts;       ///< of their values, where those are kept
-    std::string mirrored;  ///< the text of a value across the diagonal
+    EntryArrays arrays;        ///< or all of them
+    EntryHashes::Sums sums{};  ///< of their numbers
+    std::int64_t zeros = 0;    ///< among them
+    TextBlock texts;           ///< of their values, where those are kept
+    std::string mirrored;      ///< the text of a value across the diagonal
 };
 
 /// Splits the rows of a block among owners, each of which adds its elements in the order of the file.
@@ -88,10 +137,15 @@ class Owners {
 /// Parses the entries of a chunk, and keeps those that lie in the block.
 using ParseEntries = std::function<void(CoordinateChunk&)>;
 
-/// Delivers entries of the context's type, or where there are `texts` with places in them, of the whole
-/// matrix and for one owner. It refers to all that it is made of.
-ParseEntries entry_parser(const BodyContext& context, const Block& block, const Owners& owners,
-                          ValueTexts* texts = nullptr);
+/// Delivers entries of the context's type to owners. It refers to all that it is made of.
+ParseEntries entry_parser(const BodyContext& context, const Block& block, const Owners& owners);
+
+/// Delivers all entries of the matrix as arrays, where there are `texts` with values of their `value_type`,
+/// and adds them to the sums of a chunk where there are `hashes`, too.
+ParseEntries array_parser(const BodyContext& context, ValueTexts* texts, const EntryHashes* hashes);
+
+/// ValueTexts::Convert of texts with numbers of this type.
+ValueTexts::Convert text_converter(Type type);
 
 /// Where entry `n` of the text is, from 0. Blank lines aside, it is line n of a well-formed text.
 const char* locate_entry(std::string_view text, std::int64_t n);

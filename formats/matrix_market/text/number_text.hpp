@@ -1,10 +1,14 @@
 #pragma once
 
+#include <bit>
 #include <charconv>
 #include <complex>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 
+#include "formats/matrix_market/numbers/digits.hpp"
 #include "formats/matrix_market/numbers/shortest.hpp"
 
 // Numbers as text.
@@ -16,6 +20,17 @@ inline constexpr std::size_t kLongestNumber = 25;
 
 /// An index of 19 digits, and a blank.
 inline constexpr std::size_t kLongestIndex = 20;
+
+/// Writes an index, and up to eight bytes. No branch depends on how many digits it has, up to eight.
+[[gnu::always_inline]] inline char* format_index(char* to, std::int64_t index) {
+    if (index >= 100'000'000) return std::to_chars(to, to + kLongestIndex, index).ptr;
+    constexpr std::uint64_t kZeros = 0x3030'3030'3030'3030ULL;
+    const std::uint64_t digits = split_digits(static_cast<std::uint64_t>(index));
+    const int zeros = std::countr_zero(digits | std::uint64_t{1} << 63) / 8;  // in front
+    const std::uint64_t text = (digits | kZeros) >> (8 * zeros);
+    std::memcpy(to, &text, sizeof text);
+    return to + 8 - zeros;
+}
 
 template <class T>
 char* format_number(char* to, T value) {

@@ -12,7 +12,7 @@ namespace gpumat::formats::matrix_market {
 namespace {
 
 /// Values that one thread formats at a time, and pieces a thread between two writes, at most.
-constexpr std::int64_t kPieceValues = std::int64_t{1} << 15;
+constexpr std::int64_t kPieceValues = std::int64_t{1} << 13;
 constexpr std::int64_t kPiecesPerThread = 4;
 
 constexpr int kGzipLevel = 6;  ///< gzip's own default

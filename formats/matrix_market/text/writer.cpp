@@ -1,10 +1,12 @@
 #include <algorithm>
-#include <charconv>
+#include <array>
+#include <cstring>
 #include <memory>
 #include <string>
 
 #include "core/error.hpp"
 #include "formats/matrix_market/matrix_market.hpp"
+#include "formats/matrix_market/numbers/packed_text.hpp"
 #include "formats/matrix_market/text/number_text.hpp"
 #include "formats/matrix_market/text/pieces.hpp"
 #include "formats/matrix_market/text/value.hpp"
@@ -116,31 +118,43 @@ class NumberValues {
     Type type_;
 };
 
-/// Values as they were read.
+/// Values as they were read, of 8 or of 16 bytes.
+template <class Bits>
 class TextValues {
   public:
     TextValues(Type type, const WriteOptions& options)
         : texts_(*options.texts),
-          bytes_of_entry_(std::max(matrix_market::bytes_of_entry(type), 2 * 2 * texts_.longest())) {}
+          bytes_of_entry_(
+              std::max<std::uint64_t>(matrix_market::bytes_of_entry(type), 4 * texts_.longest())) {}
 
-    [[nodiscard]] Type stored() const { return kPlaceType; }
+    [[nodiscard]] Type stored() const { return texts_.value_type(); }
     [[nodiscard]] std::uint64_t bytes_of_entry() const { return bytes_of_entry_; }
     [[nodiscard]] std::size_t room(const CsrView& rows, std::int64_t begin, std::int64_t end) const {
         constexpr std::int64_t kAhead = 16;
-        const auto* const places = rows.values_as<std::uint64_t>();
-        std::size_t bytes = 0;
+        std::size_t bytes = static_cast<std::size_t>(end - begin) * kUnpackedRoom;
+        if (texts_.longest() == 0) return bytes;
         for (std::int64_t at = begin; at < end; ++at) {
-            texts_.prefetch(places[std::min(at + kAhead, end - 1)]);
-            bytes += texts_.text(places[at]).size();
+            const TextBits ahead = bits_at(rows, std::min(at + kAhead, end - 1));
+            if (ahead.is_place()) texts_.prefetch(ahead);
+            const TextBits bits = bits_at(rows, at);
+            if (bits.is_place()) bytes += texts_.text(bits).size();
         }
         return bytes;
     }
-    [[nodiscard]] char* put(const CsrView& rows, std::int64_t at, char* to) const {
-        const std::string_view text = texts_.text(rows.values_as<std::uint64_t>()[at]);
+    [[gnu::always_inline]] char* put(const CsrView& rows, std::int64_t at, char* to) const {
+        const TextBits bits = bits_at(rows, at);
+        if (!bits.is_place()) return to + unpack(bits, to);
+        const std::string_view text = texts_.text(bits);
         return std::copy(text.begin(), text.end(), to);
     }
 
   private:
+    static TextBits bits_at(const CsrView& rows, std::int64_t at) {
+        TextBits bits{.low = 0, .high = ~std::uint64_t{0}};
+        std::memcpy(&bits, rows.values + static_cast<std::size_t>(at) * sizeof(Bits), sizeof(Bits));
+        return bits;
+    }
+
     const ValueTexts& texts_;
     std::uint64_t bytes_of_entry_;
 };
@@ -191,20 +205,25 @@ class CoordinateWriter final : public SparseWriter {
     template <class I>
     void format(std::int64_t first_row, const CsrView& rows, std::int64_t begin, std::int64_t end,
                 Piece& piece) const {
+        constexpr std::size_t kIndexRoom = 24;                   // one with a blank, to copy
         constexpr std::size_t kIndices = 2 * kLongestIndex + 3;  // with what stands between
         const std::size_t room =
-            static_cast<std::size_t>(end - begin) * kIndices + values_.room(rows, begin, end);
+            static_cast<std::size_t>(end - begin) * kIndices + kIndexRoom + values_.room(rows, begin, end);
         if (piece.text.size() - piece.size < room)
             piece.text.resize(std::max(piece.size + room, 2 * piece.text.size()));
         char* to = piece.text.data() + piece.size;
         const std::int64_t* const pointers = rows.pointers;
+        const I* const columns = rows.columns_as<I>();
         std::int64_t row = std::upper_bound(pointers, pointers + rows.shape.rows + 1, begin) - pointers - 1;
         for (std::int64_t at = begin; at < end; ++row) {
             const std::int64_t last = std::min(end, pointers[row + 1]);
+            std::array<char, kIndexRoom> index{};
+            char* const index_end = format_index(index.data(), first_row + row + 1);
+            *index_end = ' ';
+            const std::size_t index_length = static_cast<std::size_t>(index_end - index.data()) + 1;
             for (; at < last; ++at) {
-                to = std::to_chars(to, to + kLongestIndex, first_row + row + 1).ptr;
-                *to++ = ' ';
-                to = std::to_chars(to, to + kLongestIndex, std::int64_t{rows.columns_as<I>()[at]} + 1).ptr;
+                std::memcpy(to, index.data(), kIndexRoom);
+                to = format_index(to + index_length, columns[at] + std::int64_t{1});
                 *to++ = ' ';
                 to = values_.put(rows, at, to);
                 *to++ = '\n';
@@ -231,6 +250,12 @@ void require_plain(const WriteTarget& target, const WriteOptions& options) {
                                       "datasets; write HDF5 for those");
 }
 
+template <class Bits>
+std::unique_ptr<SparseWriter> make_text_writer(const WriteTarget& target, const Shape& shape, Type type,
+                                               std::int64_t entries, const WriteOptions& options) {
+    return std::make_unique<CoordinateWriter<TextValues<Bits>>>(target, shape, type, entries, options);
+}
+
 }  // namespace
 
 std::uint64_t writing_bytes(const Shape& shape, Type type, const WriteOptions& /*options*/) {
@@ -255,7 +280,9 @@ std::unique_ptr<SparseWriter> create_sparse(const WriteTarget& target, const Sha
                                             std::int64_t entries, const WriteOptions& options) {
     require_plain(target, options);
     if (options.texts != nullptr)
-        return std::make_unique<CoordinateWriter<TextValues>>(target, shape, type, entries, options);
+        return options.texts->value_type() == Type::u64
+                   ? make_text_writer<std::uint64_t>(target, shape, type, entries, options)
+                   : make_text_writer<TextBits>(target, shape, type, entries, options);
     return visit_type(type, [&]<class T>(TypeTag<T>) -> std::unique_ptr<SparseWriter> {
         return std::make_unique<CoordinateWriter<NumberValues<T>>>(target, shape, type, entries, options);
     });

@@ -13,28 +13,52 @@
 namespace gpumat::transpose {
 namespace {
 
-/// The sum over all entries, modulo 2⁶⁴, which does not depend on their order.
+/// The hash of one entry, whose value has so many bytes.
+template <std::size_t SIZE>
+std::uint64_t hash_of(std::int64_t row, std::int64_t col, const std::byte* value) {
+    const std::uint64_t place = place_hash(mixed(static_cast<std::uint64_t>(row)), col);
+    std::uint64_t words[2] = {};
+    std::memcpy(words, value, SIZE);
+    return SIZE <= sizeof words[0] ? entry_hash(place, words[0]) : entry_hash(place, words[0], words[1]);
+}
+
+/// The sum over the entries of some rows, modulo 2⁶⁴, which does not depend on their order.
+template <class I, std::size_t SIZE>
+std::uint64_t sum_of_rows(const CsrView& matrix, bool exchanged, std::int64_t begin, std::int64_t end) {
+    const I* const columns = matrix.columns_as<I>();
+    std::uint64_t sum = 0;
+    for (std::int64_t row = begin; row < end; ++row) {
+        for (std::int64_t at = matrix.pointers[row]; at < matrix.pointers[row + 1]; ++at) {
+            const std::byte* const value = matrix.values + static_cast<std::size_t>(at) * SIZE;
+            const std::int64_t col = columns[at];
+            sum += exchanged ? hash_of<SIZE>(col, row, value) : hash_of<SIZE>(row, col, value);
+        }
+    }
+    return sum;
+}
+
+template <class I>
+std::uint64_t sum_of_rows(const CsrView& matrix, bool exchanged, std::int64_t begin, std::int64_t end) {
+    switch (size_of(matrix.type)) {
+        case 1:
+            return sum_of_rows<I, 1>(matrix, exchanged, begin, end);
+        case 2:
+            return sum_of_rows<I, 2>(matrix, exchanged, begin, end);
+        case 4:
+            return sum_of_rows<I, 4>(matrix, exchanged, begin, end);
+        case 8:
+            return sum_of_rows<I, 8>(matrix, exchanged, begin, end);
+        default:
+            return sum_of_rows<I, 16>(matrix, exchanged, begin, end);
+    }
+}
+
 std::uint64_t sum_of_hashes(const CsrView& matrix, bool exchanged, int threads) {
     std::atomic<std::uint64_t> sum = 0;
     const std::int64_t grain = 1 + matrix.shape.rows / (1 + (matrix.entries + matrix.shape.rows) / (1 << 16));
-    const std::size_t size = size_of(matrix.type);
-    visit_index(matrix.shape, [&]<class I>(TypeTag<I>) {
-        const I* const columns = matrix.columns_as<I>();
-        parallel_for(matrix.shape.rows, grain, threads, [&](std::int64_t begin, std::int64_t end) {
-            std::uint64_t some = 0;
-            for (std::int64_t row = begin; row < end; ++row) {
-                for (std::int64_t at = matrix.pointers[row]; at < matrix.pointers[row + 1]; ++at) {
-                    const std::int64_t col = columns[at];
-                    std::uint64_t words[2] = {};
-                    std::memcpy(words, matrix.values + static_cast<std::size_t>(at) * size, size);
-                    const std::uint64_t place = place_hash(
-                        mixed(static_cast<std::uint64_t>(exchanged ? col : row)), exchanged ? row : col);
-                    some += size <= sizeof words[0] ? entry_hash(place, words[0])
-                                                    : entry_hash(place, words[0], words[1]);
-                }
-            }
-            sum += some;
-        });
+    parallel_for(matrix.shape.rows, grain, threads, [&](std::int64_t begin, std::int64_t end) {
+        sum += visit_index(
+            matrix.shape, [&]<class I>(TypeTag<I>) { return sum_of_rows<I>(matrix, exchanged, begin, end); });
     });
     return sum;
 }

@@ -159,17 +159,16 @@ bool can_keep_text(const Plan& plan) {
 std::uint64_t bytes_as_text(const RunOptions& options, const Plan& plan) {
     const formats::Header& header = plan.inputs.front().header();
     Problem places = plan.problem;
-    places.type = kPlaceType;
+    places.type = text_type(header.type);
     const std::int64_t entries = plan.problem.entries.front();
-    const std::uint64_t numbers = static_cast<std::uint64_t>(entries) * size_of(header.type);
     const std::uint64_t workspace =
         plan.level->workspace == nullptr ? 0 : plan.level->workspace(places, options.threads);
     const std::uint64_t computing =
-        saturating_add(saturating_add(csr_bytes(header.shape, kPlaceType, entries),
-                                      csr_bytes(plan.result, kPlaceType, entries_of_result(plan))),
-                       std::max({workspace, verification_bytes(places, options.verify), numbers}));
+        saturating_add(saturating_add(csr_bytes(header.shape, places.type, entries),
+                                      csr_bytes(plan.result, places.type, entries_of_result(plan))),
+                       std::max(workspace, verification_bytes(places, options.verify)));
     return saturating_add(*header.text_bytes,
-                          std::max(to_csr_bytes(header.shape, kPlaceType, entries), computing));
+                          std::max(to_csr_bytes(header.shape, places.type, entries), computing));
 }
 
 void plan_sparse_memory(const RunOptions& options, Plan& plan) {

@@ -62,7 +62,7 @@ class SparseFlow {
         if (found_.texts && found_.texts->dropped()) found_.texts.reset();
         problem_ = plan_.problem;
         problem_.entries = counts_.entries;
-        if (found_.texts) problem_.type = kPlaceType;
+        if (found_.texts) problem_.type = found_.texts->value_type();
     }
 
     void compute() {
@@ -116,14 +116,18 @@ class SparseFlow {
 
     void hash() {
         if (found_.texts) {
-            Buffer numbers;
-            const CsrView result =
-                found_.texts->numbers(result_->sparse()->view(), options_.threads, numbers);
-            found_.output_hash = content_hash(result, options_.threads);
+            found_.output_hash = hash_of_texts(*found_.texts);
             return;
         }
         if (!plan_.output->format().keeps_nans) result_->make_nans_plain();
         found_.output_hash = result_->hash();
+    }
+
+    /// What was proven to be the transpose has its hash.
+    [[nodiscard]] std::string hash_of_texts(const ValueTexts& texts) const {
+        const bool proven = options_.operation->transposes && found_.verification.verdict == "passed";
+        if (proven && texts.content()) return texts.content()->transposed_hash;
+        return content_hash(result_->sparse()->view(), texts, options_.threads);
     }
 
     void write_dense() {

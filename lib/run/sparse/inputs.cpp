@@ -30,11 +30,15 @@ class InputReader {
                                        : input.reader->read_as_text(*texts_, duplicates);
         counts_.duplicates += duplicates;
         counts_.entries.at(input.role) = matrix.entries();
-        Buffer values;
-        CsrView numbers = std::as_const(matrix).view();
-        if (texts_ != nullptr && !texts_->dropped()) numbers = texts_->numbers(numbers, threads_, values);
-        counts_.zeros += explicit_zeros(numbers, threads_);
-        hash = content_hash(numbers, threads_);
+        const CsrView stored = std::as_const(matrix).view();
+        if (texts_ != nullptr && !texts_->dropped()) {
+            std::int64_t zeros = 0;
+            hash = given_hash(stored, *texts_, threads_, zeros);
+            counts_.zeros += zeros;
+            return matrix;
+        }
+        counts_.zeros += explicit_zeros(stored, threads_);
+        hash = content_hash(stored, threads_);
         if (is_conjugated(problem_, input.role)) conjugate(values_of(matrix.view()), threads_);
         return matrix;
     }
