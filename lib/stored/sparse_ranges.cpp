@@ -42,6 +42,11 @@ struct KeptEntry {
 
 }  // namespace
 
+LineRange largest_of(const std::vector<LineRange>& ranges,
+                     const std::function<std::uint64_t(const LineRange&)>& bytes) {
+    return *std::ranges::max_element(ranges, {}, bytes);
+}
+
 std::vector<LineRange> cut_lines(std::int64_t lines, std::int64_t step, std::uint64_t room,
                                  const std::function<std::uint64_t(const LineRange&)>& bytes,
                                  const std::function<std::string(const LineRange&)>& words) {
@@ -51,7 +56,8 @@ std::vector<LineRange> cut_lines(std::int64_t lines, std::int64_t step, std::uin
         const auto range_of = [&](std::int64_t steps) {
             return LineRange{first, std::min(lines - first, steps * step)};
         };
-        if (bytes(range_of(1)) > room) throw Error(ErrorCode::memory, words(range_of(1)));
+        if (bytes(range_of(1)) > room)
+            throw Error(ErrorCode::memory, words(largest_of(cut_evenly(lines, step, 0, bytes), bytes)));
         std::int64_t fits = 1;
         for (std::int64_t beyond = most + 1; beyond - fits > 1;) {
             const std::int64_t middle = fits + (beyond - fits) / 2;
@@ -97,7 +103,8 @@ void keep_freed_memory() {
 std::string words_of_range(const std::string& name, const Shape& shape, std::int64_t entries,
                            std::uint64_t needed, std::uint64_t room) {
     return name + ": " + std::to_string(entries) + " entries of " + to_string(shape) + " elements need " +
-           format_need(needed) + " at once, and there are " + format_bytes(room) + " for them";
+           format_need(needed) + " at once, and there are " + format_bytes(room) + " for them; " +
+           format_need(needed - std::min(needed, room)) + " more would do";
 }
 
 std::uint64_t SparseRanges::least_room(const formats::Reader& reader, formats::Lines by) {

@@ -24,8 +24,13 @@ inline formats::Lines lines_across(formats::Lines by) {
     return by == formats::Lines::rows ? formats::Lines::columns : formats::Lines::rows;
 }
 
+/// The one of these that takes the most; there is one.
+LineRange largest_of(const std::vector<LineRange>& ranges,
+                     const std::function<std::uint64_t(const LineRange&)>& bytes);
+
 /// So many lines in as few ranges of whole steps as there can be that take no more than `room` bytes each, of
-/// what `bytes` says of one. Throws Error{memory} with `words` of one that takes more and cannot be cut.
+/// what `bytes` says of one. Throws Error{memory} with `words` of the largest that cannot be cut, where one
+/// takes more.
 std::vector<LineRange> cut_lines(std::int64_t lines, std::int64_t step, std::uint64_t room,
                                  const std::function<std::uint64_t(const LineRange&)>& bytes,
                                  const std::function<std::string(const LineRange&)>& words);
@@ -41,7 +46,7 @@ std::int64_t entries_in_chunks(const formats::Reader& reader);
 /// What a range frees is for the next one: the system would have to clear it again. Blocks of up to 32 MiB.
 void keep_freed_memory();
 
-/// "NAME: 5 entries of 4x5 elements need 2 MiB at once, and there are 1 MiB for them".
+/// "NAME: 5 entries of 4x5 elements need 2 MiB at once, and there are 1 MiB for them; 1 MiB more would do".
 std::string words_of_range(const std::string& name, const Shape& shape, std::int64_t entries,
                            std::uint64_t needed, std::uint64_t room);
 

@@ -3,6 +3,7 @@ is written from memory."""
 
 import json
 import os
+import re
 import resource
 import subprocess
 import unittest
@@ -284,6 +285,29 @@ class Compressed(Case):
         said = self.run_tool("multiply", "A.h5", "B.h5", "-o", "C.h5", "--memory-limit", f"{LIMIT}MiB", code=6).err
         self.assertIn("MiB", said)
         self.assertFalse(os.path.exists(self.path("C.h5")))
+
+    def test_the_limit_that_is_named_would_do(self):
+        """What parts take, not the whole; where a row turns out to take more than was known, how much more."""
+        self.store("A.h5", self.matrix("csr", shape=(30000, 4000)))
+        write_h5(self.path("B.h5"), np.ones((4000, 20)))
+        units = {"KiB": 1 << 10, "MiB": 1 << 20}
+        for arguments in (("transpose", "A.h5", "-o", "C.npz"), ("reduce", "A.h5", "--axis", "rows", "-o", "C.npy"), ("multiply", "A.h5", "B.h5", "-o", "C.h5")):
+            with self.subTest(arguments):
+                said = self.run_tool(*arguments, "--memory-limit", "1MiB", code=6).err
+                found = re.search(r"in parts \(([0-9.]+) MiB as a whole\) needs ([0-9.]+) (KiB|MiB) of memory", said)
+                self.assertTrue(found, said)
+                limit = int(float(found[2]) * units[found[3]]) + 1
+                self.assertLess(limit, float(found[1]) * MIB)
+                done = self.attempt(*arguments, limit=limit)
+                if done.returncode == 6:
+                    more = re.search(r"; ([0-9.]+) (KiB|MiB) more would do", done.stderr)
+                    self.assertTrue(more, done.stderr)
+                    done = self.attempt(*arguments, limit=limit + int(float(more[1]) * units[more[2]]) + 1)
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+    def attempt(self, *arguments, limit):
+        return subprocess.run([self.tool, *arguments, "--memory-limit", str(limit), "--force"], cwd=self.folder, text=True, capture_output=True,
+                              env={**os.environ, "GPUMAT_CACHE": "", "CUDA_VISIBLE_DEVICES": ""})
 
     def test_a_full_disk(self):
         """The temporary files take more than may be written: nothing is left, of the output either."""

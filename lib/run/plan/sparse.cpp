@@ -171,6 +171,18 @@ std::uint64_t bytes_as_text(const RunOptions& options, const Plan& plan) {
                           std::max(to_csr_bytes(header.shape, places.type, entries), computing));
 }
 
+/// With what parts take at least, where that is less than the whole.
+[[noreturn]] void refuse_memory(const RunOptions& options, const Plan& plan) {
+    std::string what = describe_sparse_work(plan);
+    const auto least = sparse::least_for_parts(options, plan, bytes_of_writing(plan));
+    const std::uint64_t needed = std::min(plan.host_bytes, least.value_or(plan.host_bytes));
+    if (options.memory_limit && needed > *options.memory_limit && needed < plan.host_bytes)
+        require_memory(needed, options.memory_limit,
+                       what + " in parts (" + format_need(plan.host_bytes) + " as a whole)");
+    require_memory(plan.host_bytes, options.memory_limit, what);
+    throw Error(ErrorCode::memory, what + " needs " + format_need(plan.host_bytes) + " of memory");
+}
+
 void plan_sparse_memory(const RunOptions& options, Plan& plan) {
     plan.working_bytes = bytes_of_writing(plan);
     std::uint64_t open = 0;
@@ -193,7 +205,7 @@ void plan_sparse_memory(const RunOptions& options, Plan& plan) {
     }
     const bool fits = plan.host_bytes <= options.memory_limit.value_or(available_memory_bytes());
     if (!fits && sparse::plan_sparse_parts(options, bytes_of_writing(plan), plan)) return;
-    require_memory(plan.host_bytes, options.memory_limit, describe_sparse_work(plan));
+    if (!fits) refuse_memory(options, plan);
     if (!plan.lane().gpu) return;
     plan.lane().device_bytes = saturating_add(bytes_of_inputs(plan), bytes_of_result(plan));
     require_device_memory(options, plan, describe_sparse_work(plan));

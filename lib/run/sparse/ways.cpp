@@ -103,6 +103,14 @@ BesideParts beside_parts(const Plan& plan, const Ways& ways, std::uint64_t writi
     return beside;
 }
 
+/// One row without entries.
+ProblemPart least_part(const Plan& plan, const Ways& ways) {
+    ProblemPart least = part_of(plan, {0, 1});
+    for (const PlannedInput& input : plan.inputs)
+        if (is_streamed(ways.at(input.role))) least.problem.entries.at(input.role) = 0;
+    return least;
+}
+
 }  // namespace
 
 std::int64_t lines_of(const Plan& plan) {
@@ -164,6 +172,22 @@ std::uint64_t bytes_of_part(const RunOptions& options, const Plan& plan, const W
                  saturating_add(result, std::max(workspace, verification_bytes(problem, options.verify)))));
 }
 
+std::optional<std::uint64_t> least_for_parts(const RunOptions& options, const Plan& plan,
+                                             std::uint64_t writing) {
+    const auto ways = ways_of(plan);
+    if (!ways) return {};
+    const BesideParts beside = beside_parts(plan, *ways, writing);
+    const ProblemPart least = least_part(plan, *ways);
+    const std::uint64_t room = std::max(beside.least_room, bytes_of_part(options, plan, *ways, least));
+    const std::uint64_t bytes =
+        saturating_add(beside.working, std::max(beside.reading, saturating_add(beside.held, room)));
+    // With that limit it may be small enough to be kept.
+    const std::uint64_t kept = plan.result_is_sparse() || plan.result_is_kept
+                                   ? 0
+                                   : dense_bytes(plan.result, plan.result_type, "the result");
+    return kept <= bytes / 8 ? saturating_add(bytes, kept) : bytes;
+}
+
 bool plan_sparse_parts(const RunOptions& options, std::uint64_t writing, Plan& plan) {
     const std::uint64_t all = options.memory_limit.value_or(available_memory_bytes() / 2);
     plan.result_is_kept =
@@ -174,9 +198,7 @@ bool plan_sparse_parts(const RunOptions& options, std::uint64_t writing, Plan& p
     const std::uint64_t fixed = saturating_add(beside.held, beside.working);
     if (saturating_add(beside.reading, beside.working) > all || fixed > all) return false;
     const std::uint64_t room = all - fixed;
-    ProblemPart least = part_of(plan, {0, 1});
-    for (const PlannedInput& input : plan.inputs)
-        if (is_streamed(ways->at(input.role))) least.problem.entries.at(input.role) = 0;
+    const ProblemPart least = least_part(plan, *ways);
     if (room < std::max(beside.least_room, bytes_of_part(options, plan, *ways, least))) return false;
     plan.sparse_room = room;
     plan.working_bytes = writing;

@@ -49,6 +49,11 @@ std::uint64_t bytes_of_part(const RunOptions& options, const Plan& plan, const W
 /// there is no way, or not enough room for a part with a row.
 bool plan_sparse_parts(const RunOptions& options, std::uint64_t writing, Plan& plan);
 
+/// The least limit with which a run can go in parts, as far as it is known before entries are counted;
+/// nothing where there is no way.
+std::optional<std::uint64_t> least_for_parts(const RunOptions& options, const Plan& plan,
+                                             std::uint64_t writing);
+
 /// Of a run in parts: whether a temporary file has entries of an input or the result.
 bool goes_through_disk(const Plan& plan);
 
