@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/memory.hpp"
@@ -50,9 +51,9 @@ ElementFindings compare_rows(engines::Team& team, const CompareOptions& options,
 
 /// Y or its transpose, which leaves the other reader to its owner.
 std::shared_ptr<formats::Reader> as_x(formats::Reader& y, const CompareOptions& options) {
-    const std::shared_ptr<formats::Reader> not_owned(&y, [](formats::Reader* /*reader*/) {});
+    std::shared_ptr<formats::Reader> not_owned(&y, [](formats::Reader* /*reader*/) {});
     if (!options.transposed) return not_owned;
-    return std::make_shared<TransposedReader>(not_owned, options.threads);
+    return std::make_shared<TransposedReader>(std::move(not_owned), options.threads);
 }
 
 }  // namespace

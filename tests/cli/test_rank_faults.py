@@ -22,6 +22,9 @@ FAULTS = int(os.environ.get("GPUMAT_FAULTS", "12"))
 SEED = int(os.environ.get("GPUMAT_TEST_SEED", "1"))
 RANKS = 4
 RUN = ["multiply", "A.h5", "B.h5", "--engine", "scalapack", "-o", "C.h5", "--force"]
+CONVERT = ["convert", "Z.h5", "--engine", "scalapack", "-o", "C.h5", "--force", "--contiguous"]
+COMPARE = ["compare", "A.h5", "Z.h5", "--engine", "scalapack"]
+GENERATE = ["generate", "--shape", "300x300", "--engine", "scalapack", "-o", "C.h5", "--force"]
 KILLED = 128 + signal.SIGKILL
 MOST_SECONDS = 60  # of a run that is not stopped, on a machine that does much else
 
@@ -36,7 +39,8 @@ class RankFaults(Ranks):
         super().setUp()
         if NO_RANKS:
             return
-        self.write_operands("f64", 300, 280, 290)
+        a, _ = self.write_operands("f64", 300, 280, 290)
+        write_h5(self.path("Z.h5"), a, chunks=(20, 290), compression="gzip")
         self.begin_anew()
 
     def begin_anew(self):
@@ -45,12 +49,12 @@ class RankFaults(Ranks):
 
     # Each fault of a rank returns the exit code that is right; those with a process act on it and return the codes.
 
-    def failing_call(self, call, error, path, code):
+    def failing_call(self, call, error, path, code, run=None):
         def fault(rank):
             if not can_inject():
                 self.skipTest("strace cannot inject errors here")
             only = f"-P {self.path(path)}" if path else ""
-            self.ended(on_rank(rank, f"strace -qq -f -o /dev/null -e trace={call} -e inject={call}:error={error} {only}"), code, TRACED)
+            self.ended(on_rank(rank, f"strace -qq -f -o /dev/null -e trace={call} -e inject={call}:error={error} {only}"), code, TRACED, run)
         return fault
 
     def limit_of_file_size(self, rank):
@@ -170,7 +174,10 @@ class RankFaults(Ranks):
         """Name, how often in a hundred, and what does it."""
         calls = [("openat", "EIO", "A.h5", 3), ("openat", "EACCES", "B.h5", 3), ("pread64", "EIO", "A.h5", 3), ("pread64", "EIO", "B.h5", 3),
                  ("pwrite64", "ENOSPC", "", 4), ("pwrite64", "EIO", "", 4), ("fsync", "EIO", "", 4)]
+        others = [(CONVERT, "openat", "Z.h5", 3), (CONVERT, "pread64", "Z.h5", 3), (CONVERT, "pwrite64", "", 4), (COMPARE, "pread64", "A.h5", 3),
+                  (COMPARE, "openat", "Z.h5", 3), (GENERATE, "pwrite64", "", 4), (GENERATE, "fsync", "", 4)]
         return [*[(f"{call} {error} {path}".strip(), 8, self.failing_call(call, error, path, code)) for call, error, path, code in calls],
+                *[(f"{run[0]}: {call} {path}".strip(), 4, self.failing_call(call, "EIO", path, code, run)) for run, call, path, code in others],
                 ("file size", 8, self.limit_of_file_size), ("memory", 8, self.refused_memory), ("full disk", 4, self.full_disk),
                 ("changed file", 6, self.changed_file), ("early death", 6, self.early_death),
                 ("SIGKILL", 6, self.signal_to("rank", signal.SIGKILL, {KILLED})),
