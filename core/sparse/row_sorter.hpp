@@ -166,8 +166,8 @@ class RowSorter {
         const auto entries = static_cast<std::size_t>(count);
         if (memory.size() < entries * (sizeof(T) + sizeof(I)))
             memory = Buffer((entries + entries / 4) * (sizeof(T) + sizeof(I)));
-        T* const values = reinterpret_cast<T*>(memory.data());
-        I* const columns = reinterpret_cast<I*>(memory.data() + entries * sizeof(T));
+        I* const columns = reinterpret_cast<I*>(memory.data());
+        T* const values = reinterpret_cast<T*>(memory.data() + entries * sizeof(I));
         for (std::int64_t n = first; n < first + count; ++n) {
             const std::int64_t place = pointers[within_[n]]++ - first;
             columns[place] = columns_[n];
