@@ -36,7 +36,7 @@ std::string_view mirror_text(Symmetry symmetry, std::string_view text, std::stri
 
 /// As `text_type` says.
 template <class T>
-constexpr bool kHasWideTexts = !std::integral<T> && !kIsComplexType<T>;
+constexpr bool kHasWideTexts = !std::integral<T> && !kIsComplex<T>;
 
 /// The bits of the text of a number, which may be read 32 bytes far.
 template <class T>
@@ -192,7 +192,7 @@ void numbers_of_texts(const ValueTexts& texts, const std::byte* values, std::int
         }
         text[unpack(bits, text.data())] = '\n';
         T value{};
-        if constexpr (!kIsComplexType<T>) {  // whose texts are not packed
+        if constexpr (!kIsComplex<T>) {  // whose texts are not packed
             const char* p = text.data();
             parse_number<std::integral<T> ? Field::integer : Field::real>(p, value, texts.type());
         }
