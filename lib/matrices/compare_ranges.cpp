@@ -21,12 +21,12 @@ namespace {
 using formats::Lines;
 
 /// What a thread takes for a range, where there is room: what it reads of both is still in its cache then.
-constexpr std::uint64_t kRangeBytes = std::uint64_t{2} << 20;
-constexpr std::uint64_t kLeastRangeBytes = kRangeBytes / 4;
+constexpr std::uint64_t kComparedRangeBytes = std::uint64_t{2} << 20;
+constexpr std::uint64_t kLeastComparedBytes = kComparedRangeBytes / 4;
 /// What is known of the ranges of both.
-constexpr std::uint64_t kTables = std::uint64_t{1} << 20;
+constexpr std::uint64_t kComparedTables = std::uint64_t{1} << 20;
 /// Of a range that is freed, within a limit.
-constexpr std::uint64_t kMostKept = std::uint64_t{8} << 20;
+constexpr std::uint64_t kMostComparedKept = std::uint64_t{8} << 20;
 
 /// The lines of Y that are those of X.
 Lines of_y(Lines by, bool transposed) {
@@ -78,16 +78,16 @@ class RangeComparison {
 
     /// For the readers, and for what a range takes at least.
     [[nodiscard]] std::uint64_t least_bytes() const {
-        const std::uint64_t room = std::max({kLeastRangeBytes, SparseRanges::least_room(x_, by_),
+        const std::uint64_t room = std::max({kLeastComparedBytes, SparseRanges::least_room(x_, by_),
                                              SparseRanges::least_room(y_, of_y(by_, options_.transposed))});
-        return saturating_add(saturating_add(readers_, kTables), room);
+        return saturating_add(saturating_add(readers_, kComparedTables), room);
     }
     [[nodiscard]] bool has_room() const { return least_bytes() <= all_; }
 
     ElementFindings run() {
         x_.set_spare(0);
         y_.set_spare(0);
-        const std::uint64_t room = all_ - readers_ - kTables;
+        const std::uint64_t room = all_ - readers_ - kComparedTables;
         of_x_.emplace(x_, by_, room);
         of_y_.emplace(y_, of_y(by_, options_.transposed), room);
         const std::vector<LineRange> ranges = cut();
@@ -96,7 +96,7 @@ class RangeComparison {
         if (largest > room) refuse(ranges, room);
         const auto threads = static_cast<int>(
             std::min<std::uint64_t>((room + readers_) / (largest + readers_), options_.threads));
-        if (!options_.memory_limit || largest <= kMostKept) keep_freed_memory();
+        if (!options_.memory_limit || largest <= kMostComparedKept) keep_freed_memory();
         tell_how(ranges.size());
         FindingsInOrder findings(options_.most_listed);
         parallel_for(std::ssize(ranges), 1, threads, [&](std::int64_t number, std::int64_t) {
@@ -119,10 +119,10 @@ class RangeComparison {
     /// Where each range has the starts of all rows, many entries beside those.
     [[nodiscard]] std::uint64_t wanted_bytes() const {
         const std::uint64_t threads = static_cast<std::uint64_t>(options_.threads);
-        const std::uint64_t room = (all_ - kTables) / threads;
+        const std::uint64_t room = (all_ - kComparedTables) / threads;
         const std::int64_t entries = std::max(entries_in_chunks(x_), entries_in_chunks(y_));
         std::uint64_t wanted = std::max(
-            kRangeBytes,
+            kComparedRangeBytes,
             saturating_multiply(2, to_csr_bytes({1, x_.header().shape.cols}, x_.header().type, entries)));
         if (by_ == Lines::columns || options_.transposed)
             wanted = std::max(

@@ -13,7 +13,7 @@ namespace gpumat {
 namespace {
 
 /// Elements at a time.
-constexpr std::int64_t kTogether = 1 << 14;
+constexpr std::int64_t kComparedTogether = 1 << 14;
 
 /// Elements that are compared together: those of either matrix, and where they are.
 class MergedElements {
@@ -33,23 +33,23 @@ class MergedElements {
             alike &= x_.pointers[row] - first_x == y_.pointers[row] - first_y;
         const I* const columns = x_.columns_as<I>() + first_x;
         if (!alike || !std::equal(columns, columns + count, y_.columns_as<I>() + first_y)) return false;
-        for (std::int64_t at = 0; at < count; at += kTogether) {
+        for (std::int64_t at = 0; at < count; at += kComparedTogether) {
             const auto place = [&](std::int64_t entry) {
                 const std::int64_t* const after =
                     std::upper_bound(x_.pointers + begin, x_.pointers + end, first_x + at + entry);
                 return Element{after - x_.pointers - 1, columns[at + entry]};
             };
             compare(value_at(x_, first_x + at), value_at(y_, first_y + at),
-                    std::min<std::int64_t>(kTogether, count - at), place);
+                    std::min<std::int64_t>(kComparedTogether, count - at), place);
         }
         return true;
     }
 
     /// Others are collected first.
     void prepare_rows() {
-        places_.reserve(std::size_t{kTogether});
-        x_values_.resize(std::size_t{kTogether} * size_of(x_.type));
-        y_values_.resize(std::size_t{kTogether} * size_of(y_.type));
+        places_.reserve(std::size_t{kComparedTogether});
+        x_values_.resize(std::size_t{kComparedTogether} * size_of(x_.type));
+        y_values_.resize(std::size_t{kComparedTogether} * size_of(y_.type));
     }
 
     template <class I>
@@ -58,7 +58,7 @@ class MergedElements {
             put(x_, at_x, x_values_);
             put(y_, at_y, y_values_);
             places_.push_back({row, col});
-            if (std::ssize(places_) == kTogether) compare_collected();
+            if (std::ssize(places_) == kComparedTogether) compare_collected();
         });
     }
 
@@ -134,7 +134,7 @@ ElementFindings compare_entries(const CsrView& x, const CsrView& y, const Compar
 }
 
 std::uint64_t bytes_of_collected(Type x, Type y) {
-    return std::uint64_t{kTogether} * (sizeof(Element) + size_of(x) + size_of(y));
+    return std::uint64_t{kComparedTogether} * (sizeof(Element) + size_of(x) + size_of(y));
 }
 
 }  // namespace gpumat

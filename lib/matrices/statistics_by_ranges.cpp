@@ -17,32 +17,32 @@ namespace {
 
 using formats::Lines;
 
-constexpr std::uint64_t kLeastForRange = std::uint64_t{1} << 20;
+constexpr std::uint64_t kLeastSummedRange = std::uint64_t{1} << 20;
 /// What a range takes where there is room: more costs more to clear, less more of the hash.
-constexpr std::uint64_t kRangeBytes = std::uint64_t{16} << 20;
-constexpr std::uint64_t kMostKept = 2 * kRangeBytes;
+constexpr std::uint64_t kSummedRangeBytes = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMostSummedKept = 2 * kSummedRangeBytes;
 
 /// What is known of the ranges.
-constexpr std::uint64_t kTables = std::uint64_t{1} << 20;
+constexpr std::uint64_t kSummedTables = std::uint64_t{1} << 20;
 
 /// What is taken beside ranges of these lines: readers, tables, and the sums of the lines across.
-std::uint64_t bytes_beside(const formats::Reader& reader, Lines by) {
+std::uint64_t bytes_beside_sums(const formats::Reader& reader, Lines by) {
     const Shape& shape = reader.header().shape;
     const auto sums = static_cast<std::uint64_t>(by == Lines::rows ? shape.cols : shape.rows);
-    return saturating_add(saturating_add(reader.entries_bytes(), kTables),
+    return saturating_add(saturating_add(reader.entries_bytes(), kSummedTables),
                           saturating_multiply(sums, sizeof(double)));
 }
 
 /// The least room for ranges of these lines, and of those across where the matrix may be symmetric.
-std::uint64_t least_room(const formats::Reader& reader, Lines by) {
+std::uint64_t least_room_for_sums(const formats::Reader& reader, Lines by) {
     const Shape& shape = reader.header().shape;
-    const std::uint64_t room = std::max(kLeastForRange, SparseRanges::least_room(reader, by));
+    const std::uint64_t room = std::max(kLeastSummedRange, SparseRanges::least_room(reader, by));
     return shape.rows == shape.cols ? std::max(room, SparseRanges::least_room(reader, lines_across(by)))
                                     : room;
 }
 
 std::uint64_t least_for_ranges_of(const formats::Reader& reader, Lines by) {
-    return saturating_add(bytes_beside(reader, by), least_room(reader, by));
+    return saturating_add(bytes_beside_sums(reader, by), least_room_for_sums(reader, by));
 }
 
 /// Those that lie together in the file, but where there are too many across.
@@ -92,8 +92,8 @@ Csr diagonal_of(Lines by, const Block& block, const CsrView& entries) {
 }
 
 /// What is known of some ranges.
-struct Found {
-    explicit Found(const formats::Header& header)
+struct FoundInRanges {
+    explicit FoundInRanges(const formats::Header& header)
         : statistics(BlockStatistics::of(header.shape, header.type, 1)), hash(header.shape, header.type) {}
 
     std::unique_ptr<BlockStatistics> statistics;
@@ -107,11 +107,11 @@ class RangedStatistics {
           options_(options),
           header_(reader.header()),
           by_(best_lines(reader, limit)),
-          beside_(bytes_beside(reader, by_) - kTables),
-          room_(limit - std::min(limit, bytes_beside(reader, by_))),
+          beside_(bytes_beside_sums(reader, by_) - kSummedTables),
+          room_(limit - std::min(limit, bytes_beside_sums(reader, by_))),
           found_(header_) {}
 
-    [[nodiscard]] bool has_room() const { return room_ >= least_room(reader_, by_); }
+    [[nodiscard]] bool has_room() const { return room_ >= least_room_for_sums(reader_, by_); }
 
     /// Nothing where the matrix may be symmetric and `fits`: then that is found sooner in memory.
     std::optional<StoredStatistics> run(bool fits) {
@@ -119,7 +119,7 @@ class RangedStatistics {
         const SparseRanges lines(reader_, by_, room_);
         const std::vector<LineRange> ranges = cut(lines);
         if (fits && !ranges.empty()) {
-            Found first(header_);
+            FoundInRanges first(header_);
             take(lines, ranges.front(), first);
             if (first.statistics->may_be_symmetric()) return {};
         }
@@ -153,7 +153,7 @@ class RangedStatistics {
             2, to_csr_bytes({1, header_.shape.cols}, header_.type, entries_in_chunks(reader_)));
         const std::uint64_t share = (room_ + beside_) / static_cast<std::uint64_t>(options_.threads);
         const std::uint64_t wanted =
-            std::min(std::max(kRangeBytes, chunks), share - std::min(share, beside_));
+            std::min(std::max(kSummedRangeBytes, chunks), share - std::min(share, beside_));
         return cut_evenly(lines.lines(), lines.step(), wanted,
                           [&](const LineRange& range) { return needed(lines, range); });
     }
@@ -168,23 +168,23 @@ class RangedStatistics {
                             words_of_range(to_string(header_.source), lines.block(range).shape(),
                                            lines.entries_in(range), largest, room_));
         }
-        if (largest <= kMostKept) keep_freed_memory();
+        if (largest <= kMostSummedKept) keep_freed_memory();
         const auto threads = static_cast<std::int64_t>(std::min<std::uint64_t>(
             (room_ + beside_) / (largest + beside_), static_cast<std::uint64_t>(options_.threads)));
-        std::vector<Found> shares;
+        std::vector<FoundInRanges> shares;
         for (std::int64_t share = 0; share < threads; ++share) shares.emplace_back(header_);
         const std::int64_t count = std::ssize(ranges);
         parallel_for(threads, 1, static_cast<int>(threads), [&](std::int64_t share, std::int64_t) {
             for (std::int64_t at = count * share / threads; at < count * (share + 1) / threads; ++at)
                 take(lines, ranges[static_cast<std::size_t>(at)], shares[static_cast<std::size_t>(share)]);
         });
-        for (const Found& share : shares) {
+        for (const FoundInRanges& share : shares) {
             found_.statistics->merge(*share.statistics);
             found_.hash.merge(share.hash);
         }
     }
 
-    void take(const SparseRanges& lines, const LineRange& range, Found& found) const {
+    void take(const SparseRanges& lines, const LineRange& range, FoundInRanges& found) const {
         std::int64_t duplicates = 0;
         const Block block = lines.block(range);
         const Csr entries = lines.read(range, 1, duplicates);
@@ -223,7 +223,7 @@ class RangedStatistics {
     Lines by_;
     std::uint64_t beside_;  ///< what each thread takes beside a range
     std::uint64_t room_;    ///< for ranges, of one thread
-    Found found_;
+    FoundInRanges found_;
 };
 
 }  // namespace
