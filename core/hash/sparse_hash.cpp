@@ -248,6 +248,12 @@ std::int64_t SparseContentHash::add(std::int64_t row, std::int64_t col, const Cs
     return zeros;
 }
 
+void SparseContentHash::merge(const SparseContentHash& other) {
+    remainder_ ^= other.remainder_;
+    for (std::size_t half = 0; half < sums_.size(); ++half) sums_[half].add(other.sums_[half]);
+    if (powers_ == nullptr) powers_ = other.powers_;
+}
+
 std::string SparseContentHash::text() const {
     std::uint32_t sums = remainder_of(sums_[0]);
     constexpr std::uint64_t kHalf = 8;

@@ -30,7 +30,7 @@ class SparseContentHash {
     }
 
     /// Takes what another one has of the same matrix.
-    void merge(const SparseContentHash& other) { remainder_ ^= other.remainder_; }
+    void merge(const SparseContentHash& other);
 
     /// After all blocks.
     [[nodiscard]] std::string text() const;

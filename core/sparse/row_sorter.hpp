@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -132,6 +133,10 @@ class RowSorter {
     }
 
   private:
+    /// The last place that a row within a block has room for.
+    static constexpr auto kMostPlaces = static_cast<std::int64_t>(std::min<std::uint64_t>(
+        std::numeric_limits<Within>::max(), std::numeric_limits<std::int64_t>::max()));
+
     static std::int64_t last_of(std::int64_t rows) { return std::max<std::int64_t>(rows, 1) - 1; }
 
     /// Blocks of so many entries that a sorted one stays in the cache, and no more than have lines there.
@@ -155,8 +160,11 @@ class RowSorter {
         for (std::int64_t n = first; n < first + count; ++n) ++pointers[within_[n]];
         std::int64_t before = first;
         for (std::int64_t i = 0; i < rows; ++i) before += std::exchange(pointers[i], before);
-        count <= kMostSortedThrough ? sort_through(first, count, pointers, memory)
-                                    : sort_in_place(first, count, pointers);
+        if (count <= kMostSortedThrough || count - 1 > kMostPlaces) {
+            sort_through(first, count, pointers, memory);
+        } else {
+            sort_in_place(first, count, pointers);
+        }
         // Each pointer has come to the end of its row, where the next one begins.
         for (std::int64_t i = rows - 1; i > 0; --i) pointers[i] = pointers[i - 1];
         pointers[0] = first;

@@ -5,7 +5,6 @@
 
 #include <limits>
 
-#include "core/numbers/two_sum.hpp"
 #include "kernels/reduce/numbers.hpp"
 
 namespace gpumat::reduce {
@@ -29,7 +28,8 @@ struct RunTwofold {
 
     GPUMAT_BOTH void add(const F& x) {
         const F next = sum + x;
-        rest += rounded_off(sum, x, next);
+        const F part = next - sum;  // as `rounded_off`, which cannot return vectors of every processor
+        rest += (sum - (next - part)) + (x - part);
         sum = next;
     }
 };

@@ -231,6 +231,7 @@ TEST_CASE("the hash of a sparse matrix in blocks is that of the whole") {
         auto entries = random_entries<T>(shape, count, 13);
         sort_and_leave_one(entries);
         SparseContentHash hash(shape, type_of<T>());
+        SparseContentHash merged_hash(shape, type_of<T>());
         for (const Block block : {Block{0, 200, 400, 100}, Block{0, 0, 150, 200}, Block{150, 0, 250, 200}}) {
             std::vector<Entry<T>> some;
             for (Entry<T> entry : entries) {
@@ -240,8 +241,13 @@ TEST_CASE("the hash of a sparse matrix in blocks is that of the whole") {
                     continue;
                 some.push_back(entry);
             }
-            hash.add(block.row, block.col, csr_of(block.shape(), some, merged).view(), 2);
+            const Csr part = csr_of(block.shape(), some, merged);
+            hash.add(block.row, block.col, part.view(), 2);
+            SparseContentHash of_part(shape, type_of<T>());
+            of_part.add(block.row, block.col, part.view(), 1);
+            merged_hash.merge(of_part);
         }
+        CHECK(merged_hash.text() == hash.text());
         CHECK(hash.text() == content_hash(csr_of(shape, entries, merged).view(), 1));
         CHECK(hash.text() == content_hash(dense_of<T>(csr_of(shape, entries, merged)).view(), 1));
     };
