@@ -39,6 +39,7 @@ for purpose in "$@"; do
         if ! any_python_has "h5py, jsonschema, numpy, scipy.io" >/dev/null 2>&1; then
             missing+=(python3-h5py python3-jsonschema python3-scipy)
         fi
+        like libgraphblas7 shared_library_there libgraphblas.so.7  # the vendor's level of sparse matrices
         need strace command_there strace  # puts errors into system calls
         need gnuplot-nox command_there gnuplot  # draws plots and reports
         need openmpi-bin command_there mpirun  # starts ranks

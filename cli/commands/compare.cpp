@@ -1,4 +1,5 @@
 #include "lib/matrices/compare.hpp"
+#include "lib/engines/team.hpp"
 
 #include <spdlog/spdlog.h>
 

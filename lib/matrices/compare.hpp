@@ -6,12 +6,16 @@
 
 #include "core/messages.hpp"
 #include "formats/format.hpp"
-#include "lib/engines/team.hpp"
 #include "lib/matrices/compare_elements.hpp"
 #include "lib/record/progress.hpp"
 #include "lib/record/record.hpp"
 
 namespace gpumat {
+
+namespace engines {
+class Team;
+struct Own;
+}  // namespace engines
 
 /// How two stored matrices are compared.
 struct CompareOptions {

@@ -157,7 +157,7 @@ void compare_across(const Block& block, const MatrixView& here, const MatrixView
 
 /// Shares of the rows with sums of columns of their own: as many as pay for them.
 std::int64_t shares_with_sums(const CsrView& matrix, int threads) {
-    return std::clamp<std::int64_t>(matrix.entries / (8 * std::max<std::int64_t>(matrix.shape.cols, 1)), 1,
+    return std::clamp<std::int64_t>(matrix.entries / 8 / std::max<std::int64_t>(matrix.shape.cols, 1), 1,
                                     threads);
 }
 

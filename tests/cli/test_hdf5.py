@@ -755,8 +755,9 @@ class SparseMemory(Case):
             group["jc"] = np.arange(301) * 300
             group["ir"] = np.tile(np.arange(300), 300)
             group["data"] = np.ones(90000, "i1")
-        # As read with row, column and value; by rows, with their starts; row numbers as stored, of 8 bytes; and two dense matrices.
-        needed = 90000 * (4 + 4 + 1) + 90000 * (4 + 1) + 301 * 8 + 90000 * 8 + 2 * 90000
+        # As read with row, column and value; by rows, with their starts, and where in a block of rows; row numbers as stored, of 8 bytes;
+        # and two dense matrices.
+        needed = 90000 * (4 + 4 + 1) + 90000 * (4 + 1 + 4) + 301 * 8 + 90000 * 8 + 2 * 90000
         command = ("transpose", "in.h5", "--dense", "--verify", "none", "--device", "cpu", "--memory-limit")
         entries = needed - 2 * 90000
         self.assert_says(self.run_tool(*command, str(entries), code=6), "to read virtual datasets and sparse matrices")

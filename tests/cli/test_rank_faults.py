@@ -85,7 +85,7 @@ class RankFaults(Ranks):
         slow = f"strace -qq -f -o /dev/null -e trace=pread64 -e inject=pread64:delay_enter=4000000:when=1 -P {path}"
         for attempt in (1, 2, 3):  # where this process is too slow, the run has read the file as it was
             with self.begun(on_rank(rank, slow), TRACED) as process:
-                wait_for(lambda: self.reading(process.pid, path) or process.poll() is not None, "ranks that read")
+                wait_for(lambda: any(has_open(tool, path) for tool in self.tools(process.pid)) or process.poll() is not None, "ranks that read")
                 time.sleep(0.2)
                 os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns + attempt))
                 result = self.waited(process)
@@ -150,9 +150,6 @@ class RankFaults(Ranks):
         """The same, once they have their library and rank 0 its file."""
         tools = [tool for tool in self.tools(number) if b"libscalapack" in self.maps(tool)]
         return tools if tools and open_for_writing(tools[0], self.folder) else []
-
-    def reading(self, number, path):
-        return [tool for tool in self.tools(number) if has_open(tool, path) and b"libscalapack" in self.maps(tool)]
 
     def begun(self, prefix, env, run=None):
         return self.start(*(run or RUN), "--quiet", before=[*MPIRUN, str(RANKS), *prefix], env={**env, **ENVIRONMENT})

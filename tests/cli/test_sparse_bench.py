@@ -52,6 +52,8 @@ class SparseBench(Case):
 
     def test_bytes_are_those_of_the_arrays(self):
         for row in self.rows("transpose", "--size", "300x200", "--entries", "600", "--levels", "serial,auto"):
+            if row["baseline"] and row["reason"]:  # a library that is not here
+                continue
             moved = 2 * 600 * (4 + 4) + 8 * (301 + 201)
             self.assertAlmostEqual(row["effective_bandwidth_gbps"] * row["median_ms"] * 1e6 / moved, 1)
 

@@ -346,8 +346,10 @@ struct Multiplied {
             a = csr_of<T>(one.a, type);
             b = csr_of<T>(one.b, type);
         });
-        const Level& level = multiply::cpu::sparse::levels().back();
-        prepare_launch(level, p, operands(), {.threads = 2}).run({});
+        const auto levels = multiply::cpu::sparse::levels();
+        const auto binned = std::find_if(levels.begin(), levels.end(),
+                                         [](const Level& level) { return level.name == "binned"; });
+        prepare_launch(*binned, p, operands(), {.threads = 2}).run({});
     }
     [[nodiscard]] Operands operands() {
         Operands all{.a = operand_of(std::as_const(a).view()),

@@ -278,7 +278,7 @@ TEST_CASE("datasets are added to an HDF5 file that exists, and never replaced") 
         std::string dataset;
         std::string words;
     };
-    for (const Refused& refused : {Refused{"/A", "exists already"}, Refused{"/g", "exists already"},
+    for (const Refused& refused : {Refused{"/A", "exists already"}, Refused{"/g", "is no dataset"},
                                    Refused{"/A/below", "'/A' is no group"}}) {
         const Error error = caught([&] {
             write_matrix({path, "many.h5", refused.dataset, true}, first, {}, {10, 10});
