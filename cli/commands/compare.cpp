@@ -1,4 +1,3 @@
-#include "lib/matrices/compare.hpp"
 #include "lib/engines/team.hpp"
 
 #include <spdlog/spdlog.h>
@@ -23,6 +22,7 @@
 #include "cli/terminal/last_words.hpp"
 #include "cli/terminal/progress.hpp"
 #include "formats/registry.hpp"
+#include "lib/engines/team.hpp"
 #include "lib/output/atomic_output.hpp"
 #include "lib/record/record.hpp"
 #include "lib/record/run_log.hpp"
