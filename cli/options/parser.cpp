@@ -3,8 +3,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <sstream>
+#include <string>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -32,19 +38,37 @@ std::string unprotect(const std::string& word) {
     return word.starts_with(kNoOption + std::string("-:/")) ? word.substr(1) : word;
 }
 
-/// Bytes from a number or a number with a unit. CLI11 wraps negative ones.
+/// Takes a number with a point from before a unit, of which one is left. Nothing, and no change, where there
+/// is no such number.
+std::optional<double> fraction_before_unit(std::string& text) {
+    const std::size_t unit = text.find_first_not_of("0123456789.");
+    if (unit == std::string::npos || text.find('.') >= unit) return std::nullopt;
+    double number = 0;
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + unit, number, std::chars_format::fixed);
+    if (error != std::errc{} || end != text.data() + unit) return std::nullopt;
+    text.replace(0, unit, "1");
+    return number;
+}
+
+/// Bytes from a number or a number with a unit, as messages say them: of a part of a unit the next whole
+/// byte. CLI11 wraps negative ones, and knows whole numbers alone.
 std::string bytes_of(std::string text) {
     const std::string given = text;
     const auto refuse = [&given] {
         throw CLI::ValidationError("is '" + given + "'; expected a size, such as 4GiB");
     };
     if (text.find_first_of("+-") != std::string::npos) refuse();
+    const auto fraction = fraction_before_unit(text);
     try {
         if (!CLI::AsSizeValue(false)(text).empty()) refuse();
     } catch (const CLI::ValidationError&) {
         refuse();
     }
-    return text;
+    if (!fraction) return text;
+    const double bytes = std::ceil(*fraction * std::stod(text));
+    if (bytes >= 0x1p63) refuse();
+    return std::to_string(static_cast<std::uint64_t>(bytes));
 }
 
 /// A member of a list; one that is like it is named.

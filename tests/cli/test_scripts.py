@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import re
 import struct
 import termios
 import unittest
@@ -232,11 +233,20 @@ class Words(Case):
                             ("transpose a.h5 -l", "is without its value; expected --level LEVEL"),
                             ("transpose a.h5 --verify ful", "expected one of auto, full, freivalds, none; did you mean 'full'?"),
                             ("transpose a.h5 --memory-limit 3Q", "is '3Q'; expected a size"),
+                            ("transpose a.h5 --memory-limit 1.2.3MiB", "is '1.2.3MiB'; expected a size"),
+                            ("transpose a.h5 --memory-limit 1.5", "is '1.5'; expected a size"),
                             ("transpose a.h5 -l a -l b", "--level is given more than once"),
                             ("tune reduce", "expected one of transpose, multiply"), ("verify", "there is no command; expected one of")):
             result = self.run_tool(*words.split(), code=2)
             self.assert_says(result, said)
             self.assertNotRegex(result.err, "TEXT|INT|required|subcommand|Could not")
+
+    def test_sizes_that_messages_name_can_be_given(self):
+        write_h5(self.path("w.h5"), np.ones((300, 300)), "f64")
+        for limit in ("0.0MiB", "0.5KiB", "7.25 KiB"):
+            result = self.run_tool("transpose", "w.h5", "-d", "cpu", "--memory-limit", limit, code=6)
+            needed = re.search(r"needs (\d+\.\d\d \w+)", result.err).group(1)
+        self.run_tool("transpose", "w.h5", "-d", "cpu", "--memory-limit", needed)
 
     def test_a_build_without_gpus_speaks_of_none(self):
         if "none" in self.record("transpose", "a.h5")["build"]["cuda"]:
