@@ -10,7 +10,7 @@ namespace gpumat {
 /// How many times `by` it takes to hold `value`; `by` is positive.
 template <class Whole>
 constexpr Whole ceil_div(Whole value, Whole by) {
-    return (value + by - 1) / by;
+    return value / by + (value % by != 0 ? 1 : 0);
 }
 
 /// The least multiple of `by` that is no less than `value`.
