@@ -215,6 +215,8 @@ Worker::Worker(const std::vector<Job>& jobs, const Registry& registry) {
     if (number_ > 0) return;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(1);
+    to_ = Descriptor();  // so that reading ends where the batch is gone, whatever becomes of the signal
+    from_ = Descriptor();
     {
         WorkerProcess process(of_child.number(), to_parent.number(), jobs, registry);
         process.serve();
