@@ -69,7 +69,10 @@ std::shared_ptr<engines::Team> team_of(const EngineOptions& options, std::string
     if (served == nullptr) {
         Problem any;
         any.operation = operation;
-        engines::require_served(engine, *operation, engines::unsupported_reasons(engine, any));
+        if (operation != nullptr)
+            engines::require_served(engine, *operation, engines::unsupported_reasons(engine, any));
+        throw Error(ErrorCode::unsupported,
+                    "the engine '" + std::string(engine.name) + "' does not serve " + std::string(name));
     }
     return std::make_shared<engines::Team>(engine, *served, operation, grid_of(options.grid), options.block,
                                            threads);

@@ -147,7 +147,8 @@ TEST_CASE("arrays of entries are put one behind the other") {
     coo.add(pieces, 2);
     CHECK_THROWS_AS(coo.add(pieces, 2), std::logic_error);  // no room
     Merged merged;
-    CHECK(listed<float>(to_csr(std::move(coo), 1, "these entries", merged)) ==
+    const Csr rows_of_all = to_csr(std::move(coo), 1, "these entries", merged);
+    CHECK(listed<float>(rows_of_all) ==
           std::vector<std::tuple<std::int64_t, std::int64_t, float>>{{0, 1, 6}, {2, 0, 7}, {3, 1, 5}});
 }
 

@@ -42,7 +42,7 @@ constexpr char kDone = 'd';   ///< the child's last word, followed by what `task
 constexpr char kError = 'e';  ///< the same, followed by the code and the message
 
 /// The bytes that the file really takes, which holes in it do not.
-std::uint64_t bytes_of_file(const std::string& path) {
+std::uint64_t taken_bytes_of(const std::string& path) {
     constexpr std::uint64_t kBlockBytes = 512;
     struct stat status {};
     return stat(path.c_str(), &status) == 0 ? static_cast<std::uint64_t>(status.st_blocks) * kBlockBytes : 0;
@@ -203,7 +203,7 @@ Child::Child(const std::string& path, std::string shown, ErrorCode code,
              double more_seconds)
     : shown_(std::move(shown)), code_(code), note_(sizeof(Note)) {
     require_stack(shown_);
-    const Bounds bounds = bounds_for(bytes_of_file(path), result_bytes, more_seconds);
+    const Bounds bounds = bounds_for(taken_bytes_of(path), result_bytes, more_seconds);
     Note& note = *new (note_.data()) Note{bounds.seconds};
     std::array<int, 2> pipe{};
     if (pipe2(pipe.data(), O_CLOEXEC) != 0) cannot_start(shown_);
