@@ -1,4 +1,4 @@
-#include "lib/engines/team.hpp"
+#include "lib/matrices/compare.hpp"
 
 #include <spdlog/spdlog.h>
 

@@ -332,6 +332,13 @@ class Case(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder, name)
 
+    def keep_parts_apart(self):
+        """Temporary files of the tool go into `folder_of_parts`."""
+        self.folder_of_parts = self.path("parts")
+        os.mkdir(self.folder_of_parts)
+        os.environ["TMPDIR"] = self.folder_of_parts
+        self.addCleanup(os.environ.pop, "TMPDIR")
+
     def start(self, *arguments, gpu=False, env=None, file_bytes=None, ignore=(), before=(), **pipes):
         """Starts the tool. `before`: a command that runs it, such as setpriv."""
         environment = {**os.environ, "GPUMAT_CACHE": "", **({} if gpu else {"CUDA_VISIBLE_DEVICES": ""}), **(env or {})}

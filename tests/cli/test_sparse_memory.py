@@ -22,10 +22,7 @@ LIMIT = 8
 class ThroughTheDisk(Case):
     def setUp(self):
         super().setUp()
-        self.folder_of_parts = self.path("parts")
-        os.mkdir(self.folder_of_parts)
-        os.environ["TMPDIR"] = self.folder_of_parts
-        self.addCleanup(os.environ.pop, "TMPDIR")
+        self.keep_parts_apart()
 
     def make(self, *pattern, shape, entries="330000"):
         """By columns, and then by rows in the order of a shuffle: no order of the file helps."""
@@ -103,10 +100,7 @@ class Compressed(Case):
 
     def setUp(self):
         super().setUp()
-        self.folder_of_parts = self.path("parts")
-        os.mkdir(self.folder_of_parts)
-        os.environ["TMPDIR"] = self.folder_of_parts
-        self.addCleanup(os.environ.pop, "TMPDIR")
+        self.keep_parts_apart()
 
     def matrix(self, kind, seed=1, shape=SHAPE, entries=330_000, dtype=np.float64):
         """Small whole numbers, so that sums are exact; rows with many entries and without any; indices fall."""

@@ -25,10 +25,13 @@ class ByRanges(Case):
 
     def setUp(self):
         super().setUp()
-        self.folder_of_parts = self.path("parts")
-        os.mkdir(self.folder_of_parts)
-        os.environ["TMPDIR"] = self.folder_of_parts
-        self.addCleanup(os.environ.pop, "TMPDIR")
+        self.keep_parts_apart()
+
+    def named_limit_does(self, *command):
+        said = self.run_tool(*command, "--memory-limit", "1MiB", code=6).err
+        needed = re.search(r"needs ([0-9.]+ MiB)", said)
+        self.assertTrue(needed, said)
+        self.run_tool(*command, "--memory-limit", needed[1])
 
     def matrix(self, seed=1, shape=SHAPE, entries=330_000, dtype=np.float64):
         """Rows with many entries and without any."""
@@ -171,10 +174,7 @@ class Compare(ByRanges):
     def test_too_little(self):
         """The refusal names a limit that would do."""
         self.store("X.h5", self.matrix())
-        said = self.run_tool("compare", "X.h5", "X.h5", "--memory-limit", "1MiB", code=6).err
-        needed = re.search(r"needs ([0-9.]+) MiB", said)
-        self.assertTrue(needed, said)
-        self.run_tool("compare", "X.h5", "X.h5", "--memory-limit", f"{int(float(needed[1]) * MIB) + MIB // 2}")
+        self.named_limit_does("compare", "X.h5", "X.h5")
 
 
 class Statistics(ByRanges):
@@ -222,10 +222,7 @@ class Statistics(ByRanges):
 
     def test_too_little(self):
         self.store("A.h5", self.matrix())
-        said = self.run_tool("info", "--stats", "A.h5", "--memory-limit", "1MiB", code=6).err
-        needed = re.search(r"needs ([0-9.]+) MiB", said)
-        self.assertTrue(needed, said)
-        self.run_tool("info", "--stats", "A.h5", "--memory-limit", f"{int(float(needed[1]) * MIB) + MIB // 2}")
+        self.named_limit_does("info", "--stats", "A.h5")
 
 
 class Verify(ByRanges):
