@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "core/error.hpp"
+#include "core/sanitizer.hpp"
 #include "formats/registry.hpp"
 #include "tests/catch.hpp"
 #include "tests/open_file.hpp"
@@ -32,11 +33,7 @@ const std::string kMaker = std::string(GPUMAT_SOURCE_DIR) + "/tests/data/make_hd
 
 /// The address sanitizer has a heap of its own, which cannot be filled as the C library's can: there, what a
 /// plugin leaves unwritten is not found.
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool kHeapTakesNoPoison = true;
-#else
-constexpr bool kHeapTakesNoPoison = false;
-#endif
+constexpr bool kHeapTakesNoPoison = kAddressSanitizer;
 
 /// NumPy and h5py are the oracle of these tests.
 int run_python(const std::string& arguments) {
