@@ -4,6 +4,7 @@
 
 #include "core/error.hpp"
 #include "core/memory.hpp"
+#include "core/numbers/blocks.hpp"
 #include "core/numbers/transpose.hpp"
 #include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
@@ -12,6 +13,7 @@
 #include "lib/matrices/compare_sparse.hpp"
 #include "lib/stored/blocks_of_ranges.hpp"
 #include "lib/stored/dense_as_sparse.hpp"
+#include "lib/stored/read_in_blocks.hpp"
 #include "lib/stored/side_by_side.hpp"
 #include "lib/stored/sparse_reader.hpp"
 #include "lib/stored/sparse_rows.hpp"
@@ -133,13 +135,23 @@ std::uint64_t bytes_to_stay_sparse(const formats::Reader& x, const formats::Read
 }
 
 /// Element by element, of sparse ones by ranges of rows where there is room for those: their files would give
-/// no block for less than the whole.
+/// no block for less than the whole, or read a text over and over; in memory they take `sparse_bytes`.
 ElementFindings compare_in_ranges(formats::Reader& x, formats::Reader& y, const CompareOptions& options,
-                                  formats::Writer* mismatch) {
+                                  formats::Writer* mismatch, std::uint64_t sparse_bytes) {
     const std::uint64_t room = options.memory_limit.value_or(available_memory_bytes() / 2) / 4;
+    const std::uint64_t bytes =
+        block_bytes(x.header().shape, size_of(x.header().type) + size_of(y.header().type));
+    const std::uint64_t held = saturating_multiply(2, sparse_bytes);
     const auto goes_by_ranges = [&](const formats::Reader& reader, bool by_rows) {
-        return by_rows && is_sparse(reader.header()) && options.memory_limit &&
-               saturating_add(BlocksOfRanges::least_room(reader), reader.entries_bytes()) <= room;
+        if (!is_sparse(reader.header()) || !options.memory_limit) return false;
+        const std::uint64_t least =
+            saturating_add(BlocksOfRanges::least_room(reader), reader.entries_bytes());
+        if (by_rows && least <= room) return true;
+        if (rereads_often(reader.header(), bytes, *options.memory_limit))
+            require_memory(std::min(by_rows ? saturating_multiply(4, least) : held, held),
+                           options.memory_limit,
+                           "comparing the elements of " + to_string(reader.header().source));
+        return false;
     };
     std::optional<BlocksOfRanges> of_x;
     std::optional<BlocksOfRanges> of_y;
@@ -181,9 +193,10 @@ Comparison compare(formats::Reader& x, formats::Reader& y, const CompareOptions&
     std::optional<ElementFindings> found;
     if (is_sparse(x.header()) && is_sparse(y.header()) && mismatch == nullptr &&
         (!fits || lie_by_same_lines(x, y, options.transposed)))
-        found = compare_by_ranges(x, y, options);
+        found = compare_by_ranges(x, y, options, fits);
     if (!found)
-        found = fits ? compare_held(x, y, options, mismatch) : compare_in_ranges(x, y, options, mismatch);
+        found = fits ? compare_held(x, y, options, mismatch)
+                     : compare_in_ranges(x, y, options, mismatch, sparse_bytes);
     x.require_unchanged();
     y.require_unchanged();
     return {x.header().shape, *std::move(found)};

@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "core/memory.hpp"
+#include "core/numbers/blocks.hpp"
 #include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
 #include "core/sparse/coo.hpp"
 #include "lib/matrices/compare_sparse.hpp"
 #include "lib/stored/in_earnest.hpp"
+#include "lib/stored/read_in_blocks.hpp"
 #include "lib/stored/sparse_ranges.hpp"
 #include "lib/stored/sparse_rows.hpp"
 
@@ -65,6 +67,13 @@ class FindingsInOrder {
     std::int64_t merged_ = 0;
     ElementFindings found_;
 };
+
+/// Whether dense blocks of both come for less than all of their entries each.
+bool serve_in_blocks(const formats::Header& x, const formats::Header& y, std::uint64_t limit) {
+    const std::uint64_t bytes = block_bytes(x.shape, size_of(x.type) + size_of(y.type));
+    return !x.sparse_layout && !y.sparse_layout && !rereads_often(x, bytes, limit) &&
+           !rereads_often(y, bytes, limit);
+}
 
 class RangeComparison {
   public:
@@ -194,7 +203,7 @@ bool lie_by_same_lines(const formats::Reader& x, const formats::Reader& y, bool 
 }
 
 std::optional<ElementFindings> compare_by_ranges(formats::Reader& x, formats::Reader& y,
-                                                 const CompareOptions& options) {
+                                                 const CompareOptions& options, bool fit) {
     if (!options.memory_limit) {
         const auto in_earnest = [](const formats::Header& header) {
             return are_in_earnest(header.file_bytes, formats::sparse_reading_bytes(header));
@@ -203,8 +212,7 @@ std::optional<ElementFindings> compare_by_ranges(formats::Reader& x, formats::Re
     }
     RangeComparison comparison(x, y, options);
     if (!comparison.has_room()) {
-        const bool blocks_take_all = x.header().sparse_layout && y.header().sparse_layout;
-        if (options.memory_limit && blocks_take_all)
+        if (options.memory_limit && !fit && !serve_in_blocks(x.header(), y.header(), *options.memory_limit))
             require_memory(comparison.least_bytes(), options.memory_limit,
                            "comparing " + to_string(x.header().source) + " and " +
                                to_string(y.header().source) + " by ranges of rows or columns");

@@ -36,7 +36,9 @@ class StatisticsPass {
         const std::uint64_t least = whole_ ? all : std::min(all, 2 * least_for_blocks(header) + sums);
         std::uint64_t needed = least + beside;
         if (is_sparse(header) && !header.in_order && options.memory_limit)
-            needed = std::min(needed, least_for_ranges(reader));
+            needed = rereads_often(header, all, *options.memory_limit)
+                         ? least_for_ranges(reader)
+                         : std::min(needed, least_for_ranges(reader));
         require_memory(needed, options.memory_limit,
                        name + ": the statistics of a " + to_string(shape_) + " matrix of " +
                            std::string(name_of(type_)));

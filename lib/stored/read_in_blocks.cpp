@@ -9,6 +9,7 @@ namespace gpumat {
 namespace {
 
 constexpr std::uint64_t kReadBytes = std::uint64_t{32} << 20;  ///< of a block: small enough for the caches
+constexpr std::uint64_t kFewReadings = 16;                     ///< of a whole text, for blocks of it
 constexpr Shape kLeastRead{32, 32};  ///< smaller ones take longer to begin than to read
 
 /// What blocks must be whole multiples of.
@@ -22,6 +23,10 @@ std::uint64_t least_for_blocks(const formats::Header& header) {
     const std::uint64_t element = size_of(header.type);
     const Shape required = clipped_grain(grain_required(header), header.shape);
     return block_bytes(required, element);
+}
+
+bool rereads_often(const formats::Header& header, std::uint64_t bytes, std::uint64_t room) {
+    return header.rereads && header.most_entries && !header.in_order && bytes / kFewReadings > room;
 }
 
 std::string read_in_blocks(formats::Reader& reader, std::uint64_t room, int threads, const TakeBlock& take) {

@@ -27,11 +27,12 @@ class ByRanges(Case):
         super().setUp()
         self.keep_parts_apart()
 
-    def named_limit_does(self, *command):
+    def named_limit_does(self, *command, code=0):
+        """Refused within 1 MiB; the record within what that names."""
         said = self.run_tool(*command, "--memory-limit", "1MiB", code=6).err
         needed = re.search(r"needs ([0-9.]+ MiB)", said)
         self.assertTrue(needed, said)
-        self.run_tool(*command, "--memory-limit", needed[1])
+        return self.run_tool(*command, "--json", "--memory-limit", needed[1], code=code).json()
 
     def matrix(self, seed=1, shape=SHAPE, entries=330_000, dtype=np.float64):
         """Rows with many entries and without any."""
@@ -176,6 +177,49 @@ class Compare(ByRanges):
         self.store("X.h5", self.matrix())
         self.named_limit_does("compare", "X.h5", "X.h5")
 
+    def test_too_little_for_text(self):
+        """Blocks of it would read it hundreds of times."""
+        x = self.matrix()
+        y = self.changed(x)
+        self.store("X.mtx", x)
+        self.store("Y.mtx", y)
+        self.store("Y.npz", y)
+        self.store("T.mtx", y.T)
+        for y_file, *flags in (("Y.mtx",), ("Y.npz",), ("T.mtx", "--transposed")):
+            with self.subTest(y=y_file):
+                self.assert_findings(self.named_limit_does("compare", "X.mtx", y_file, *flags, code=1), x, y)
+
+    def test_too_little_for_text_beside_dense_elements(self):
+        x = self.matrix(shape=(3000, 1000), entries=60_000)
+        y = self.changed(x)
+        self.store("X.mtx", x)
+        self.store("T.mtx", x.T)
+        self.store("Y.mtx", y)
+        write_h5(self.path("Y.h5"), y.toarray())
+        for command in (("X.mtx", "Y.h5"), ("X.mtx", "Y.mtx", "--save-mismatch", "mask.npy")):
+            with self.subTest(command):
+                self.assert_findings(self.named_limit_does("compare", *command, code=1), x, y)
+        np.testing.assert_array_equal(np.load(self.path("mask.npy")), (x != y).toarray())
+        self.assert_findings(self.named_limit_does("compare", "Y.h5", "T.mtx", "--transposed", code=1), y, x)
+
+    def test_text_that_a_few_blocks_read(self):
+        x = self.matrix(shape=(700, 900), entries=30_000)
+        y = self.changed(x)
+        self.store("X.mtx", x)
+        self.store("Y.mtx", y)
+        taken, told = self.peak_bytes("compare", "X.mtx", "Y.mtx", "--memory-limit", "1MiB", code=1)
+        self.assertLess(taken, MIB + self.beside_matrices(), told)
+        self.assert_findings(self.run_tool("compare", "X.mtx", "Y.mtx", "--json", "--memory-limit", "1MiB", code=1).json(), x, y)
+
+    def test_what_fits_needs_no_ranges(self):
+        x = self.matrix(shape=(10, 20), entries=30)
+        y = x.copy()
+        y.data[3] += 1
+        for name in ("X.npz", "X.h5"):
+            self.store(name, x)
+            self.store("Y.npz", y)
+            self.assert_findings(self.run_tool("compare", name, "Y.npz", "--json", "--memory-limit", "512KiB", code=1).json(), x, y)
+
 
 class Statistics(ByRanges):
     def check(self, name, matrix, limit=LIMIT):
@@ -223,6 +267,19 @@ class Statistics(ByRanges):
     def test_too_little(self):
         self.store("A.h5", self.matrix())
         self.named_limit_does("info", "--stats", "A.h5")
+
+    def test_too_little_for_text(self):
+        """Blocks of it would read it hundreds of times."""
+        square = self.matrix(shape=(20000, 20000), entries=100_000)
+        for matrix in (self.matrix(), (square + square.T).tocsr()):
+            with self.subTest(shape=matrix.shape):
+                self.store("A.mtx", matrix)
+                found = self.named_limit_does("info", "--stats", "A.mtx")["matrices"][0]
+                whole = self.run_tool("info", "--stats", "A.mtx", "--json").json()["matrices"][0]
+                self.assertEqual(found["hash"], whole["hash"])
+                self.assertEqual(found["statistics"]["nonzeros"], matrix.count_nonzero())
+                self.assertEqual(found["statistics"]["symmetric"], matrix.shape[0] == matrix.shape[1])
+                self.assertEqual(found["statistics"]["one_norm"], abs(matrix).sum(0).max())
 
 
 class Verify(ByRanges):
