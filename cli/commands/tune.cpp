@@ -272,6 +272,8 @@ void add_tune(Command& tool, Context& context) {
         "multiply: deep), and what the device takes to start and to be fed, are kept in\n"
         "$GPUMAT_CACHE, else $XDG_CACHE_HOME/gpumat, else ~/.cache/gpumat, one file for\n"
         "each operation and device. GPUMAT_CACHE= (empty) makes every command ignore it.\n"
+        "They are those of dense matrices; of sparse ones 'auto' is the shipped choice,\n"
+        "which 'gpumat bench --sparse' and --entries measure beside the other levels.\n"
         "\nExamples:\n"
         "  gpumat tune\n"
         "  gpumat tune transpose --type f32 --size 12288\n"

@@ -157,6 +157,14 @@ class Tune(Case):
             os.remove(path)
             os.rename(self.path("kept"), path)
 
+    def test_sparse_matrices_have_the_shipped_choice(self):
+        self.assert_says(self.tune("transpose", "--sparse", "A", code=2), "not expected: --sparse", "gpumat tune --help")
+        self.assertIn("of sparse ones 'auto' is the shipped choice", self.run_tool("tune", "--help").out)
+        self.tune("transpose", "-t", "f32", "-s", "300")
+        self.run_tool("generate", "sparse", "--shape", "200x260", "--entries", "500", "-t", "f32", "-o", "in.npz")
+        record = self.record("transpose", "in.npz", "-o", "out.npz", "-d", "cpu", env=self.env)
+        self.assertEqual((record["level"], "tune" in record["level_reason"]), ("blocked", False))
+
     def test_a_level_that_cannot_serve_is_passed_over(self):
         self.tune("transpose", "-t", "f32", "-s", "300")
         _, file = sorted(os.listdir(self.path("cache")))
