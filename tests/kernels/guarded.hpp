@@ -2,8 +2,23 @@
 
 #include <algorithm>
 #include <cstddef>
-
+#include <span>
 #include <vector>
+
+#include "core/numbers/type.hpp"
+#include "core/sanitizer.hpp"
+
+/// The types of cases that take long. What the address sanitizer finds are accesses out of bounds, which a
+/// narrow and a wide type have as well as all others.
+inline std::vector<gpumat::Type> types_of_long_cases(std::span<const gpumat::Type> types) {
+    std::vector<gpumat::Type> chosen(types.begin(), types.end());
+    if (gpumat::kAddressSanitizer) {
+        std::erase_if(chosen, [](gpumat::Type type) {
+            return type != gpumat::Type::f32 && type != gpumat::Type::c128;
+        });
+    }
+    return chosen;
+}
 
 /// Memory for a result, filled with a byte pattern that no test expects as a value (for floating-point types
 /// 0xff… is a NaN), with guard bytes before and after, and `shift` bytes past an alignment of 64.

@@ -401,7 +401,7 @@ TEST_CASE("CPU multiplies of rows with gaps between them", "[multiply]") {
 }
 
 TEST_CASE("CPU multiplies of long sums", "[multiply]") {
-    for (const Type type : kTypes) {
+    for (const Type type : types_of_long_cases(kTypes)) {
         for (const Sizes& sizes : {Sizes{19, 37, 1027}, Sizes{1, 1, 5000}, Sizes{46, 61, 517}}) {
             DYNAMIC_SECTION(case_name(type, sizes)) {
                 check_all(levels_as_they_are(), type, sizes, 2);
@@ -418,7 +418,7 @@ TEST_CASE("CPU multiplies that take more than one block of every extent", "[mult
         return candidate.level->name != "outer-product" && candidate.level->name != "vendor";
     });
     REQUIRE(candidates.size() == 2);
-    for (const Type type : kTypes) {
+    for (const Type type : types_of_long_cases(kTypes)) {
         for (const Sizes& sizes : {Sizes{251, 775, 7}, Sizes{3845, 5, 11}, Sizes{5, 3859, 11},
                                    Sizes{2, 3845, 390}, Sizes{3, 70, 3100}}) {
             DYNAMIC_SECTION(case_name(type, sizes)) {

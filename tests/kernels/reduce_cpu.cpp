@@ -135,8 +135,9 @@ TEST_CASE("parts of a matrix, combined, have the result of the definition on the
 TEST_CASE("large reductions on the CPU are right, and have the same bits on any number of threads",
           "[reduce]") {
     const Registry registry = Registry::standard();
+    constexpr std::array kTypes = {Type::i8, Type::bf16, Type::f32, Type::c64};
     for (const Sides shape : {Sides{1, 700000}, Sides{700000, 1}, Sides{9000, 70}}) {
-        for (const Type type : {Type::i8, Type::bf16, Type::f32, Type::c64}) {
+        for (const Type type : types_of_long_cases(kTypes)) {
             for (const char* op : {"sum", "norm", "absmax"}) {
                 for (const char* axis : kAxes) {
                     const Problem problem = problem_of(type, shape, op, axis);
