@@ -1,8 +1,43 @@
 #pragma once
 
+#include <pthread.h>
+
 #include <shared_mutex>
 
 #include "core/sanitizer.hpp"
+
+#if defined(__clang__) && GPUMAT_ADDRESS_SANITIZER
+// Functions of Clang's sanitizers, which libraries that are loaded later do not see.
+namespace __lsan {
+[[gnu::weak]] void LockAllocator();
+[[gnu::weak]] void UnlockAllocator();
+}  // namespace __lsan
+namespace __sanitizer {
+[[gnu::weak]] void StackDepotLockAll();
+[[gnu::weak]] void StackDepotUnlockAll();
+}  // namespace __sanitizer
+
+namespace gpumat {
+
+/// A lock of the address sanitizer's allocator that another thread holds at a fork would stay locked in the
+/// child, which would wait for ever. So whoever forks holds them all, as the C library does with its own, and
+/// as later versions of the sanitizer do.
+inline const int kForksHoldTheAllocator = [] {
+    if (__lsan::LockAllocator == nullptr) return 0;
+    const auto release = [] {
+        __sanitizer::StackDepotUnlockAll();
+        __lsan::UnlockAllocator();
+    };
+    return pthread_atfork(
+        [] {
+            __lsan::LockAllocator();
+            __sanitizer::StackDepotLockAll();
+        },
+        release, release);
+}();
+
+}  // namespace gpumat
+#endif
 
 namespace gpumat {
 
