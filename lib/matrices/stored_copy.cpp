@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "core/forking.hpp"
 #include "core/hash/hash.hpp"
 #include "core/memory.hpp"
 #include "core/numbers/blocks.hpp"
@@ -89,8 +88,7 @@ class BlockWriting {
         source_.fill(block, view);
         fill_ms_ += watch.elapsed_ms();
         finish();
-        const bool beside = threads_ > 1 && kForksBesideThreads;
-        writing_ = std::async(beside ? std::launch::async : std::launch::deferred, [this, block, view] {
+        writing_ = std::async(threads_ > 1 ? std::launch::async : std::launch::deferred, [this, block, view] {
             const Stopwatch write_watch;
             given_hash_.add(block, view);
             if (!keeps_nans_) {

@@ -56,11 +56,7 @@ class Flow {
         std::vector<Stoppable*> all = queues_.all();
         for (Stoppable* pool : buffers_.all()) all.push_back(pool);
         Stages stages(std::move(all));
-        if (writes()) {
-            stages.start([this] { writing_.run(); });
-        } else {
-            queues_.settled.push(true);
-        }
+        if (writes()) stages.start([this] { writing_.run(); });
         stages.start([this] { hashing_.run(); });
         stages.start([this] { checking_.run(); });
         stages.start([this] { reading_.run(); });

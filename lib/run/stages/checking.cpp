@@ -12,7 +12,6 @@ namespace gpumat::stages {
 void Checking::run() {
     if (context_.outlet.open)
         output_hash_.emplace(context_.plan.result, context_.plan.result_type, context_.options.threads);
-    queues_.settled.push(true);
     while (const auto next = queues_.to_check.pop())
         std::visit([this](const auto& each) { take(each); }, *next);
     queues_.to_hash.close();

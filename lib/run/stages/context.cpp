@@ -130,7 +130,7 @@ std::vector<Stoppable*> Buffers::all() {
 }
 
 std::vector<Stoppable*> Queues::all() {
-    return {&read, &uploaded, &computed, &to_check, &to_hash, &verified, &settled, &drained, &hashed};
+    return {&read, &uploaded, &computed, &to_check, &to_hash, &verified, &drained, &hashed};
 }
 
 }  // namespace gpumat::stages

@@ -20,10 +20,6 @@ inline constexpr int kUnwritten = 0xff;
 /// A panel of an input or a result that is hashed, verified and written while it lies in the caches.
 inline constexpr std::size_t kPanelBytes = std::size_t{16} << 20;
 
-/// Stages that say when they have begun: hashing, checking, computing, writing. Reading may fork: where no
-/// fork may go beside threads that allocate, it waits for their first steps.
-inline constexpr std::size_t kSettling = 4;
-
 std::size_t bytes_of_result(const ProblemPart& part);
 
 struct FlowContext {
@@ -77,7 +73,6 @@ struct Queues {
     Queue<ToChecking> to_check{2};
     Queue<ToHashing> to_hash{kManyPieces};
     Queue<Verified> verified{2};
-    Queue<bool> settled{kSettling};    ///< a word of each stage that begins with memory
     Queue<bool> drained{kManyPieces};  ///< a word for each HashedSoFar
     Queue<bool> hashed{1};             ///< nothing ever, and closed when all is hashed
 

@@ -17,7 +17,6 @@ class CpuLane final : public Lane {
     void compute() override {
         for (std::int64_t i = 0; i < context_.parts.count(); ++i) {
             std::shared_ptr<Buffer> result = context_.overwrites() ? nullptr : buffers_.results.get();
-            if (i == 0) queues_.settled.push(true);
             if (result) fill_unwritten(*result, context_.parts.at(i));
             auto read = queues_.read.pop();
             if (!read) break;

@@ -35,7 +35,6 @@ class GpuLane final : public Lane {
     }
 
     void compute() override {
-        queues_.settled.push(true);
         gpu_.make_current();
         while (auto next = queues_.uploaded.pop()) {
             compute_part(**next);

@@ -16,7 +16,6 @@ void Hashing::later(ToHashing next) {
 }
 
 void Hashing::run() {
-    queues_.settled.push(true);
     for (bool more = true; more;) {
         const std::deque<ToHashing> all =
             queues_.to_hash.pop_all();  // gone, with its buffers, before the next

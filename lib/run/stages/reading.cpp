@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/forking.hpp"
 #include "core/numbers/whole.hpp"
 #include "core/stopwatch.hpp"
 #include "kernels/operation.hpp"
@@ -35,8 +34,6 @@ Reading::Reading(const FlowContext& context, Buffers& buffers, Queues& queues, H
 }
 
 void Reading::run() {
-    for (std::size_t i = 0; !kForksBesideThreads && !context_.in_turn && i < kSettling; ++i)
-        queues_.settled.pop();
     for (std::int64_t i = 0; i < context_.parts.count(); ++i) {
         PartPointer part = read_part(i);
         if (context_.plan.lane().gpu) {

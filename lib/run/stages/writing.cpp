@@ -8,7 +8,6 @@ void Writing::open() {
 
 void Writing::run() {
     open();
-    queues_.settled.push(true);
     Timeline& timeline = context_.progress.timeline;
     while (const auto verified = queues_.verified.pop())
         timeline.write([&] { writer_->write(verified->block, verified->elements); });
