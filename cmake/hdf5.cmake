@@ -1,8 +1,7 @@
 # HDF5, and GPUMAT_HDF5_LIBRARIES to link executables with.
 #
 # The shared library of distributions brings some thirty others, to read files over the network with, and loading them
-# takes longer than a small run. Of its archive only what is called is linked. The presets with sanitizers take the shared
-# library, whose name the suppressed leaks have.
+# takes longer than a small run. Of its archive only what is called is linked.
 include(CheckCSourceCompiles)
 include(CheckLinkerFlag)
 find_package(HDF5 REQUIRED COMPONENTS C)

@@ -12,28 +12,16 @@ namespace __lsan {
 [[gnu::weak]] void LockAllocator();
 [[gnu::weak]] void UnlockAllocator();
 }  // namespace __lsan
-namespace __sanitizer {
-[[gnu::weak]] void StackDepotLockAll();
-[[gnu::weak]] void StackDepotUnlockAll();
-}  // namespace __sanitizer
 
 namespace gpumat {
 
 /// A lock of the address sanitizer's allocator that another thread holds at a fork would stay locked in the
 /// child, which would wait for ever. So whoever forks holds them all, as the C library does with its own, and
-/// as later versions of the sanitizer do.
+/// as later versions of the sanitizer do. (Those where it keeps stacks are too many to hold at each fork.)
 inline const int kForksHoldTheAllocator = [] {
     if (__lsan::LockAllocator == nullptr) return 0;
-    const auto release = [] {
-        __sanitizer::StackDepotUnlockAll();
-        __lsan::UnlockAllocator();
-    };
-    return pthread_atfork(
-        [] {
-            __lsan::LockAllocator();
-            __sanitizer::StackDepotLockAll();
-        },
-        release, release);
+    const auto release = [] { __lsan::UnlockAllocator(); };
+    return pthread_atfork([] { __lsan::LockAllocator(); }, release, release);
 }();
 
 }  // namespace gpumat

@@ -63,7 +63,7 @@ class MovePastAny {
         const uLong operation = crc32_combine_gen(static_cast<z_off_t>(bytes));
         for (std::size_t bit = 0; bit < 32; ++bit) {
             const auto moved = static_cast<std::uint32_t>(crc32_combine_op(uLong{1} << bit, 0, operation));
-            std::array<std::uint32_t, 256>& table = step[bit / 8];
+            std::uint32_t* const table = step[bit / 8].data();
             const std::size_t first = std::size_t{1} << bit % 8;
             table[0] = 0;
             for (std::size_t i = 0; i < first; ++i) table[first + i] = table[i] ^ moved;

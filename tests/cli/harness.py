@@ -31,6 +31,7 @@ TIMEOUT_S = 120  # of one run; nothing here takes a tenth of it
 # The address sanitizer takes memory of its own, and ends the tool where libhdf5 reads past a list of its own.
 with open(GPUMAT, "rb") as _tool, mmap.mmap(_tool.fileno(), 0, access=mmap.ACCESS_READ) as _bytes:
     SANITIZED = _bytes.find(b"__asan_init") >= 0
+PLAIN = not SANITIZED and "TSAN_OPTIONS" not in os.environ
 
 # ---------------------------------------------------------------------------------------------- types
 
@@ -42,8 +43,7 @@ DTYPES = {
     "c64": np.complex64, "c128": np.complex128,
 }
 # Tests of every type take one of each size and kind under sanitizers: runs are slow there, and the code is the same.
-_ALL = not SANITIZED and "TSAN_OPTIONS" not in os.environ
-TYPES = [name for name in DTYPES if _ALL or name in ("u8", "i16", "bf16", "f32", "i64", "c128")]
+TYPES = [name for name in DTYPES if PLAIN or name in ("u8", "i16", "bf16", "f32", "i64", "c128")]
 MULTIPLY_TYPES = [name for name in ("f32", "f64", "c64", "c128", "f16", "bf16", "i32", "i64", "u64") if name in TYPES]
 
 # What a Matrix Market file of a type's values is read as: its field has no width.
@@ -213,9 +213,6 @@ class Result:
         return f"{command}\nexit {self.code}\nstdout: {self.out[:2000]}\nstderr: {self.err[:4000]}"
 
 
-# For measurements of memory: the address sanitizer keeps what is freed, unless it is told not to.
-FREE_AT_ONCE = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=0"}
-
 # For runs under strace, where the leak sanitizer does not work, nor what names the places of a report once writes fail.
 TRACED = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0:verify_asan_link_order=0:symbolize=0"}
 
@@ -360,23 +357,25 @@ class Case(unittest.TestCase):
             self.assertEqual(result.code, code, str(result))
         return result
 
-    def peak_bytes(self, *arguments, code=0):
-        """What the tool and its children took at most, each of them; and what it said. A small process starts it:
-        the system counts what a child had of its parent."""
-        program = ("import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], capture_output=True, text=True); "
-                   "print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024); print(done.stderr)")
-        done = subprocess.run([sys.executable, "-c", program, self.tool, *arguments], cwd=self.folder, text=True,
-                              capture_output=True, env={**os.environ, "GPUMAT_CACHE": "", "CUDA_VISIBLE_DEVICES": ""})
-        first, _, said = done.stdout.partition("\n")
-        self.assertEqual(int(first.split()[0]), code, done.stdout + done.stderr)
-        return int(first.split()[1]), said
+    def peak_bytes(self, *arguments, **options):
+        """What the tool and its children took at most, each of them; and the run. A small process starts it: the system
+        counts what a child had of its parent."""
+        program = ("import resource, subprocess, sys; code = subprocess.run(sys.argv[1:]).returncode; "
+                   "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, file=sys.stderr); sys.exit(code)")
+        result = self.run_tool(*arguments, before=[sys.executable, "-c", program], **options)
+        return int(result.err.split()[-1]), result
 
-    def beside_matrices(self):
-        """What libraries and threads take beside matrices. A sanitizer adds what it keeps of the whole tool, which a run
-        that does nothing has too, and the thread sanitizer a copy of all that is touched."""
-        if "ASAN_OPTIONS" not in os.environ and "TSAN_OPTIONS" not in os.environ:
-            return 40 << 20
-        return (40 << 20) + self.peak_bytes("--version")[0] + (2048 << 20 if "TSAN_OPTIONS" in os.environ else 0)
+    def assert_peak(self, taken, limit, said=""):
+        """A run took no more than its limit, and what libraries and threads take beside matrices. What a sanitizer takes
+        depends on more than the matrices, so nothing is said of it."""
+        if PLAIN:
+            self.assertLess(taken, limit + (40 << 20), said)
+
+    def run_within(self, mib, *arguments, **options):
+        """Runs the tool with a memory limit, and asserts that it keeps to it."""
+        taken, result = self.peak_bytes(*arguments, "--memory-limit", f"{mib}MiB", **options)
+        self.assert_peak(taken, mib << 20, str(result))
+        return result
 
     def record(self, *arguments, **options):
         """Runs an operation with --json and returns its run record; `code` is what it must exit with."""

@@ -11,7 +11,7 @@ import h5py
 import jsonschema
 import numpy as np
 
-from harness import (DTYPES, GPUMAT, SANITIZED, Case, cases, multiply_reference, random_bits, random_values, read_h5, same_bits,
+from harness import (DTYPES, GPUMAT, PLAIN, Case, cases, multiply_reference, random_bits, random_values, read_h5, same_bits,
                      snapshot, write_h5, write_mtx)
 
 MODULE = os.path.join(os.path.dirname(GPUMAT), "libgpumat_mpi.so")
@@ -21,8 +21,7 @@ ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OMPI_MCA_mp
                "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_rmaps_base_oversubscribe": "1",
                "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 # MPI, which is not built with them, leaks and races.
-SANITIZERS = SANITIZED or "TSAN_OPTIONS" in os.environ
-NO_RANKS = ("MPI and sanitizers do not go together" if SANITIZERS else
+NO_RANKS = ("MPI and sanitizers do not go together" if not PLAIN else
             "" if shutil.which("mpirun") and os.path.exists(MODULE) else "no mpirun, or no module")
 SCHEMAS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "schemas")
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.io
 import scipy.sparse
 
-from harness import Case
+from harness import PLAIN, Case
 from test_sparse import crc, random_sparse
 
 
@@ -145,6 +145,7 @@ class SparseMultiply(Case):
         self.assertIn("has a result of 9000000 entries", said)
         self.assertFalse(os.path.exists(self.path("C.mat")))
 
+    @unittest.skipUnless(PLAIN, "sanitizers take memory of their own")
     def test_the_check_of_a_heavy_row_takes_little(self):
         """A row of 1.5 million products, each of which was held with its sums."""
         rng = np.random.default_rng(4)
@@ -153,7 +154,7 @@ class SparseMultiply(Case):
         self.sparse("A.mtx", a)
         self.sparse("B.mtx", b)
         taken = [self.peak_bytes("multiply", "A.mtx", "B.mtx", "-d", "cpu", "--threads", "2", "--verify", mode)[0] for mode in ("none", "full")]
-        self.assertLess(taken[1], taken[0] + (16 << 20 if self.beside_matrices() == 40 << 20 else self.beside_matrices()))
+        self.assertLess(taken[1], taken[0] + (16 << 20))
 
     def test_more_columns_than_31_bits(self):
         for name, text in (("A", "2 3 3\n1 1 2\n1 3 -1\n2 2 4\n"), ("B", "3 5000000000 3\n1 4999999999 3\n3 7 5\n2 1 1\n")):
