@@ -8,7 +8,7 @@ import numpy as np
 import scipy.io
 import scipy.sparse
 
-from harness import (TYPES, Case, cases, encode, random_bits, random_values, read_h5, read_mtx, snapshot,
+from harness import (PLAIN, TYPES, Case, cases, encode, random_bits, random_values, read_h5, read_mtx, snapshot,
                      write_h5, write_mtx)
 
 SHAPES = [(0, 0), (0, 5), (5, 0), (1, 1), (1, 300), (300, 1), (67, 129)]
@@ -160,6 +160,7 @@ class Layouts(Case):
         self.assert_same_bits(read_h5(self.path("out.h5"), "old")[1], matrix + 1)
 
 
+@unittest.skipUnless(PLAIN, "sanitizers take memory of their own")
 class Memory(Case):
     def test_is_bounded(self):
         """256 MiB through 48 MiB, large chunks into small ones; libraries and threads take some 40 more."""

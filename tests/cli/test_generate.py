@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from harness import DTYPES, TYPES, Case, cases, encode, is_integer, read_h5, read_mtx, values_of
+from harness import DTYPES, PLAIN, TYPES, Case, cases, encode, is_integer, read_h5, read_mtx, values_of
 
 REAL = ["f16", "bf16", "f32", "f64"]
 INTEGER = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"]
@@ -202,6 +202,7 @@ class SameBits(GenerateCase):
         self.assertEqual((attributes["gpumat_kind"], attributes["gpumat_seed"], attributes["gpumat_density"]),
                          ("sparse", "0", "0.5"))
 
+    @unittest.skipUnless(PLAIN, "sanitizers take memory of their own")
     def test_memory_is_bounded(self):
         """512 MiB through 64 MiB; libraries and threads take some 40 more."""
         self.run_within(64, "generate", "--shape", "8192x8192", "-t", "f64", "-o", "big.h5", "--threads", "2")

@@ -15,7 +15,7 @@ import zlib
 import h5py
 import numpy as np
 
-from harness import SLOW_ONES, Case, has_open, random_values, read_h5, read_mtx, wait_for, write_h5, write_mtx
+from harness import PLAIN, SLOW_ONES, Case, has_open, random_values, read_h5, read_mtx, wait_for, write_h5, write_mtx
 
 MIB = 1 << 20
 
@@ -84,6 +84,7 @@ class Parts(Case):
                     np.testing.assert_array_equal(read_h5(self.path("c.h5"))[1], 2 * a @ b - d)
                     self.assertEqual(record["inputs"][2]["hash"], f"crc32:{zlib.crc32(d.tobytes()):08x}")
 
+    @unittest.skipUnless(PLAIN, "sanitizers take memory of their own")
     def test_the_limit_is_kept(self):
         """More threads would map the output into memory."""
         write_h5(self.path("in.h5"), random_values("f32", (8192, 8192)))  # 256 MiB
@@ -92,6 +93,7 @@ class Parts(Case):
             self.assert_peak(record["peak_host_bytes"], 48 * MIB)
             self.assertEqual([stage["name"] for stage in record["stages"]], ["open", "prepare", "read", "kernel", "verify", "hash", "write"])
 
+    @unittest.skipUnless(PLAIN, "sanitizers take memory of their own")
     def test_the_limit_is_kept_by_multiplies(self):
         write_h5(self.path("in.h5"), random_values("f32", (4096, 1024)))  # 16 MiB, of which the product has 64
         record = self.parts("multiply", "in.h5", "in.h5", "--transpose-b", "-o", "out.h5", "--memory-limit", "24MiB", "--threads", "2")
