@@ -11,7 +11,7 @@ from fractions import Fraction
 import h5py
 import numpy as np
 
-from harness import DTYPES, TYPES, Case, encode, is_integer, random_values, read_h5, values_of, write_h5, write_mtx
+from harness import DTYPES, TYPES, Case, encode, is_integer, random_values, read_h5, some, values_of, write_h5, write_mtx
 
 U = Fraction(1, 2**53)
 MIB = 1 << 20
@@ -377,7 +377,7 @@ class InParts(Reducing):
             storage = {} if i % 2 or name == "bf16" else {"chunks": (30, 40), "compression": 1}
             write_h5(path, array, name, **storage)
             for axis in AXES:
-                for op in ops_of(name):
+                for op in some(ops_of(name), 2):
                     with self.subTest(name, axis=axis, op=op, storage=storage):
                         self.check(path, name, values_of(name, array), op, axis)
 
@@ -466,7 +466,7 @@ class InParts(Reducing):
         for axis, shape in (("rows", (4000000, 1)), ("columns", (1, 4000000))):
             matrix = random_values("f32", shape)
             write_h5(path, matrix)
-            for op, expected in (("sum", matrix), ("norm", np.abs(matrix)), ("max", matrix)):
+            for op, expected in some((("sum", matrix), ("norm", np.abs(matrix)), ("max", matrix)), 3):
                 record = self.record_of(path, "--axis", axis, "--op", op, "-o", self.path("out.h5"), "--force")
                 np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], expected)
                 self.assertEqual(record["inputs"][0]["hash"], f"crc32:{zlib.crc32(matrix.tobytes()):08x}")
@@ -480,7 +480,7 @@ class InParts(Reducing):
                                  ("f32", (90000, 3), ["norm"])):
             write_h5(path, random_values(name, shape, seed=4), name)
             for axis in AXES:
-                for op in ops:
+                for op in some(ops, 2):
                     Reducing.reduce(self, path, "--op", op, "--axis", axis, "-o", out, "--force")
                     words = ["verify", "reduce", path, out, "--op", op, "--axis", axis]
                     limits = ([], ["--memory-limit", str(max(400000, 90000 * 100 * (axis != "all" and 90000 in shape)))])

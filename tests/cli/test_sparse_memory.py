@@ -13,7 +13,7 @@ import numpy as np
 import scipy.io
 import scipy.sparse
 
-from harness import Case, digest, read_h5, write_h5
+from harness import PLAIN, Case, digest, read_h5, write_h5
 
 MIB = 1 << 20
 LIMIT = 8
@@ -190,7 +190,7 @@ class Compressed(Case):
                 self.store(source, matrix)
             for place, (op, oracle) in enumerate(reductions.items()):
                 for axis, along in (("all", None), ("rows", 1), ("columns", 0)):
-                    if (place + number + len(axis)) % 3:
+                    if (place + number + len(axis)) % (3 if PLAIN else 6):
                         continue
                     with self.subTest(source=source, kind=kind, op=op, axis=axis):
                         target = "R.h5" if axis == "all" else "R.npy" if axis == "rows" else "R.mtx"

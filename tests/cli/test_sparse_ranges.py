@@ -11,7 +11,7 @@ import numpy as np
 import scipy.io
 import scipy.sparse
 
-from harness import Case, write_h5
+from harness import PLAIN, Case, write_h5
 
 LIMIT = 9
 FINDINGS = ("verdict", "elements", "equal", "within_tolerance", "differing", "nan", "infinite", "largest", "differences")
@@ -260,6 +260,7 @@ class Statistics(ByRanges):
                     for flag in ("symmetric", "skew_symmetric"):
                         self.assertEqual(statistics[flag], flag == name)
 
+    @unittest.skipUnless(PLAIN, "thousands of blocks")
     def test_too_little(self):
         self.store("A.h5", self.matrix())
         self.named_limit_does("info", "--stats", "A.h5")
