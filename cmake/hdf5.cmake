@@ -1,7 +1,8 @@
 # HDF5, and GPUMAT_HDF5_LIBRARIES to link executables with.
 #
 # The shared library of distributions brings some thirty others, to read files over the network with, and loading them
-# takes longer than a small run. Of its archive only what is called is linked.
+# takes longer than a small run. Of its archive only what is called is linked. Fuzz targets
+# take the shared library, by whose name whatever it leaks is suppressed.
 include(CheckCSourceCompiles)
 include(CheckLinkerFlag)
 find_package(HDF5 REQUIRED COMPONENTS C)

@@ -11,7 +11,7 @@ from fractions import Fraction
 import h5py
 import numpy as np
 
-from harness import DTYPES, TYPES, Case, encode, is_integer, random_values, read_h5, some, values_of, write_h5, write_mtx
+from harness import DTYPES, PLAIN, TYPES, Case, encode, is_integer, random_values, read_h5, some, values_of, write_h5, write_mtx
 
 U = Fraction(1, 2**53)
 MIB = 1 << 20
@@ -455,7 +455,8 @@ class InParts(Reducing):
         for axis in ("all", "columns"):
             record = self.record_of(path, "--axis", axis, "-o", self.path("out.h5"), "--force")
             self.assertEqual(record["inputs"][0]["hash"], f"crc32:{zlib.crc32(matrix.tobytes()):08x}")
-            self.assertLess(record["peak_host_bytes"] - of_tool, 28 * MIB)  # with what libraries and threads take
+            if PLAIN:
+                self.assertLess(record["peak_host_bytes"] - of_tool, 28 * MIB)  # with what libraries and threads take
             expected = matrix.sum(dtype=np.longdouble, axis=AXES[axis])
             np.testing.assert_allclose(read_h5(self.path("out.h5"))[1].ravel(), np.atleast_1d(expected).astype(float), rtol=1e-9)
 
@@ -470,7 +471,7 @@ class InParts(Reducing):
                 record = self.record_of(path, "--axis", axis, "--op", op, "-o", self.path("out.h5"), "--force")
                 np.testing.assert_array_equal(read_h5(self.path("out.h5"))[1], expected)
                 self.assertEqual(record["inputs"][0]["hash"], f"crc32:{zlib.crc32(matrix.tobytes()):08x}")
-                self.assertLess(record["peak_host_bytes"], 16 * MIB + 256 * MIB)
+                self.assert_peak(record["peak_host_bytes"], 16 * MIB + 216 * MIB)
 
     def test_stored_results_are_verified_in_parts(self):
         """Every op and axis, right and wrong, with what of the matrix is in memory at a time."""
