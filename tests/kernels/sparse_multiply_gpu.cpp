@@ -150,9 +150,9 @@ TEST_CASE("every level of the GPU multiplies a sparse matrix by a dense one") {
     const bool only_small = std::getenv("GPUMAT_SMALL_SHAPES") != nullptr;
     for (const Case& one : cases()) {
         if (only_small && one.places.size() > 10'000) continue;
-        for (const std::int64_t n : {0, 1, 3, 24, 64, 130}) {
+        for (const std::int64_t n : {0, 1, 3, 4, 8, 12, 24, 64, 130}) {
             if (std::max(one.shape.rows, one.shape.cols) * n > 3'000'000) continue;
-            if (only_small && n != 3 && n != 64) continue;
+            if (only_small && n != 3 && n != 8 && n != 64) continue;
             for (const Type type :
                  {Type::f32, Type::f64, Type::c64, Type::c128, Type::f16, Type::bf16, Type::i32, Type::u64}) {
                 if (only_small && type != Type::f32 && type != Type::c128) continue;

@@ -60,4 +60,14 @@ __device__ __forceinline__ Complex<R> exchanged(Complex<R> value, int distance, 
     return {__shfl_xor_sync(members, value.re, distance), __shfl_xor_sync(members, value.im, distance)};
 }
 
+/// The value of the lane so many before.
+template <class S>
+__device__ __forceinline__ S from_before(S value, int distance) {
+    return __shfl_up_sync(~0U, value, distance);
+}
+template <class R>
+__device__ __forceinline__ Complex<R> from_before(Complex<R> value, int distance) {
+    return {__shfl_up_sync(~0U, value.re, distance), __shfl_up_sync(~0U, value.im, distance)};
+}
+
 }  // namespace gpumat::multiply::gpu::sparse

@@ -52,7 +52,7 @@ std::span<const Level> levels() {
               .device = device,
               .number = 4,
               .name = "tiled",
-              .summary = "words of 16 bytes of B, and several entries of A at once where B has few columns",
+              .summary = "words of 16 bytes of B; products of few columns go through shared memory",
               .removes = "an instruction for each element of B, and rows of B that come one after the other",
               .needs = needs,
               .arithmetic = plain_arithmetic,

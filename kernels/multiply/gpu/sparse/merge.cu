@@ -86,11 +86,13 @@ Launch prepare_merge(const Problem& problem, const Operands& operands, const Dev
     return visit_sparse(problem, [&]<class T, class I>(TypeTag<T>, TypeTag<I>) {
         const Arguments<T> arguments(problem, operands);
         const Rows<T, I> rows(operands.a);
-        return launch_shares<T>(
-            "merge", problem, operands, device, panels_of(problem.n), kWarp,
-            [=](unsigned blocks, cudaStream_t stream, const Shares& shares, const Partial<T>& partial) {
-                merge_kernel<<<blocks, kShareThreads, 0, stream>>>(arguments, rows, shares, partial);
-            });
+        const Shares shares = shares_for_teams(problem, device, kWarp);
+        const unsigned blocks = blocks_of(shares.count * panels_of(problem.n), kShareThreads / kWarp);
+        return launch_shares<T>("merge", problem, operands, device, shares,
+                                [=](cudaStream_t stream, const Shares& cut, const Partial<T>& partial) {
+                                    merge_kernel<<<blocks, kShareThreads, 0, stream>>>(arguments, rows, cut,
+                                                                                       partial);
+                                });
     });
 }
 

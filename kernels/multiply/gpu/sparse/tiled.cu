@@ -1,5 +1,5 @@
 // sparse × dense, GPU level `tiled`: a lane has a word of 16 bytes of a row of B and the sums for it in
-// registers, and where B has few columns several entries of A are in work at once.
+// registers. Where a row of B is a few words, products go through shared memory (staged.cuh).
 //
 // Since `merge`: a load of B brings 4 elements of f32 instead of one. Lanes that have no column of their own
 // take the next entry, and where rows are short a warp takes several shares. Few registers a thread, though
@@ -10,7 +10,7 @@
 //
 // Source of the idea: row splitting with vector loads (Yang, Buluç and Owens 2018).
 #include "kernels/multiply/gpu/sparse/levels.hpp"
-#include "kernels/multiply/gpu/sparse/shares.cuh"
+#include "kernels/multiply/gpu/sparse/staged.cuh"
 
 namespace gpumat::multiply::gpu::sparse {
 namespace {
@@ -21,11 +21,6 @@ constexpr int kBlocks = 8;
 /// A team that is a warp, which the compiler knows: registers for its size are missing elsewhere.
 struct WholeWarp {
     __host__ __device__ constexpr operator int() const { return kWarp; }
-};
-
-template <class T, int COLUMNS>
-struct alignas(COLUMNS * sizeof(T)) Word {
-    T elements[COLUMNS];
 };
 
 /// `lanes` of a team have the columns of a panel; the others of it have them too, for other entries. A team
@@ -166,15 +161,41 @@ Launch launch_tiled(const Problem& problem, const Operands& operands, const Devi
     const int team = team_for(problem, lanes);
     const Arguments<T> arguments(problem, operands);
     const Rows<T, I> rows(operands.a);
+    const Shares shares = shares_for_teams(problem, device, team);
     const auto launch = [&](const auto& walker) {
-        return launch_shares<T>(
-            "tiled", problem, operands, device, walker.panels(problem.n), team,
-            [=](unsigned blocks, cudaStream_t stream, const Shares& shares, const Partial<T>& partial) {
-                tiled_kernel<<<blocks, kShareThreads, 0, stream>>>(arguments, rows, walker, shares, partial);
-            });
+        const unsigned blocks = blocks_of(shares.count * walker.panels(problem.n), kShareThreads / team);
+        return launch_shares<T>("tiled", problem, operands, device, shares,
+                                [=](cudaStream_t stream, const Shares& cut, const Partial<T>& partial) {
+                                    tiled_kernel<<<blocks, kShareThreads, 0, stream>>>(arguments, rows,
+                                                                                       walker, cut, partial);
+                                });
     };
     if (team < kWarp) return launch(WordWalker<T, COLUMNS, int>{lanes, team});
     return launch(WordWalker<T, COLUMNS, WholeWarp>{lanes, {}});
+}
+
+template <class T, class I, int COLUMNS>
+Launch launch_staged(const Problem& problem, const Operands& operands, const Device& device, int lanes) {
+    const Arguments<T> arguments(problem, operands);
+    const Rows<T, I> rows(operands.a);
+    const auto launch = [&](const auto& known) {
+        return launch_shares<T>(
+            "tiled", problem, operands, device, shares_of_length(problem, staged_length(lanes)),
+            [=](cudaStream_t stream, const Shares& cut, const Partial<T>& partial) {
+                staged_kernel<T, I, COLUMNS><<<blocks_of(cut.count, 1), kShareThreads, 0, stream>>>(
+                    arguments, rows, known, cut, partial);
+            });
+    };
+    return lanes == 1 ? launch(OneLane{}) : launch(lanes);
+}
+
+/// With words of so many elements of B, fewer where their sums would be longer than 16 bytes.
+template <class T, class I, int COLUMNS>
+Launch launch_words(const Problem& problem, const Operands& operands, const Device& device) {
+    constexpr int kStaged = std::min<int>(COLUMNS, 16 / sizeof(Sum<T>));
+    const int lanes = lanes_for((problem.n + kStaged - 1) / kStaged);
+    if (lanes <= kMostStagedLanes) return launch_staged<T, I, kStaged>(problem, operands, device, lanes);
+    return launch_tiled<T, I, COLUMNS>(problem, operands, device);
 }
 
 }  // namespace
@@ -182,8 +203,8 @@ Launch launch_tiled(const Problem& problem, const Operands& operands, const Devi
 Launch prepare_tiled(const Problem& problem, const Operands& operands, const Device& device) {
     return visit_sparse(problem, [&]<class T, class I>(TypeTag<T>, TypeTag<I>) {
         if (has_words(problem, operands))
-            return launch_tiled<T, I, 16 / sizeof(T)>(problem, operands, device);
-        return launch_tiled<T, I, 1>(problem, operands, device);
+            return launch_words<T, I, 16 / sizeof(T)>(problem, operands, device);
+        return launch_words<T, I, 1>(problem, operands, device);
     });
 }
 
