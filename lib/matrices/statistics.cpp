@@ -103,12 +103,18 @@ double sum_columns(const MatrixView& matrix, int threads, double* column_sums) {
     return largest;
 }
 
+/// What a matrix may still be. Of real ones `symmetric` says whether they are Hermitian.
 struct Symmetry {
     bool symmetric = true;
     bool skew = true;
     bool hermitian = true;
 
     [[nodiscard]] bool any() const { return symmetric || skew || hermitian; }
+    void merge(const Symmetry& other) {
+        symmetric &= other.symmetric;
+        skew &= other.skew;
+        hermitian &= other.hermitian;
+    }
 };
 
 template <class T>
@@ -147,9 +153,7 @@ void compare_across(const Block& block, const MatrixView& here, const MatrixView
             }
         }
         const std::lock_guard lock(mutex);
-        symmetry.symmetric &= found.symmetric;
-        symmetry.skew &= found.skew;
-        symmetry.hermitian &= found.hermitian;
+        symmetry.merge(found);
     });
 }
 
@@ -224,6 +228,10 @@ void compare_entries(const CsrView& here, const CsrView& there, int threads, Sym
     };
     parallel_for(here.shape.rows, rows_together(here), threads, [&](std::int64_t begin, std::int64_t end) {
         Symmetry found;
+        {
+            const std::lock_guard lock(mutex);
+            found = symmetry;
+        }
         visit_index(here.shape, [&]<class I>(TypeTag<I>) {
             for (std::int64_t i = begin; i < end && found.any(); ++i)
                 merge_row<I>(here, there, i, [&](std::int64_t, std::int64_t x, std::int64_t y) {
@@ -231,9 +239,7 @@ void compare_entries(const CsrView& here, const CsrView& there, int threads, Sym
                 });
         });
         const std::lock_guard lock(mutex);
-        symmetry.symmetric &= found.symmetric;
-        symmetry.skew &= found.skew;
-        symmetry.hermitian &= found.hermitian;
+        symmetry.merge(found);
     });
 }
 
@@ -307,9 +313,7 @@ class StatisticsOf final : public BlockStatistics {
         add(other.row_sums_, row_sums_);
         add(other.column_sums_, column_sums_);
         largest_column_ = std::max(largest_column_, other.largest_column_);
-        symmetry_.symmetric &= other.symmetry_.symmetric;
-        symmetry_.skew &= other.symmetry_.skew;
-        symmetry_.hermitian &= other.symmetry_.hermitian;
+        symmetry_.merge(other.symmetry_);
     }
 
     [[nodiscard]] bool may_be_symmetric() const override { return symmetry_.any(); }
@@ -362,7 +366,7 @@ class StatisticsOf final : public BlockStatistics {
     std::vector<double> row_sums_;
     std::vector<double> column_sums_;
     double largest_column_ = 0;
-    Symmetry symmetry_;
+    Symmetry symmetry_ = {.hermitian = kIsComplex<T>};
 };
 
 }  // namespace

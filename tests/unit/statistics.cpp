@@ -122,6 +122,16 @@ TEST_CASE("symmetry is found across blocks") {
     CHECK_FALSE(of<double>(values, {n, n}, Type::f64).symmetric);
 }
 
+TEST_CASE("symmetry is looked for no longer once there is none") {
+    const Shape shape = {2, 2};
+    const std::vector<double> values = {1, 2, 3, 4};
+    const MatrixView view{Type::f64, shape, 2, reinterpret_cast<const std::byte*>(values.data())};
+    const auto found = BlockStatistics::of(shape, Type::f64, 1);
+    CHECK(found->may_be_symmetric());
+    found->compare(Block::whole(shape), view, view);
+    CHECK_FALSE(found->may_be_symmetric());
+}
+
 TEST_CASE("an empty matrix has no extremes") {
     const auto found = of<double>({}, {0, 7}, Type::f64);
     CHECK_FALSE(found.smallest.has_value());
