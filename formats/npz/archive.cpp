@@ -21,15 +21,15 @@ namespace {
 void read_member(zip_t* archive, std::uint64_t index, std::uint64_t most, const std::string& name,
                  const std::function<void(std::string_view)>& take) {
     struct Close {
-        void operator()(zip_file_t* file) const { zip_fclose(file); }
+        void operator()(zip_file_t* file) const { zip().fclose(file); }
     };
-    const std::unique_ptr<zip_file_t, Close> file(zip_fopen_index(archive, index, 0));
-    if (!file) refuse(name, std::string("cannot be unpacked: ") + zip_strerror(archive));
+    const std::unique_ptr<zip_file_t, Close> file(zip().fopen_index(archive, index, 0));
+    if (!file) refuse(name, std::string("cannot be unpacked: ") + zip().strerror(archive));
     std::string piece(std::size_t{1} << 20, '\0');
     while (most > 0) {
         const std::int64_t got =
-            zip_fread(file.get(), piece.data(), std::min<std::uint64_t>(piece.size(), most));
-        if (got < 0) refuse(name, std::string("cannot be unpacked: ") + zip_file_strerror(file.get()));
+            zip().fread(file.get(), piece.data(), std::min<std::uint64_t>(piece.size(), most));
+        if (got < 0) refuse(name, std::string("cannot be unpacked: ") + zip().file_strerror(file.get()));
         if (got == 0) return;
         take(std::string_view(piece).substr(0, static_cast<std::size_t>(got)));
         most -= static_cast<std::uint64_t>(got);
@@ -50,23 +50,23 @@ Archive::Archive(const std::string& path) : path_(path), file_(::open(path.c_str
     bytes_ = static_cast<std::uint64_t>(status.st_size);
     int failure = 0;
     const int again = fcntl(file_.number(), F_DUPFD_CLOEXEC, 0);
-    archive_.reset(zip_fdopen(again, ZIP_CHECKCONS, &failure));  // headers that agree, members apart
+    archive_.reset(zip().fdopen(again, ZIP_CHECKCONS, &failure));  // headers that agree, members apart
     if (!archive_) {
         ::close(again);
         zip_error_t error;
-        zip_error_init_with_code(&error, failure);
-        const std::string why = zip_error_strerror(&error);
-        zip_error_fini(&error);
+        zip().error_init_with_code(&error, failure);
+        const std::string why = zip().error_strerror(&error);
+        zip().error_fini(&error);
         refuse(path, "is a damaged ZIP archive: " + why);
     }
     std::set<std::string> names;
     const auto count =
-        static_cast<std::uint64_t>(std::max<std::int64_t>(0, zip_get_num_entries(archive_.get(), 0)));
+        static_cast<std::uint64_t>(std::max<std::int64_t>(0, zip().get_num_entries(archive_.get(), 0)));
     for (std::uint64_t index = 0; index < count; ++index) {
         zip_stat_t found;
-        if (zip_stat_index(archive_.get(), index, 0, &found) != 0 || (found.valid & ZIP_STAT_NAME) == 0 ||
+        if (zip().stat_index(archive_.get(), index, 0, &found) != 0 || (found.valid & ZIP_STAT_NAME) == 0 ||
             (found.valid & ZIP_STAT_SIZE) == 0)
-            refuse(path, "is a damaged ZIP archive: " + std::string(zip_strerror(archive_.get())));
+            refuse(path, "is a damaged ZIP archive: " + std::string(zip().strerror(archive_.get())));
         std::string name = found.name;
         if (!name.ends_with(kExtension)) continue;  // no array
         name.resize(name.size() - kExtension.size());

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <zip.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +11,7 @@
 #include "core/spool.hpp"
 #include "formats/file_versions.hpp"
 #include "formats/npy/header.hpp"
+#include "formats/npz/zip.hpp"
 
 namespace gpumat::formats::npz {
 
@@ -54,7 +53,7 @@ class Archive {
 
   private:
     struct Discard {
-        void operator()(zip_t* archive) const { zip_discard(archive); }
+        void operator()(zip_t* archive) const { zip().discard(archive); }
     };
 
     std::string path_;
