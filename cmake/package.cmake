@@ -20,7 +20,7 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME gpumat)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION math)
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION
   "reads matrices from HDF5 and Matrix Market files, computes at an explicit optimization level on a GPU or the CPU, verifies the result against a reference and writes it with a log of the times.")
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS "libzip4 | libzip4t64 | libzip5")  # loaded for archives of NumPy
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS "libzip${LIBZIP_VERSION} | libzip${LIBZIP_VERSION}t64")  # loaded for archives of NumPy
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS libopenblas0-pthread)  # loaded by the level vendor
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "gnuplot-nox, libgraphblas7")  # draws plots; the level vendor of sparse matrices
 

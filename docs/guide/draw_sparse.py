@@ -111,7 +111,7 @@ def dense_gpu():
         strips("equal shares", [("warp 1", [("a half", "now", 6)]), ("warp 2", [("a half", "own", 5), ("r", "own", 1)])], "parts of a row are added in their order"),
     )
     yield "tiled", picture(
-        grid("A", {place: (("now", "own", "other")[lane], lane) for lane, place in enumerate(p for p in entries if p[0] == 2)}, "few columns: several entries at once"),
+        grid("A", {place: (("now", "own", "other")[lane], lane) for lane, place in enumerate(p for p in entries if p[0] == 2)}, "lanes to spare take the next entry"),
         grid("B", {**b, **{(col, j): kind for col, kind in ((0, "now"), (3, "own"), (7, "other")) for j in range(4)}}, "words of 16 bytes a lane", cols=4),
     )
 

@@ -48,25 +48,27 @@ Archive::Archive(const std::string& path) : path_(path), file_(::open(path.c_str
         refuse(path, std::string("cannot be opened: ") + std::strerror(errno));
     versions_.add(file_.number(), path, status);
     bytes_ = static_cast<std::uint64_t>(status.st_size);
+    const Zip& library = zip();
+    if (!library.why_missing.empty()) throw Error(ErrorCode::unsupported, path + ": " + library.why_missing);
     int failure = 0;
     const int again = fcntl(file_.number(), F_DUPFD_CLOEXEC, 0);
-    archive_.reset(zip().fdopen(again, ZIP_CHECKCONS, &failure));  // headers that agree, members apart
+    archive_.reset(library.fdopen(again, ZIP_CHECKCONS, &failure));  // headers that agree, members apart
     if (!archive_) {
         ::close(again);
         zip_error_t error;
-        zip().error_init_with_code(&error, failure);
-        const std::string why = zip().error_strerror(&error);
-        zip().error_fini(&error);
+        library.error_init_with_code(&error, failure);
+        const std::string why = library.error_strerror(&error);
+        library.error_fini(&error);
         refuse(path, "is a damaged ZIP archive: " + why);
     }
     std::set<std::string> names;
     const auto count =
-        static_cast<std::uint64_t>(std::max<std::int64_t>(0, zip().get_num_entries(archive_.get(), 0)));
+        static_cast<std::uint64_t>(std::max<std::int64_t>(0, library.get_num_entries(archive_.get(), 0)));
     for (std::uint64_t index = 0; index < count; ++index) {
         zip_stat_t found;
-        if (zip().stat_index(archive_.get(), index, 0, &found) != 0 || (found.valid & ZIP_STAT_NAME) == 0 ||
+        if (library.stat_index(archive_.get(), index, 0, &found) != 0 || (found.valid & ZIP_STAT_NAME) == 0 ||
             (found.valid & ZIP_STAT_SIZE) == 0)
-            refuse(path, "is a damaged ZIP archive: " + std::string(zip().strerror(archive_.get())));
+            refuse(path, "is a damaged ZIP archive: " + std::string(library.strerror(archive_.get())));
         std::string name = found.name;
         if (!name.ends_with(kExtension)) continue;  // no array
         name.resize(name.size() - kExtension.size());

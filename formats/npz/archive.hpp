@@ -33,7 +33,7 @@ struct Member {
 class Archive {
   public:
     /// Finds the arrays and reads their headers. Throws Error{input} naming the file, and the member that is
-    /// damaged, of two equal names or no array.
+    /// damaged, of two equal names or no array, and Error{unsupported} where libzip is missing.
     explicit Archive(const std::string& path);
 
     [[nodiscard]] const std::string& path() const { return path_; }

@@ -2,6 +2,8 @@
 
 #include <zip.h>
 
+#include <string>
+
 namespace gpumat::formats::npz {
 
 /// What is called of libzip. It is loaded with the first archive: with it comes OpenSSL, for which the tool
@@ -19,9 +21,9 @@ struct Zip {
     decltype(&zip_error_init_with_code) error_init_with_code;
     decltype(&zip_error_strerror) error_strerror;
     decltype(&zip_error_fini) error_fini;
+    std::string why_missing;  ///< empty where all of these are there
 };
 
-/// Throws Error{unsupported} where it cannot be loaded.
 const Zip& zip();
 
 }  // namespace gpumat::formats::npz

@@ -18,6 +18,20 @@ def sparse(shape, kind, dtype="f8"):
     return matrix.astype(dtype).asformat(kind)
 
 
+class WithoutLibzip(Case):
+    def test_archives_are_refused_and_nothing_else(self):
+        np.savez(self.path("in.npz"), a=np.eye(2))
+        np.save(self.path("in.npy"), np.eye(2))
+        os.mkdir(self.path("libraries"))
+        for version in range(4, 8):  # is found first, and is no library
+            with open(self.path(f"libraries/libzip.so.{version}"), "wb"):
+                pass
+        without = {"LD_LIBRARY_PATH": self.path("libraries")}
+        refused = self.run_tool("info", "in.npz", code=5, env=without)
+        self.assert_says(refused, "in.npz: archives of NumPy need libzip, which cannot be loaded")
+        self.run_tool("info", "in.npy", env=without)
+
+
 class Sparse(Case):
     def transpose(self, matrix, **how):
         scipy.sparse.save_npz(self.path("in.npz"), matrix, **how)

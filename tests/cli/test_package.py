@@ -166,6 +166,7 @@ class Package(InstalledCase):
         with open(os.path.join(ROOT, "CMakeLists.txt"), encoding="utf-8") as file:
             self.assertEqual(fields["Version"], re.search(r"project\(gpumat VERSION (\S+)", file.read()).group(1))
         self.assertIn("openblas", fields["Recommends"])
+        self.assertRegex(fields["Depends"], r"libzip\d+ \| libzip\d+t64")  # which is loaded
         depends = {word.split()[0] for word in fields["Depends"].split(",")}
         needed = set(re.findall(r"NEEDED +(\S+)", run("objdump", "-p", self.path("root/usr/bin/gpumat"))))
         self.assertIn("libc.so.6", needed)

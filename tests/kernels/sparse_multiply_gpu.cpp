@@ -144,13 +144,26 @@ void check_levels(const Case& one, Type type, std::int64_t n, const Scales& scal
     }
 }
 
+/// A row that goes through more shares than a thread adds up alone, between short ones and empty ones.
+Case long_row_among_others() {
+    const Shape shape = {400, 9'000};
+    Places places;
+    for (std::int64_t row = 0; row < shape.rows; ++row) {
+        const std::int64_t count = row == 200 ? 8'500 : row % 3 * 2;
+        for (std::int64_t column = 0; column < count; ++column) places.emplace_back(row, column + row % 7);
+    }
+    return {"a long row among others", shape, places};
+}
+
 }  // namespace
 
 TEST_CASE("every level of the GPU multiplies a sparse matrix by a dense one") {
     const bool only_small = std::getenv("GPUMAT_SMALL_SHAPES") != nullptr;
-    for (const Case& one : cases()) {
+    std::vector<Case> all = cases();
+    all.push_back(long_row_among_others());
+    for (const Case& one : all) {
         if (only_small && one.places.size() > 10'000) continue;
-        for (const std::int64_t n : {0, 1, 3, 4, 8, 12, 24, 64, 130}) {
+        for (const std::int64_t n : {0, 1, 3, 4, 8, 12, 24, 64, 130, 300}) {
             if (std::max(one.shape.rows, one.shape.cols) * n > 3'000'000) continue;
             if (only_small && n != 3 && n != 8 && n != 64) continue;
             for (const Type type :

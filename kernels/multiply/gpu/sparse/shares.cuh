@@ -5,9 +5,9 @@
 #include "kernels/device/gpu.hpp"
 #include "kernels/multiply/gpu/sparse/entries.cuh"
 
-// The rows and entries of A, in shares of as many of both together, a warp or a part of one each. A row that
-// lies in several shares is summed up by each of them, and their sums are added in the order of the shares:
-// the same bits in every run.
+// The rows and entries of A, in shares of as many of both together, for a block, a warp or a part of one
+// each. A row that lies in several shares is summed up by each of them, and their sums are added in the same
+// order in every run: the same bits.
 
 namespace gpumat::multiply::gpu::sparse {
 
