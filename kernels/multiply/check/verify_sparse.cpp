@@ -19,8 +19,8 @@
 namespace gpumat::multiply {
 namespace {
 
-/// Products up to which a check without a mode is a full one.
-constexpr std::int64_t kFullProducts = std::int64_t{1} << 24;
+/// Products and elements of a dense C up to which a check without a mode is a full one.
+constexpr std::int64_t kFullWork = std::int64_t{1} << 24;
 /// Rows that Freivalds' check computes again, and the most products of one that it does so with.
 constexpr std::int64_t kRandomRows = 256;
 constexpr std::int64_t kHeaviestRows = 16;
@@ -113,8 +113,9 @@ class SparseProductCheck {
     Verification run() {
         count_products();
         if (auto fault = structure_fault_of_result()) return failed("full", *fault);
-        const bool full =
-            how_.mode == VerifyMode::full || (how_.mode == VerifyMode::automatic && total_ <= kFullProducts);
+        const std::int64_t elements = p_.structure.result == Storage::dense ? p_.m * p_.n : 0;
+        const bool full = how_.mode == VerifyMode::full ||
+                          (how_.mode == VerifyMode::automatic && total_ + elements <= kFullWork);
         std::vector<std::int64_t> rows(static_cast<std::size_t>(full ? p_.m : 0));
         if (full)
             std::iota(rows.begin(), rows.end(), 0);
