@@ -24,6 +24,7 @@ struct Zip {
     std::string why_missing;  ///< empty where all of these are there
 };
 
+/// Loads it where that was not done. Threads may call it at once.
 const Zip& zip();
 
 }  // namespace gpumat::formats::npz
