@@ -2,6 +2,7 @@
 
 import csv
 import os
+import shutil
 import unittest
 import zlib
 from fractions import Fraction
@@ -153,6 +154,13 @@ class Sparse(Case):
         self.run_tool("transpose", "A.mtx", "-o", "B.mtx")
         self.assertEqual(self.text("B.mtx"), "%%MatrixMarket matrix coordinate real general\n400000 300000 3\n"
                                              "1 300000 1\n9 7 3\n400000 1 2\n")
+        refused = self.run_tool("transpose", "A.mtx", "-o", "B.h5", code=6)
+        self.assert_says(refused, "which --sparse would keep sparse, needs 1.75 TiB of memory")
+        self.run_tool("transpose", "A.mtx", "-o", "B.h5", "--sparse")
+        self.assert_says(self.run_tool("transpose", "A.mtx", "-o", "C.h5", "--dense", code=6), "all f64) needs")
+        if shutil.disk_usage(self.folder).free < 894 << 30:
+            refused = self.run_tool("convert", "A.mtx", "-o", "C.h5", code=4)
+            self.assert_says(refused, "C.h5:/A: cannot be written: No space left on device, which has ", " for 894.07 GiB")
 
     def test_conjugate(self):
         self.write("A.mtx", "%%MatrixMarket matrix coordinate complex general\n2 3 2\n1 3 1.5 -2\n2 1 0 1\n")

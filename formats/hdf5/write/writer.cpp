@@ -15,6 +15,7 @@
 
 #include "core/descriptor.hpp"
 #include "core/memory.hpp"
+#include "core/numbers/whole.hpp"
 #include "core/parallel.hpp"
 #include "formats/deflate.hpp"
 #include "formats/hdf5/hdf5.hpp"
@@ -146,11 +147,13 @@ class Hdf5Writer final : public Writer {
         struct statvfs system {};
         // One that has no bound, as memory has, says that it has no blocks at all.
         if (fstatvfs(target_.descriptor, &system) != 0 || system.f_blocks == 0) return;
-        if (static_cast<double>(bytes) <=
-            static_cast<double>(system.f_bavail) * static_cast<double>(system.f_frsize))
-            return;
-        errno = ENOSPC;
-        failed_with_errno();
+        const auto blocks = static_cast<std::uint64_t>(system.f_bavail);
+        const std::uint64_t room = saturating_multiply(blocks, system.f_frsize);
+        const auto needed = static_cast<std::uint64_t>(bytes);
+        if (needed <= room) return;
+        throw Error(ErrorCode::output, shown_ + ": cannot be written: " + std::strerror(ENOSPC) +
+                                           ", which has " + format_bytes(room) + " for " +
+                                           format_need(needed));
     }
 
     /// A disk that has too little space left is an error at once.

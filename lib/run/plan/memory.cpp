@@ -9,6 +9,7 @@
 #include "kernels/check/check.hpp"
 #include "kernels/device/nvml.hpp"
 #include "lib/run/plan.hpp"
+#include "lib/stored/dense_as_sparse.hpp"
 #include "lib/stored/in_earnest.hpp"
 
 namespace gpumat {
@@ -81,8 +82,17 @@ struct Beside {
     std::uint64_t all = 0;
 };
 
+/// Whether matrices are dense for no other reason than that the format keeps sparse ones where it is asked
+/// to.
+bool would_stay_sparse(const RunOptions& options, const Plan& plan) {
+    const auto stored_sparse = [](const PlannedInput& input) { return is_sparse(input.header()); };
+    return !options.dense && plan.output && plan.problem.operation->sparse_levels != nullptr &&
+           plan.output->format().create_sparse != nullptr && std::ranges::any_of(plan.inputs, stored_sparse);
+}
+
 Beside taken_beside(const RunOptions& options, const Plan& plan) {
     Beside beside{.what = describe_work(plan), .check = verification_bytes(plan.problem, options.verify)};
+    if (would_stay_sparse(options, plan)) beside.what += ", which --sparse would keep sparse,";
     if (beside.check > 0) beside.what += " with " + format_bytes(beside.check) + " to verify it";
     std::uint64_t open_bytes = 0;
     std::string words;
